@@ -1,0 +1,44 @@
+/*
+ * base/url.h - store URLs.
+ *
+ *   scheme:path?name=value&name=value
+ *   scheme://user:password@host:port,host:port/path?name=value
+ *
+ * Percent-escapes are decoded in every part.  The parts point into one buffer
+ * that the struct owns.
+ */
+#ifndef TN_BASE_URL_H
+#define TN_BASE_URL_H
+
+#include "tenure/status.h"
+
+#define TN_URL_MAX    2047
+#define TN_URL_PARAMS 32
+
+struct tn_url {
+    char *scheme;
+    bool authority; /* "//" was there */
+    char *user;     /* NULL: none */
+    char *password; /* NULL: none */
+    char *hosts;    /* "h1:p1,h2:p2", not decoded further; "" without authority */
+    char *path;     /* with its leading '/', if it has one; "" if empty */
+    struct {
+        char *name;
+        char *value;
+        bool used;
+    } params[TN_URL_PARAMS];
+    unsigned n_params;
+    char *buffer;
+};
+
+/* Parse.  CONFIG with a message that says what is wrong, without secrets. */
+enum tenure_status tn_url_parse(const char *text, struct tn_url *url, struct tenure_error *err);
+/* Accepts a zeroed struct. */
+void tn_url_free(struct tn_url *url);
+/* The value of a parameter, marked as used; or NULL. */
+const char *tn_url_param(struct tn_url *url, const char *name);
+/* CONFIG if a parameter was given that nobody asked for; known is a list for the message. */
+enum tenure_status tn_url_check_params(const struct tn_url *url, const char *known,
+                                       struct tenure_error *err);
+
+#endif

@@ -1,0 +1,227 @@
+/*
+ * core/elector.h - one candidate in one election: a pure state machine.
+ *
+ *     step(elector, event, actions)
+ *
+ * Events come in with the time, the wall clock and fresh randomness; actions
+ * come out.  Nothing here reads a clock, calls the system, allocates or locks,
+ * so the same object code runs under `tenure run` and in the simulator.
+ *
+ * THE CALLER'S DUTIES, in this order, after every step:
+ *
+ *  1. Publish out->deadline_ns to whatever enforces it (the guard, is-leader)
+ *     BEFORE anything else: it may have been lowered.  If the guard answers
+ *     that it has fired, send TN_EV_FIRED at once.
+ *  2. TN_ACT_STOP: leadership is over in memory (I7).  Tell the program to
+ *     stop now and make sure that it is dead by out->stop_by_ns, and by the
+ *     published deadline in any case.  When it is dead, and not before, send
+ *     TN_EV_STOPPED.  A drain's deadline keeps being published; obey it.
+ *  3. TN_ACT_SEAL: a grant was won.  Seal the state with (epoch, grant), then
+ *     send TN_EV_SEALED, or TN_EV_FENCED with the floor found (I4).  Do not
+ *     start the program yet.
+ *  4. TN_ACT_START: the state is sealed.  Start the program with out->epoch.
+ *  5. TN_ACT_LEADER: who leads, as far as this candidate can see, has changed.
+ *     For people and callbacks; never for safety.
+ *  6. At most one of TN_ACT_READ, TN_ACT_SWAP, TN_ACT_WAIT, TN_ACT_HALT:
+ *     READ   read the register, linearizably, giving up at out->request_by_ns;
+ *            send TN_EV_READ with what was found.
+ *     SWAP   swap out->record in, expecting out->expect, under out->nonce,
+ *            giving up at out->request_by_ns; send TN_EV_SWAPPED.
+ *     WAIT   wait until out->wait_until_ns or a change since out->expect; send
+ *            TN_EV_TIMER or TN_EV_CHANGED.  Other events may come instead.
+ *     HALT   nothing more will come; the elector has ended.
+ *     While a request is out, other events may be stepped; they never start a
+ *     second request.
+ *
+ * `now_ns` must be sampled after the event happened, and never goes back.  The
+ * request that a step asks for must be sent after the now_ns of that step: a
+ * holder's time counts from BEFORE its request, an observer's from AFTER its
+ * read (SAFETY: Time).
+ */
+#ifndef TN_CORE_ELECTOR_H
+#define TN_CORE_ELECTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/lease.h"
+#include "core/timing.h"
+#include "tenure/store.h"
+
+enum tn_event_kind {
+    TN_EV_START,    /* begin to contend */
+    TN_EV_TIMER,    /* the wait is over */
+    TN_EV_CHANGED,  /* the store says that the register may have changed */
+    TN_EV_READ,     /* a read ended: status, and if OK token, tombstone and record */
+    TN_EV_SWAPPED,  /* a swap ended: status, and if OK token */
+    TN_EV_SEALED,   /* the state is sealed under the current grant */
+    TN_EV_FENCED,   /* the state knows a higher epoch: floor */
+    TN_EV_STOPPED,  /* the program is dead */
+    TN_EV_FIRED,    /* the guard has fired on the current grant */
+    TN_EV_YIELD,    /* give leadership up (hand-over, step-down), do not claim before until_ns */
+    TN_EV_SHUTDOWN, /* give leadership up and end */
+    TN_EV_CONTROL,  /* may_claim, claim_delay_ns: pause, health, priority */
+    TN_EV_TIMING,   /* a new ttl: timing */
+};
+
+/* What a read showed. */
+enum tn_seen {
+    TN_SEEN_NOTHING, /* not read yet */
+    TN_SEEN_ABSENT,  /* never written, or erased */
+    TN_SEEN_FREE,    /* released */
+    TN_SEEN_HELD,
+    TN_SEEN_REFUSED, /* corrupt or not sane: never claimed (an operator resets it) */
+};
+
+struct tn_event {
+    enum tn_event_kind kind;
+    int64_t now_ns;      /* CLOCK_BOOTTIME */
+    uint64_t wall_ms;    /* for people, and as a floor of new epochs */
+    uint64_t entropy[2]; /* fresh and unpredictable, for EVERY step (nonces, jitter) */
+
+    enum tenure_status status;     /* READ, SWAPPED */
+    struct tenure_token token;     /* READ, SWAPPED */
+    bool tombstone;                /* READ */
+    bool corrupt;                  /* READ: OK, but the record could not be decoded */
+    const struct tn_lease *record; /* READ: NULL if absent, tombstone or corrupt */
+
+    uint64_t floor;                 /* FENCED: highest sealed epoch known; START: likewise, or 0 */
+    int64_t until_ns;               /* YIELD: not before; 0 for at once */
+    bool may_claim;                 /* CONTROL */
+    int64_t claim_delay_ns;         /* CONTROL: extra wait before claiming what is free */
+    const struct tn_timing *timing; /* TIMING */
+};
+
+enum tn_action {
+    TN_ACT_STOP = 1 << 0,
+    TN_ACT_SEAL = 1 << 1,
+    TN_ACT_START = 1 << 2,
+    TN_ACT_LEADER = 1 << 3,
+    TN_ACT_READ = 1 << 4,
+    TN_ACT_SWAP = 1 << 5,
+    TN_ACT_WAIT = 1 << 6,
+    TN_ACT_HALT = 1 << 7,
+};
+
+/* Why leadership ended; also the word that people see. */
+#define TN_STOP_MAP(X)                                                                             \
+    X(NONE, "none")                                                                                \
+    X(EXPIRED, "renewals failed until the deadline")                                               \
+    X(LOST, "the store shows another grant")                                                       \
+    X(FENCED, "the state knows a later epoch")                                                     \
+    X(FIRED, "the guard fired")                                                                    \
+    X(YIELD, "asked to step down")                                                                 \
+    X(SHUTDOWN, "asked to stop")                                                                   \
+    X(PROGRAM, "the program ended")
+
+enum tn_stop {
+#define TN_X(name, text) TN_STOP_##name,
+    TN_STOP_MAP(TN_X)
+#undef TN_X
+};
+
+/* What the pending swap is for. */
+enum tn_purpose { TN_FOR_NONE, TN_FOR_CLAIM, TN_FOR_RENEW, TN_FOR_RELEASE, TN_FOR_REGRANT };
+
+struct tn_actions {
+    unsigned set;        /* of enum tn_action */
+    int64_t deadline_ns; /* D of the grant in hand; 0: none, nothing may run */
+
+    enum tn_stop stop;  /* STOP */
+    int64_t stop_by_ns; /* STOP */
+
+    uint64_t epoch;                   /* SEAL, START */
+    uint8_t grant[TENURE_NONCE_SIZE]; /* SEAL, START */
+
+    int64_t request_by_ns;            /* READ, SWAP */
+    int64_t wait_until_ns;            /* WAIT */
+    struct tenure_token expect;       /* SWAP: expected; WAIT: last seen */
+    uint8_t nonce[TENURE_NONCE_SIZE]; /* SWAP */
+    enum tn_purpose purpose;          /* SWAP */
+    struct tn_lease record;           /* SWAP */
+};
+
+enum tn_phase {
+    TN_PHASE_NEW,       /* before START */
+    TN_PHASE_FOLLOWING, /* contends */
+    TN_PHASE_SEALING,   /* holds a grant; the state is being sealed; nothing runs yet */
+    TN_PHASE_LEADING,   /* holds a grant; the program runs */
+    TN_PHASE_STOPPING,  /* leadership is over; the program is being stopped */
+    TN_PHASE_RELEASING, /* the program is dead; the lease is being released */
+    TN_PHASE_HALTED,
+};
+
+struct tn_elector_config {
+    char id[TN_HOLDER_MAX + 1];             /* the candidate; unique among candidates */
+    uint8_t incarnation[TENURE_NONCE_SIZE]; /* fresh for every process */
+    char address[TN_ADDRESS_MAX + 1];
+    char build[TN_BUILD_MAX + 1];
+    int32_t priority;
+    int64_t drain_ns; /* how long a planned stop may take while renewals succeed */
+    struct tn_timing timing;
+};
+
+/* A request of ours whose outcome is not known yet (I6). */
+struct tn_attempt {
+    uint8_t nonce[TENURE_NONCE_SIZE];
+    uint8_t grant[TENURE_NONCE_SIZE];
+    uint64_t epoch;
+    int64_t hold_until_ns; /* sent + D: how long it entitles us, if it took effect */
+};
+#define TN_ATTEMPTS 4
+
+/* The layout is the caller's to allocate and nobody's to touch. */
+struct tn_elector {
+    struct tn_elector_config cfg;
+    enum tn_phase phase;
+    int64_t now_ns;
+
+    /* The register, as last seen by a read or by a swap of our own. */
+    enum tn_seen seen;
+    struct tenure_token token;
+    struct tn_lease lease;          /* if FREE or HELD */
+    int64_t observed_ns;            /* when this token was first seen: after that read */
+    int64_t read_ns;                /* when the last read ended well */
+    char leader[TN_HOLDER_MAX + 1]; /* as last announced */
+    uint64_t leader_epoch;
+
+    /* The grant in hand; meaningful from SEALING to RELEASING. */
+    uint8_t grant[TENURE_NONCE_SIZE];
+    uint64_t epoch;
+    uint64_t acquired_ms;
+    int64_t deadline_ns;
+    int64_t renew_at_ns;
+    int64_t stop_by_ns;
+    bool lost; /* definitely: nothing is left to renew or release */
+
+    /* Unknown outcomes; the newest overwrites the oldest. */
+    struct tn_attempt attempts[TN_ATTEMPTS];
+    unsigned attempt_next;
+
+    enum tn_purpose out; /* the swap that is out, or NONE */
+    bool reading;        /* a read is out */
+    bool must_read;      /* read before anything else */
+    int64_t retry_at_ns; /* no request before this */
+
+    uint64_t floor; /* highest sealed epoch known */
+    bool may_claim;
+    int64_t claim_delay_ns;
+    int64_t not_before_ns; /* no claim before this */
+    bool ending;           /* SHUTDOWN was asked */
+};
+
+/* cfg is copied.  It must hold a planned timing, a non-empty id and incarnation. */
+void tn_elector_init(struct tn_elector *e, const struct tn_elector_config *cfg);
+
+/* One step.  Writes all of *out. */
+void tn_elector_step(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out);
+
+/* Leads, at now_ns: phase and time agree.  The time alone can end it. */
+bool tn_elector_leads(const struct tn_elector *e, int64_t now_ns);
+
+/* "following", "leading", ... */
+const char *tn_phase_word(enum tn_phase phase);
+/* "the store shows another grant", ... */
+const char *tn_stop_text(enum tn_stop stop);
+
+#endif

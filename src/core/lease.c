@@ -1,0 +1,33 @@
+#include "lease.h"
+
+#include <string.h>
+
+bool tn_lease_is_grant(const struct tn_lease *lease, const char *holder,
+                       const uint8_t incarnation[TENURE_NONCE_SIZE],
+                       const uint8_t grant[TENURE_NONCE_SIZE])
+{
+    return tn_lease_held(lease) && strcmp(lease->holder, holder) == 0 &&
+           memcmp(lease->incarnation, incarnation, TENURE_NONCE_SIZE) == 0 &&
+           memcmp(lease->grant, grant, TENURE_NONCE_SIZE) == 0;
+}
+
+bool tn_lease_sane(const struct tn_lease *lease)
+{
+    if (lease->epoch == 0 || lease->epoch >= TN_EPOCH_MAX)
+        return false;
+    return lease->ttl_ms >= TN_TTL_MIN_MS && lease->ttl_ms <= TN_TTL_MAX_MS;
+}
+
+uint64_t tn_epoch_next(uint64_t previous, uint64_t wall_ms, uint64_t floor)
+{
+    uint64_t least = previous > floor ? previous : floor;
+
+    if (least >= TN_EPOCH_MAX)
+        return 0;
+    least++;
+    /* A wall clock in the last thousandth of the range is broken, not late:
+     * believing it would leave no room for the grants that follow. */
+    if (wall_ms > least && wall_ms < TN_EPOCH_MAX - (TN_EPOCH_MAX >> 10))
+        return wall_ms;
+    return least;
+}

@@ -1,0 +1,41 @@
+#include "poll.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tenure/store.h"
+
+int tn_poll(struct pollfd *fds, unsigned n, int64_t deadline)
+{
+    struct pollfd all[TN_POLL_MAX + 1];
+    struct itimerspec when = {0};
+    int ready, saved;
+
+    assert(n <= TN_POLL_MAX);
+    memcpy(all, fds, n * sizeof *fds);
+    all[n] = (struct pollfd){.fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC), .events = POLLIN};
+    if (all[n].fd < 0)
+        return -1;
+    if (deadline < 1)
+        deadline = 1; /* zero would disarm the timer */
+    when.it_value.tv_sec = (time_t)(deadline / 1000000000);
+    when.it_value.tv_nsec = (long)(deadline % 1000000000);
+    ready = timerfd_settime(all[n].fd, TFD_TIMER_ABSTIME, &when, NULL);
+    while (ready == 0) {
+        ready = poll(all, n + 1, -1);
+        if (ready < 0 && errno == EINTR)
+            ready = 0;
+    }
+    saved = errno;
+    close(all[n].fd);
+    if (ready > 0) {
+        memcpy(fds, all, n * sizeof *fds);
+        ready -= all[n].revents != 0;
+    }
+    errno = saved;
+    return ready;
+}

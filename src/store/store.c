@@ -1,0 +1,396 @@
+/*
+ * Stores by URL: the table of schemes, the modules that hold them, and the
+ * checks that every back end may rely on.
+ */
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/url.h"
+#include "store/builtin.h"
+#include "tenure/store.h"
+#include "tn_version.h"
+
+#define SCHEMES_MAX 32
+#define DIRS_MAX    8
+
+struct tenure_store {
+    const struct tenure_store_ops *ops;
+    void *impl;
+    struct tenure_store_info info;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const struct tenure_store_ops *schemes[SCHEMES_MAX] = {
+    &tn_store_noop,
+    &tn_store_memory,
+    &tn_store_file,
+};
+static unsigned n_schemes = 3;
+static char *dirs[DIRS_MAX];
+static unsigned n_dirs;
+
+/* Schemes that live in a module, and what to install when it is not there.
+ * A client library is mapped only when its scheme is named. */
+static const struct {
+    const char *scheme;
+    const char *module;
+    const char *package; /* Debian's, for the message */
+} modules[] = {
+    {"sqlite", "sqlite", "libsqlite3-0"},
+};
+
+/* ---- Schemes ------------------------------------------------------------- */
+
+static const struct tenure_store_ops *find(const char *scheme)
+{
+    for (unsigned i = 0; i < n_schemes; i++) {
+        if (strcmp(schemes[i]->scheme, scheme) == 0)
+            return schemes[i];
+    }
+    return NULL;
+}
+
+static enum tenure_status add(const struct tenure_store_ops *ops, struct tenure_error *err)
+{
+    if (!ops || ops->abi != TENURE_STORE_ABI)
+        return tenure_fail(err, TENURE_INVALID, "store table is for another version of tenure");
+    if (!ops->scheme || !ops->open || !ops->close || !ops->info || !ops->read || !ops->swap ||
+        !ops->wait || !ops->list)
+        return tenure_fail(err, TENURE_INVALID, "store table lacks a required function");
+    if (find(ops->scheme))
+        return tenure_fail(err, TENURE_INVALID, "a store '%s:' is known already", ops->scheme);
+    if (n_schemes == SCHEMES_MAX)
+        return tenure_fail(err, TENURE_INVALID, "more than %d store schemes", SCHEMES_MAX);
+    schemes[n_schemes++] = ops;
+    return TENURE_OK;
+}
+
+enum tenure_status tenure_store_register(const struct tenure_store_ops *ops,
+                                         struct tenure_error *err)
+{
+    pthread_mutex_lock(&lock);
+    enum tenure_status status = add(ops, err);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+enum tenure_status tenure_store_module_dir(const char *dir, struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+    char *copy = strdup(dir);
+
+    if (!copy)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    pthread_mutex_lock(&lock);
+    if (n_dirs < DIRS_MAX) {
+        dirs[n_dirs++] = copy;
+    } else {
+        free(copy);
+        status = tenure_fail(err, TENURE_INVALID, "more than %d module directories", DIRS_MAX);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* Where this library itself was loaded from; "" if that cannot be told. */
+static void own_dir(char out[PATH_MAX])
+{
+    Dl_info self;
+
+    out[0] = '\0';
+    if (!dladdr((void *)&schemes, &self) || !self.dli_fname)
+        return;
+    const char *slash = strrchr(self.dli_fname, '/');
+    if (slash && slash - self.dli_fname < PATH_MAX)
+        snprintf(out, PATH_MAX, "%.*s", (int)(slash - self.dli_fname), self.dli_fname);
+}
+
+/* Try one directory.  true: status is final; false: not there, look on. */
+static bool load_from(const char *dir, const char *module, enum tenure_status *status,
+                      struct tenure_error *err)
+{
+    char path[PATH_MAX];
+
+    if (snprintf(path, sizeof path, "%s/tenure-store-%s.so", dir, module) >= (int)sizeof path ||
+        access(path, F_OK) != 0)
+        return false;
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        *status =
+            tenure_fail(err, TENURE_UNSUPPORTED, "cannot load the store module: %s", dlerror());
+        return true;
+    }
+    const struct tenure_store_ops *const *ops = dlsym(handle, "tenure_store_module");
+    if (!ops) {
+        dlclose(handle);
+        *status = tenure_fail(err, TENURE_UNSUPPORTED, "%s is not a store module", path);
+        return true;
+    }
+    /* One module may serve several schemes: a list that ends with NULL. */
+    *status = TENURE_OK;
+    for (; *ops && *status == TENURE_OK; ops++) {
+        if (!find((*ops)->scheme))
+            *status = add(*ops, err);
+    }
+    return true;
+}
+
+static enum tenure_status load(const char *scheme, const char *module, const char *package,
+                               struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+    char own[PATH_MAX], beside[PATH_MAX + 8];
+
+    for (unsigned i = 0; i < n_dirs; i++) {
+        if (load_from(dirs[i], module, &status, err))
+            goto done;
+    }
+    own_dir(own);
+    snprintf(beside, sizeof beside, "%s/tenure", own);
+    if (load_from(own, module, &status, err) || load_from(beside, module, &status, err) ||
+        load_from(TN_MODULE_DIR, module, &status, err))
+        goto done;
+    return tenure_fail(
+        err, TENURE_UNSUPPORTED,
+        "store '%s:' is not in this build: tenure-store-%s.so was not found; install "
+        "it (it needs %s)",
+        scheme, module, package);
+done:
+    if (status)
+        tenure_fail_context(err, "store '%s:' needs %s", scheme, package);
+    return status;
+}
+
+static void known_schemes(char *out, size_t size)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (unsigned i = 0; i < n_schemes && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s:", used ? ", " : "",
+                                 schemes[i]->scheme);
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0] && used < size; i++) {
+        if (!find(modules[i].scheme))
+            used += (size_t)snprintf(out + used, size - used, ", %s:", modules[i].scheme);
+    }
+}
+
+static enum tenure_status lookup(const char *scheme, const struct tenure_store_ops **ops,
+                                 struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+    char names[256];
+
+    pthread_mutex_lock(&lock);
+    *ops = find(scheme);
+    for (size_t i = 0; !*ops && i < sizeof modules / sizeof modules[0]; i++) {
+        if (strcmp(modules[i].scheme, scheme) != 0)
+            continue;
+        status = load(scheme, modules[i].module, modules[i].package, err);
+        if (status)
+            goto done;
+        *ops = find(scheme);
+    }
+    if (!*ops) {
+        known_schemes(names, sizeof names);
+        status = tenure_fail(err, TENURE_CONFIG, "no store is called '%.40s:'; known are %s",
+                             scheme, names);
+    }
+done:
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* ---- Handles ------------------------------------------------------------- */
+
+enum tenure_status tenure_store_open(const char *url, int64_t deadline, tenure_store **store,
+                                     struct tenure_error *err)
+{
+    struct tenure_error scratch;
+    struct tn_url parsed = {0};
+    tenure_store *s = NULL;
+    enum tenure_status status;
+
+    if (!err)
+        err = &scratch;
+    status = tn_url_parse(url, &parsed, err);
+    if (status)
+        goto done;
+    s = calloc(1, sizeof *s);
+    if (!s) {
+        status = tenure_fail(err, TENURE_NOMEM, "out of memory");
+        goto done;
+    }
+    status = lookup(parsed.scheme, &s->ops, err);
+    if (status)
+        goto done;
+    status = s->ops->open(url, deadline, &s->impl, err);
+    if (status)
+        goto done;
+    s->info.data_max = TENURE_DATA_MAX;
+    s->info.batch_max = 1;
+    s->ops->info(s->impl, &s->info);
+    *store = s;
+    s = NULL;
+done:
+    free(s);
+    tn_url_free(&parsed);
+    return status;
+}
+
+void tenure_store_close(tenure_store *store)
+{
+    if (!store)
+        return;
+    store->ops->close(store->impl);
+    free(store);
+}
+
+void tenure_store_info(const tenure_store *store, struct tenure_store_info *info)
+{
+    *info = store->info;
+}
+
+/* ---- Calls --------------------------------------------------------------- */
+
+static enum tenure_status check_key(const char *key, struct tenure_error *err)
+{
+    if (tenure_key_valid(key))
+        return TENURE_OK;
+    return tenure_fail(err, TENURE_INVALID,
+                       "'%.60s' is not a key: use letters, digits, '.', '_' and '-', in segments "
+                       "divided by '/'",
+                       key ? key : "");
+}
+
+static enum tenure_status check_swap(const tenure_store *s, const struct tenure_swap *swap,
+                                     struct tenure_error *err)
+{
+    static const uint8_t zero[TENURE_NONCE_SIZE];
+    enum tenure_status status = check_key(swap->key, err);
+
+    if (status)
+        return status;
+    if (memcmp(swap->nonce, zero, sizeof zero) == 0)
+        return tenure_fail(err, TENURE_INVALID, "%s: a swap needs a nonce", swap->key);
+    if (memchr(swap->expect.version, '\0', sizeof swap->expect.version) == NULL)
+        return tenure_fail(err, TENURE_INVALID, "%s: the expected version does not end", swap->key);
+    if (swap->tombstone && swap->len)
+        return tenure_fail(err, TENURE_INVALID, "%s: a tombstone holds no data", swap->key);
+    if (swap->len > s->info.data_max)
+        return tenure_fail(err, TENURE_INVALID, "%s: %zu bytes are more than the %u that %s: holds",
+                           swap->key, swap->len, s->info.data_max, s->info.scheme);
+    return TENURE_OK;
+}
+
+enum tenure_status tenure_store_read(tenure_store *s, const char *key, struct tenure_value *value,
+                                     int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_error scratch;
+    enum tenure_status status = check_key(key, err ? err : &scratch);
+
+    return status ? status : s->ops->read(s->impl, key, value, deadline, err ? err : &scratch);
+}
+
+enum tenure_status tenure_store_swap(tenure_store *s, struct tenure_swap *swap, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    struct tenure_error scratch;
+
+    if (!err)
+        err = &scratch;
+    swap->status = check_swap(s, swap, err);
+    if (!swap->status)
+        swap->status = s->ops->swap(s->impl, swap, deadline, err);
+    return swap->status;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const struct tenure_swap *)a)->key, ((const struct tenure_swap *)b)->key);
+}
+
+enum tenure_status tenure_store_swap_many(tenure_store *s, struct tenure_swap *swaps, size_t n,
+                                          int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_error scratch;
+    enum tenure_status status = TENURE_OK;
+
+    if (!err)
+        err = &scratch;
+    for (size_t i = 0; i < n; i++) {
+        swaps[i].status = check_swap(s, &swaps[i], err);
+        if (swaps[i].status)
+            return swaps[i].status;
+    }
+    qsort(swaps, n, sizeof *swaps, by_key);
+    for (size_t i = 1; i < n; i++) {
+        if (strcmp(swaps[i - 1].key, swaps[i].key) == 0)
+            return tenure_fail(err, TENURE_INVALID, "%s: twice in one batch", swaps[i].key);
+    }
+    if (s->ops->swap_many && n)
+        return s->ops->swap_many(s->impl, swaps, n, deadline, err);
+    for (size_t i = 0; i < n; i++) {
+        if (tenure_now() >= deadline) {
+            swaps[i].status = TENURE_TIMEOUT;
+            status = tenure_fail(err, TENURE_TIMEOUT, "the deadline passed after %zu of %zu swaps",
+                                 i, n);
+            continue;
+        }
+        swaps[i].status = s->ops->swap(s->impl, &swaps[i], deadline, err);
+    }
+    return status;
+}
+
+enum tenure_status tenure_store_erase(tenure_store *s, const char *key,
+                                      const struct tenure_token *expect,
+                                      const uint8_t nonce[TENURE_NONCE_SIZE],
+                                      struct tenure_token *token, int64_t deadline,
+                                      struct tenure_error *err)
+{
+    struct tenure_swap swap = {.key = key, .expect = *expect, .tombstone = true};
+
+    memcpy(swap.nonce, nonce, TENURE_NONCE_SIZE);
+    enum tenure_status status = tenure_store_swap(s, &swap, deadline, err);
+    if (status == TENURE_OK && token)
+        *token = swap.token;
+    return status;
+}
+
+enum tenure_status tenure_store_wait(tenure_store *s, const struct tenure_watch *watches, size_t n,
+                                     int wake_fd, int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_error scratch;
+
+    if (!err)
+        err = &scratch;
+    if (n > TENURE_WATCH_MAX)
+        return tenure_fail(err, TENURE_INVALID, "%zu watches; at most %d", n, TENURE_WATCH_MAX);
+    for (size_t i = 0; i < n; i++) {
+        if (watches[i].prefix ? !tenure_prefix_valid(watches[i].key)
+                              : !tenure_key_valid(watches[i].key))
+            return tenure_fail(err, TENURE_INVALID, "'%.60s' cannot be watched: not a %s",
+                               watches[i].key ? watches[i].key : "",
+                               watches[i].prefix ? "prefix" : "key");
+    }
+    return s->ops->wait(s->impl, watches, n, wake_fd, deadline, err);
+}
+
+enum tenure_status tenure_store_list(tenure_store *s, const char *prefix, const char *after,
+                                     tenure_visit_fn visit, void *arg,
+                                     char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
+                                     struct tenure_error *err)
+{
+    struct tenure_error scratch;
+
+    if (!err)
+        err = &scratch;
+    if (!tenure_prefix_valid(prefix))
+        return tenure_fail(err, TENURE_INVALID, "'%.60s' is not a prefix", prefix ? prefix : "");
+    return s->ops->list(s->impl, prefix, after, visit, arg, mark, deadline, err);
+}
