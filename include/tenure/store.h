@@ -63,7 +63,7 @@ struct tenure_token {
 struct tenure_value {
     struct tenure_token token;
     uint8_t prev[TENURE_NONCE_SIZE]; /* nonce of the value this one replaced; zero if first */
-    bool tombstone;                  /* erased: no data, but a token to swap on */
+    bool tombstone;                  /* erased; what data it keeps (an epoch) is the eraser's */
     size_t len;
     unsigned char *data; /* malloc'ed, len bytes and a NUL behind them; may be NULL if len is 0 */
     size_t cap;
@@ -76,7 +76,7 @@ struct tenure_swap {
     uint8_t nonce[TENURE_NONCE_SIZE]; /* fresh for EVERY request (I6), not all zero */
     const void *data;
     size_t len;
-    bool tombstone; /* erase: data must be empty */
+    bool tombstone; /* erase: data is what must outlive it, such as an epoch, or empty */
 
     enum tenure_status status;
     struct tenure_token token; /* the new token, if status is OK */
@@ -203,7 +203,7 @@ TENURE_API enum tenure_status tenure_store_swap(tenure_store *store, struct tenu
 TENURE_API enum tenure_status tenure_store_swap_many(tenure_store *store, struct tenure_swap *swaps,
                                                      size_t n, int64_t deadline,
                                                      struct tenure_error *err);
-/* Write a tombstone over what the caller last saw. */
+/* Write an empty tombstone over what the caller last saw. */
 TENURE_API enum tenure_status tenure_store_erase(tenure_store *store, const char *key,
                                                  const struct tenure_token *expect,
                                                  const uint8_t nonce[TENURE_NONCE_SIZE],

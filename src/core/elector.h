@@ -83,8 +83,9 @@ struct tn_event {
     struct tenure_token token;     /* READ, SWAPPED */
     bool tombstone;                /* READ */
     bool corrupt;                  /* READ: OK, but the record could not be decoded */
-    const struct tn_lease *record; /* READ: NULL if absent, tombstone or corrupt */
+    const struct tn_lease *record; /* READ: NULL if absent or corrupt; may be NULL on a tombstone */
 
+    uint8_t grant[TENURE_NONCE_SIZE]; /* SEALED, FENCED: the grant that was sealed or refused */
     uint64_t floor;                 /* FENCED: highest sealed epoch known; START: likewise, or 0 */
     int64_t until_ns;               /* YIELD: not before; 0 for at once */
     bool may_claim;                 /* CONTROL */
@@ -125,7 +126,7 @@ enum tn_purpose { TN_FOR_NONE, TN_FOR_CLAIM, TN_FOR_RENEW, TN_FOR_RELEASE, TN_FO
 
 struct tn_actions {
     unsigned set;        /* of enum tn_action */
-    int64_t deadline_ns; /* D of the grant in hand; 0: none, nothing may run */
+    int64_t deadline_ns; /* when the program must be dead; 0: no grant, nothing may run */
 
     enum tn_stop stop;  /* STOP */
     int64_t stop_by_ns; /* STOP */
@@ -166,44 +167,48 @@ struct tn_attempt {
     uint8_t nonce[TENURE_NONCE_SIZE];
     uint8_t grant[TENURE_NONCE_SIZE];
     uint64_t epoch;
+    int64_t sent_ns;
     int64_t hold_until_ns; /* sent + D: how long it entitles us, if it took effect */
 };
 #define TN_ATTEMPTS 4
 
-/* The layout is the caller's to allocate and nobody's to touch. */
+/* The layout is the caller's to allocate and nobody else's to touch. */
 struct tn_elector {
     struct tn_elector_config cfg;
     enum tn_phase phase;
     int64_t now_ns;
 
-    /* The register, as last seen by a read or by a swap of our own. */
+    /* The register, as last seen by a read or left by a swap of our own. */
     enum tn_seen seen;
     struct tenure_token token;
-    struct tn_lease lease;          /* if FREE or HELD */
-    int64_t observed_ns;            /* when this token was first seen: after that read */
-    int64_t read_ns;                /* when the last read ended well */
-    char leader[TN_HOLDER_MAX + 1]; /* as last announced */
-    uint64_t leader_epoch;
+    struct tn_lease lease; /* if FREE or HELD; if ABSENT only its epoch and transitions count */
+    int64_t observed_ns;   /* when this token was first seen: after that read */
+    int64_t poll_at_ns;    /* read again then, if nothing was notified before */
 
     /* The grant in hand; meaningful from SEALING to RELEASING. */
     uint8_t grant[TENURE_NONCE_SIZE];
     uint64_t epoch;
-    uint64_t acquired_ms;
-    int64_t deadline_ns;
+    int64_t deadline_ns; /* D: from before the last acknowledged request */
     int64_t renew_at_ns;
-    int64_t stop_by_ns;
-    bool lost; /* definitely: nothing is left to renew or release */
+    int64_t stop_by_ns;       /* STOPPING: the drain ends here, or at the deadline */
+    int64_t release_until_ns; /* RELEASING: nobody gains from a release after this */
+    bool lost;                /* another grant was seen: nothing is left to renew or release */
+    bool over;                /* D has passed or the guard fired: never renewed again (I6b) */
+    bool draining;            /* STOPPING on request: renewals go on */
+    bool regrant;             /* the seal was refused: take a higher epoch (I4) */
 
-    /* Unknown outcomes; the newest overwrites the oldest. */
+    /* Requests of ours whose outcome is unknown; the newest overwrites the oldest. */
     struct tn_attempt attempts[TN_ATTEMPTS];
     unsigned attempt_next;
 
-    enum tn_purpose out; /* the swap that is out, or NONE */
-    bool reading;        /* a read is out */
-    bool must_read;      /* read before anything else */
-    int64_t retry_at_ns; /* no request before this */
+    enum tn_purpose out;   /* the swap that is out, or NONE */
+    struct tn_lease draft; /* what it writes */
+    bool reading;          /* a read is out */
+    bool must_read;        /* read before anything else */
+    bool conflicted;       /* the last swap met a conflict */
+    int64_t retry_at_ns;   /* no request before this */
 
-    uint64_t floor; /* highest sealed epoch known */
+    uint64_t floor; /* highest epoch known, sealed or seen: it only rises */
     bool may_claim;
     int64_t claim_delay_ns;
     int64_t not_before_ns; /* no claim before this */

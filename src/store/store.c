@@ -280,8 +280,6 @@ static enum tenure_status check_swap(const tenure_store *s, const struct tenure_
         return tenure_fail(err, TENURE_INVALID, "%s: a swap needs a nonce", swap->key);
     if (memchr(swap->expect.version, '\0', sizeof swap->expect.version) == NULL)
         return tenure_fail(err, TENURE_INVALID, "%s: the expected version does not end", swap->key);
-    if (swap->tombstone && swap->len)
-        return tenure_fail(err, TENURE_INVALID, "%s: a tombstone holds no data", swap->key);
     if (swap->len > s->info.data_max)
         return tenure_fail(err, TENURE_INVALID, "%s: %zu bytes are more than the %u that %s: holds",
                            swap->key, swap->len, s->info.data_max, s->info.scheme);

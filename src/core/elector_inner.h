@@ -1,0 +1,34 @@
+/* core/elector_inner.h - what elector.c and elector_plan.c share. */
+#ifndef TN_CORE_ELECTOR_INNER_H
+#define TN_CORE_ELECTOR_INNER_H
+
+#include "core/elector.h"
+
+#define TN_FOREVER (INT64_MAX / 2)
+
+/* When renewals that fail lead to TERM: early enough before D for the program to end. */
+static inline int64_t tn_stop_at(const struct tn_elector *e)
+{
+    return e->deadline_ns - e->cfg.timing.grace_ns;
+}
+
+/* Holds a grant, or still did a moment ago, and the program may be alive. */
+static inline bool tn_holding(const struct tn_elector *e)
+{
+    return e->phase == TN_PHASE_SEALING || e->phase == TN_PHASE_LEADING ||
+           e->phase == TN_PHASE_STOPPING;
+}
+
+/* The attempt whose nonce the register now shows, or NULL (I6). */
+const struct tn_attempt *tn_attempt_find(const struct tn_elector *e,
+                                         const uint8_t nonce[TENURE_NONCE_SIZE]);
+
+/* The register shows the grant in hand. */
+bool tn_sees_own_grant(const struct tn_elector *e);
+/* The register shows a grant of this process, in hand or not. */
+bool tn_sees_own_process(const struct tn_elector *e);
+
+/* Decide the one request or wait that follows.  Does nothing while a request is out. */
+void tn_elector_plan(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out);
+
+#endif
