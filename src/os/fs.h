@@ -1,0 +1,23 @@
+/* os/fs.h - what a file system is like. */
+#ifndef TN_OS_FS_H
+#define TN_OS_FS_H
+
+#include <stdbool.h>
+
+/*
+ * Does the file system of path belong to more than this machine, or might it?
+ * Network, cluster and FUSE file systems do: their caches may be stale, their
+ * locks may not reach other hosts, and inotify does not see what others do.
+ * 1 or 0; -1 with errno if path cannot be asked.  name (may be NULL) receives a
+ * word for people: "nfs", "fuse", ... or "local".
+ */
+int tn_fs_network(const char *path, const char **name);
+
+/*
+ * Make the kernel forget what it believes about the directory fd if the server
+ * knows better, so that lookups below it are fresh.  Costs one request on a
+ * network file system and nothing on a local one.  false with errno on failure.
+ */
+bool tn_fs_refresh(int fd);
+
+#endif
