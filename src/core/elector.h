@@ -27,8 +27,9 @@
  *            send TN_EV_READ with what was found.
  *     SWAP   swap out->record in, expecting out->expect, under out->nonce,
  *            giving up at out->request_by_ns; send TN_EV_SWAPPED.
- *     WAIT   wait until out->wait_until_ns or a change since out->expect; send
- *            TN_EV_TIMER or TN_EV_CHANGED.  Other events may come instead.
+ *     WAIT   wait until out->wait_until_ns or, if out->watch is set, a change
+ *            since out->expect; send TN_EV_TIMER or TN_EV_CHANGED.  Other
+ *            events may come instead.
  *     HALT   nothing more will come; the elector has ended.
  *     While a request is out, other events may be stepped; they never start a
  *     second request.
@@ -136,6 +137,7 @@ struct tn_actions {
 
     int64_t request_by_ns;            /* READ, SWAP */
     int64_t wait_until_ns;            /* WAIT */
+    bool watch;                       /* WAIT: a change of the register matters */
     struct tenure_token expect;       /* SWAP: expected; WAIT: last seen */
     uint8_t nonce[TENURE_NONCE_SIZE]; /* SWAP */
     enum tn_purpose purpose;          /* SWAP */

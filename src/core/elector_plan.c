@@ -17,9 +17,19 @@ static int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* Backing off, or only waiting for our own side: changes do not matter. */
+static void sleep_until(struct tn_elector *e, struct tn_actions *out, int64_t until_ns)
+{
+    out->set |= TN_ACT_WAIT;
+    out->wait_until_ns = until_ns;
+    out->watch = false;
+    out->expect = e->token;
+}
+
 static void wait_until(struct tn_elector *e, struct tn_actions *out, int64_t until_ns)
 {
     out->set |= TN_ACT_WAIT;
+    out->watch = true;
     out->wait_until_ns = until_ns;
     out->expect = e->token;
 }
@@ -160,7 +170,7 @@ static int64_t claim_at(const struct tn_elector *e)
 static void plan_following(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
     if (e->now_ns < e->retry_at_ns) {
-        wait_until(e, out, e->retry_at_ns);
+        sleep_until(e, out, e->retry_at_ns);
         return;
     }
     if (e->must_read || e->seen == TN_SEEN_NOTHING || e->now_ns >= e->poll_at_ns) {
@@ -183,9 +193,9 @@ static void plan_holding(struct tn_elector *e, const struct tn_event *ev, struct
     int64_t stop_at = stopping ? min64(e->deadline_ns, e->stop_by_ns) : tn_stop_at(e);
 
     if (e->lost || e->over || (stopping && !e->draining) || e->now_ns >= stop_at) {
-        wait_until(e, out, e->now_ns < stop_at ? stop_at : TN_FOREVER);
+        sleep_until(e, out, e->now_ns < stop_at ? stop_at : TN_FOREVER);
     } else if (e->now_ns < e->retry_at_ns) {
-        wait_until(e, out, min64(e->retry_at_ns, stop_at));
+        sleep_until(e, out, min64(e->retry_at_ns, stop_at));
     } else if (e->must_read) {
         read_now(e, out);
     } else if (e->regrant) {
@@ -202,7 +212,7 @@ static void plan_holding(struct tn_elector *e, const struct tn_event *ev, struct
 static void plan_releasing(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
     if (e->now_ns < e->retry_at_ns)
-        wait_until(e, out, min64(e->retry_at_ns, e->release_until_ns));
+        sleep_until(e, out, min64(e->retry_at_ns, e->release_until_ns));
     else if (e->must_read)
         read_now(e, out);
     else
