@@ -211,6 +211,25 @@ static void tombstone_twice(struct cf *c)
     cf_value_is(c, "a tombstone over a tombstone", &two, NULL, 0, true);
 }
 
+/* An eraser may leave data behind, such as the epoch that must outlive the value. */
+static void tombstone_data(struct cf *c)
+{
+    const char *key = cf_key(c, "k");
+    struct tenure_swap swap = {.key = key, .tombstone = true, .data = "epoch\0 7", .len = 8};
+    struct tenure_token token;
+
+    CF_STATUS(c, cf_put(c, c->a, key, NULL, "one", 3, &swap.expect), TENURE_OK, "create");
+    cf_nonce(swap.nonce);
+    CF_STATUS(c, tenure_store_swap(c->a, &swap, cf_deadline(c), &c->err), TENURE_OK,
+              "a tombstone with data");
+    CF_STATUS(c, cf_read(c, c->a, key), TENURE_OK, "read");
+    if (!cf_value_is(c, "a tombstone with data", &swap.token, swap.data, swap.len, true))
+        return;
+    CF_STATUS(c, cf_put(c, c->a, key, &swap.token, "", 0, &token), TENURE_OK, "swap");
+    CF_STATUS(c, cf_read(c, c->a, key), TENURE_OK, "read");
+    cf_value_is(c, "empty data over a tombstone with data", &token, "", 0, false);
+}
+
 static void registers_apart(struct cf *c)
 {
     const char *names[] = {"a", "a/b", "a/b/c", "a-b", "a.b", "A", "b"};
@@ -275,6 +294,7 @@ const struct cf_check cf_checks_register[] = {
     {"versions-unique", versions_unique, 0},
     {"tombstone", tombstone, 0},
     {"tombstone-twice", tombstone_twice, 0},
+    {"tombstone-data", tombstone_data, 0},
     {"registers-apart", registers_apart, 0},
     {"deadline-past", deadline_past, 0},
     {NULL, NULL, 0},

@@ -74,10 +74,6 @@ static void swap_arguments(struct cf *c)
     CF_STATUS(c, tenure_store_swap(c->a, &swap, cf_deadline(c), &c->err), TENURE_INVALID,
               "swap under a zero nonce");
     cf_nonce(swap.nonce);
-    swap.tombstone = true;
-    CF_STATUS(c, tenure_store_swap(c->a, &swap, cf_deadline(c), &c->err), TENURE_INVALID,
-              "a tombstone with data");
-    swap.tombstone = false;
     memset(swap.expect.version, 'v', sizeof swap.expect.version);
     CF_STATUS(c, tenure_store_swap(c->a, &swap, cf_deadline(c), &c->err), TENURE_INVALID,
               "a version without an end");

@@ -30,8 +30,10 @@ void cf_fail(struct cf *c, const char *format, ...)
 void cf_fail_status(struct cf *c, const char *what, enum tenure_status want,
                     enum tenure_status seen)
 {
+    bool text = seen != TENURE_OK && c->err.text[0];
+
     cf_fail(c, "%s: expected '%s', saw '%s'%s%s", what, tenure_status_word(want),
-            tenure_status_word(seen), c->err.text[0] ? ": " : "", c->err.text);
+            tenure_status_word(seen), text ? ": " : "", text ? c->err.text : "");
 }
 
 void cf_job_fail(struct cf_job *job, const char *format, ...)
