@@ -1,0 +1,348 @@
+/*
+ * The driver: steps the elector, carries its actions out in the order of the
+ * duties in core/elector.h, and never runs anybody else's code.
+ */
+#include "agent/driver.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/driver_inner.h"
+#include "os/clock.h"
+#include "os/poll.h"
+
+/* ---- Telling ------------------------------------------------------------- */
+
+static void trace(tenure_elector *e, const struct tenure_trace *t)
+{
+    struct tenure_trace full = *t;
+
+    if (!e->options.trace)
+        return;
+    full.at_ns = tenure_now();
+    full.name = e->name;
+    full.id = e->id;
+    full.leader = full.leader ? full.leader : "";
+    full.text = full.text ? full.text : "";
+    e->options.trace(e->options.arg, &full);
+}
+
+static void trouble(tenure_elector *e, const char *doing, enum tenure_status status,
+                    const struct tenure_error *err)
+{
+    char text[TENURE_ERROR_TEXT_MAX + 32];
+
+    snprintf(text, sizeof text, "%s: %s", doing, err->text);
+    pthread_mutex_lock(&e->lock);
+    e->status.troubles++;
+    snprintf(e->status.trouble, sizeof e->status.trouble, "%.255s", text);
+    pthread_mutex_unlock(&e->lock);
+    trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_TROUBLE, .status = status, .text = text});
+}
+
+static void fine(tenure_elector *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->status.trouble[0] = '\0';
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* What other threads may see of the machine after a step. */
+static void snapshot(tenure_elector *e)
+{
+    const struct tn_elector *m = &e->machine;
+    bool held = m->seen == TN_SEEN_HELD;
+
+    pthread_mutex_lock(&e->lock);
+    snprintf(e->status.phase, sizeof e->status.phase, "%s", tn_phase_word(m->phase));
+    snprintf(e->status.leader, sizeof e->status.leader, "%s", held ? m->lease.holder : "");
+    e->status.leader_epoch = held ? m->lease.epoch : 0;
+    e->status.deadline_ns = e->published_ns;
+    memcpy(e->grant, m->grant, sizeof e->grant);
+    e->grant_epoch = m->phase >= TN_PHASE_SEALING && m->phase <= TN_PHASE_STOPPING ? m->epoch : 0;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- Requests from other threads ----------------------------------------- */
+
+void tn_driver_lock(tenure_elector *e)
+{
+    pthread_mutex_lock(&e->lock);
+}
+
+void tn_driver_unlock_and_wake(tenure_elector *e)
+{
+    uint64_t one = 1;
+
+    pthread_mutex_unlock(&e->lock);
+    while (write(e->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+}
+
+/* Turn one request, if there is one, into an event.  The order is that of
+ * urgency; a stop that is done goes before whatever else was asked. */
+static bool next_request(tenure_elector *e, struct tn_event *ev)
+{
+    struct tn_requests *r = &e->requests;
+    bool any = true;
+
+    pthread_mutex_lock(&e->lock);
+    if (r->fired) {
+        r->fired = false;
+        ev->kind = TN_EV_FIRED;
+    } else if (r->quiet) {
+        r->quiet = false;
+        e->stop_sent = false;
+        ev->kind = TN_EV_STOPPED;
+    } else if (r->ended && !e->stop_sent && r->ended_epoch == e->machine.epoch) {
+        r->ended = false;
+        ev->kind = TN_EV_STOPPED;
+    } else if (r->sealed) {
+        r->sealed = false;
+        ev->kind = TN_EV_SEALED;
+        memcpy(ev->grant, r->sealed_grant, sizeof ev->grant);
+    } else if (r->fenced) {
+        r->fenced = false;
+        ev->kind = TN_EV_FENCED;
+        memcpy(ev->grant, r->fenced_grant, sizeof ev->grant);
+        ev->floor = r->floor;
+    } else if (r->control) {
+        r->control = false;
+        ev->kind = TN_EV_CONTROL;
+        ev->may_claim = r->may_claim;
+        ev->claim_delay_ns = r->claim_delay_ns;
+    } else if (r->yield) {
+        r->yield = false;
+        ev->kind = TN_EV_YIELD;
+        ev->until_ns = r->yield_until_ns;
+    } else if (r->shutdown) {
+        r->shutdown = false;
+        ev->kind = TN_EV_SHUTDOWN;
+    } else {
+        r->ended = false; /* of a term that ended otherwise */
+        any = false;
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (any && ev->kind == TN_EV_STOPPED)
+        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_STOPPED, .epoch = e->machine.epoch});
+    return any;
+}
+
+/* ---- Duties -------------------------------------------------------------- */
+
+/* Duty 1, and I7: what others may believe is lowered before anything is done. */
+static void publish(tenure_elector *e)
+{
+    int64_t deadline = e->actions.deadline_ns;
+    bool leads = e->machine.phase == TN_PHASE_LEADING;
+
+    atomic_store(&e->lead_until_ns, leads ? deadline : 0);
+    atomic_store(&e->epoch, leads ? e->machine.epoch : 0);
+    atomic_store(&e->deadline_ns, deadline);
+    if (deadline == e->published_ns)
+        return;
+    e->published_ns = deadline;
+    tn_dispatch_deadline(&e->dispatch, deadline);
+    if (e->hooks.publish && !e->hooks.publish(e->hooks.arg, deadline)) {
+        tn_driver_lock(e);
+        e->requests.fired = true;
+        tn_driver_unlock_and_wake(e);
+    }
+}
+
+static void announce(tenure_elector *e)
+{
+    const struct tn_elector *m = &e->machine;
+    bool held = m->seen == TN_SEEN_HELD;
+    const char *leader = held ? m->lease.holder : "";
+
+    tn_dispatch_leader(&e->dispatch, leader, held ? m->lease.epoch : 0);
+    trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_LEADER,
+                                    .leader = leader,
+                                    .epoch = m->lease.epoch,
+                                    .text = m->lease.cause});
+}
+
+static void obey(tenure_elector *e)
+{
+    const struct tn_actions *a = &e->actions;
+
+    publish(e);
+    if (a->set & TN_ACT_STOP) {
+        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_STOPPING,
+                                        .epoch = e->machine.epoch,
+                                        .text = tn_stop_text(a->stop)});
+        if (!e->stop_sent)
+            tn_dispatch_stop(&e->dispatch, a->stop);
+        e->stop_sent = true;
+    }
+    if (a->set & TN_ACT_SEAL) {
+        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_GRANTED, .epoch = a->epoch});
+        tn_dispatch_seal(&e->dispatch, a->epoch, a->grant);
+    }
+    if (a->set & TN_ACT_START) {
+        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_STARTED, .epoch = a->epoch});
+        tn_dispatch_start(&e->dispatch, a->epoch);
+    }
+    if (a->set & TN_ACT_LEADER)
+        announce(e);
+}
+
+/* ---- Store requests ------------------------------------------------------ */
+
+static void do_read(tenure_elector *e, struct tn_event *ev)
+{
+    struct tenure_error err = {0};
+
+    ev->kind = TN_EV_READ;
+    ev->status =
+        tn_lease_read(e->store, e->name, &e->buffer, &e->seen, e->actions.request_by_ns, &err);
+    if (ev->status) {
+        trouble(e, "reading the lease", ev->status, &err);
+        return;
+    }
+    fine(e);
+    ev->token = e->seen.token;
+    ev->tombstone = e->seen.tombstone;
+    ev->corrupt = e->seen.corrupt;
+    ev->record = e->seen.present ? &e->seen.lease : NULL;
+    bool insane = e->seen.present && !tn_lease_sane(&e->seen.lease);
+    if (e->seen.corrupt || insane)
+        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_REFUSED,
+                                        .status = TENURE_CORRUPT,
+                                        .text = insane ? "lease record: epoch or ttl out of bounds"
+                                                       : e->seen.why.text});
+}
+
+static const char *const purposes[] = {
+    [TN_FOR_NONE] = "",
+    [TN_FOR_CLAIM] = "claiming the lease",
+    [TN_FOR_RENEW] = "renewing the lease",
+    [TN_FOR_RELEASE] = "releasing the lease",
+    [TN_FOR_REGRANT] = "raising the epoch",
+};
+
+static void do_swap(tenure_elector *e, struct tn_event *ev)
+{
+    const struct tn_actions *a = &e->actions;
+    struct tenure_error err = {0};
+    int64_t sent = tenure_now();
+
+    ev->kind = TN_EV_SWAPPED;
+    ev->status = tn_lease_swap(e->store, e->name, &a->expect, a->nonce, &a->record, e->seen.extra,
+                               &ev->token, a->request_by_ns, &err);
+    if (ev->status == TENURE_CONFLICT)
+        return; /* somebody was faster: the ordinary end of a race */
+    if (ev->status) {
+        trouble(e, purposes[a->purpose], ev->status, &err);
+        return;
+    }
+    fine(e);
+    if (a->purpose == TN_FOR_RENEW) {
+        pthread_mutex_lock(&e->lock);
+        e->status.renewals++;
+        pthread_mutex_unlock(&e->lock);
+        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RENEWED,
+                                        .epoch = a->record.epoch,
+                                        .took_ns = tenure_now() - sent});
+    } else if (a->purpose == TN_FOR_RELEASE) {
+        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RELEASED, .epoch = a->record.epoch});
+    }
+}
+
+static void drain_wake(tenure_elector *e)
+{
+    uint64_t count;
+
+    if (read(e->wake_fd, &count, sizeof count) < 0)
+        return; /* nothing there: fine */
+}
+
+/* Wait for a request of our own side alone, until then. */
+static void doze(tenure_elector *e, int64_t until)
+{
+    struct pollfd fd = {.fd = e->wake_fd, .events = POLLIN};
+
+    tn_poll(&fd, 1, until);
+}
+
+static void do_wait(tenure_elector *e, struct tn_event *ev)
+{
+    const struct tn_actions *a = &e->actions;
+    char key[TENURE_KEY_MAX + 1];
+    struct tenure_watch watch = {.key = key, .seen = a->expect};
+    struct tenure_error err = {0};
+    enum tenure_status status = TENURE_TIMEOUT;
+
+    ev->kind = TN_EV_TIMER;
+    if (!a->watch) {
+        doze(e, a->wait_until_ns);
+        return;
+    }
+    tn_lease_key(e->name, key);
+    status = tenure_store_wait(e->store, &watch, 1, e->wake_fd, a->wait_until_ns, &err);
+    if (status == TENURE_OK) {
+        ev->kind = TN_EV_CHANGED;
+    } else if (status != TENURE_TIMEOUT && status != TENURE_CANCELLED) {
+        /* Without notifications the poll still works; do not ask in a hot loop. */
+        int64_t later = tenure_now() + e->machine.cfg.timing.retry_ns;
+
+        trouble(e, "watching the lease", status, &err);
+        doze(e, later < a->wait_until_ns ? later : a->wait_until_ns);
+    }
+}
+
+/* ---- The loop ------------------------------------------------------------ */
+
+static void stamp(struct tn_event *ev)
+{
+    uint8_t fresh[TENURE_NONCE_SIZE];
+    enum tenure_status status = tenure_nonce(fresh, NULL);
+
+    assert(status == TENURE_OK);
+    memcpy(ev->entropy, fresh, sizeof ev->entropy);
+    ev->wall_ms = tn_wall_ms();
+    ev->now_ns = tenure_now();
+}
+
+/* Carry out the request of the last step, or wait; fill the event that results. */
+static void next_event(tenure_elector *e, struct tn_event *ev)
+{
+    memset(ev, 0, sizeof *ev);
+    if (e->actions.set & TN_ACT_READ) {
+        do_read(e, ev);
+    } else if (e->actions.set & TN_ACT_SWAP) {
+        do_swap(e, ev);
+    } else {
+        drain_wake(e);
+        if (next_request(e, ev))
+            return;
+        do_wait(e, ev);
+        if (ev->kind == TN_EV_TIMER && next_request(e, ev))
+            return;
+    }
+}
+
+void *tn_driver_main(void *arg)
+{
+    tenure_elector *e = arg;
+    struct tn_event ev = {.kind = TN_EV_START};
+
+    for (;;) {
+        stamp(&ev);
+        tn_elector_step(&e->machine, &ev, &e->actions);
+        obey(e);
+        snapshot(e);
+        if (e->actions.set & TN_ACT_HALT)
+            break;
+        next_event(e, &ev);
+    }
+    atomic_store(&e->halted, true);
+    tn_dispatch_leader(&e->dispatch, e->status.leader, e->status.leader_epoch);
+    return NULL;
+}

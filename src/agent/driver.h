@@ -1,0 +1,56 @@
+/*
+ * agent/driver.h - the thread that runs the elector against a real store.
+ *
+ * tenure_elector (include/tenure/elector.h) is this.  The supervisor uses the
+ * same handle, with the hooks below added.
+ */
+#ifndef TN_AGENT_DRIVER_H
+#define TN_AGENT_DRIVER_H
+
+#include "core/elector.h"
+#include "tenure/elector.h"
+#include "tenure/store.h"
+
+struct tn_driver_hooks {
+    void *arg;
+    /*
+     * OPTIONAL, on the driver's thread, before anything else of a step (duty 1
+     * of core/elector.h): the program must be dead at deadline_ns; 0: no grant.
+     * Must not block.  false: the guard has fired on this grant.
+     */
+    bool (*publish)(void *arg, int64_t deadline_ns);
+    /*
+     * OPTIONAL, on the callbacks' thread, before started(): seal the state
+     * under (epoch, grant).  OK; FENCED with *floor set; anything else is
+     * retried until the grant runs out.
+     */
+    enum tenure_status (*seal)(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE],
+                               uint64_t *floor, struct tenure_error *err);
+};
+
+/* As tenure_elector_start(), with hooks (may be NULL; copied). */
+enum tenure_status tn_driver_start(const struct tenure_elector_options *options,
+                                   const struct tn_driver_hooks *hooks, tenure_elector **elector,
+                                   struct tenure_error *err);
+
+/* The program of that epoch has ended by itself: the lease is released; contends again. */
+void tn_driver_ended(tenure_elector *elector, uint64_t epoch);
+/* May this candidate claim (pause, health)?  delay_ns: let others go first by that much. */
+void tn_driver_control(tenure_elector *elector, bool may_claim, int64_t delay_ns);
+/* Ask for the shutdown and return at once; tenure_elector_stop() still has to follow. */
+void tn_driver_shutdown(tenure_elector *elector);
+/* The facts of the grant in hand, for the releaser.  false: no grant. */
+bool tn_driver_grant(tenure_elector *elector, uint8_t incarnation[TENURE_NONCE_SIZE],
+                     uint8_t grant[TENURE_NONCE_SIZE], uint64_t *epoch);
+
+/*
+ * Release the lease of (id, incarnation, grant), once: a read, then a swap on
+ * what was read, only if all three match (I8).  For the guard's releaser.
+ * CONFLICT if somebody else has it.
+ */
+enum tenure_status tn_driver_release_grant(tenure_store *store, const char *name, const char *id,
+                                           const uint8_t incarnation[TENURE_NONCE_SIZE],
+                                           const uint8_t grant[TENURE_NONCE_SIZE], int64_t deadline,
+                                           struct tenure_error *err);
+
+#endif

@@ -1,0 +1,66 @@
+/* agent/driver_inner.h - the handle behind tenure_elector; driver.c and elector.c share it. */
+#ifndef TN_AGENT_DRIVER_INNER_H
+#define TN_AGENT_DRIVER_INNER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "agent/dispatch.h"
+#include "agent/driver.h"
+#include "store/lease.h"
+
+/* What others asked of the driver, under the lock; each is stepped as one event. */
+struct tn_requests {
+    bool fired;
+    bool quiet; /* stopped() has returned */
+    bool ended; /* the program of ended_epoch ended by itself */
+    uint64_t ended_epoch;
+    bool sealed;
+    uint8_t sealed_grant[TENURE_NONCE_SIZE];
+    bool fenced;
+    uint8_t fenced_grant[TENURE_NONCE_SIZE];
+    uint64_t floor;
+    bool control;
+    bool may_claim;
+    int64_t claim_delay_ns;
+    bool yield;
+    int64_t yield_until_ns;
+    bool shutdown;
+};
+
+struct tenure_elector {
+    char name[TENURE_NAME_MAX + 1];
+    char id[TENURE_ID_MAX + 1];
+    struct tenure_elector_options options; /* its strings are not ours: callbacks only */
+    struct tn_driver_hooks hooks;
+    struct tn_dispatch dispatch;
+    pthread_t thread;
+    int wake_fd; /* eventfd: a request was left, or the guard fired */
+
+    /* The driver thread's own. */
+    tenure_store *store;
+    struct tn_elector machine;
+    struct tn_actions actions;
+    struct tn_lease_seen seen;
+    struct tenure_value buffer;
+    int64_t published_ns;
+    bool stop_sent; /* a stop is with the callbacks, not yet quiet */
+
+    pthread_mutex_t lock;
+    struct tn_requests requests;
+    struct tenure_elector_status status;
+    uint8_t grant[TENURE_NONCE_SIZE]; /* copies for other threads */
+    uint64_t grant_epoch;             /* 0: no grant */
+
+    _Atomic int64_t lead_until_ns; /* 0: does not lead */
+    _Atomic int64_t deadline_ns;
+    _Atomic uint64_t epoch;
+    _Atomic bool halted;
+};
+
+void *tn_driver_main(void *elector);
+/* Ask something: set members of e->requests between these two. */
+void tn_driver_lock(tenure_elector *e);
+void tn_driver_unlock_and_wake(tenure_elector *e);
+
+#endif

@@ -1,0 +1,72 @@
+#include "store/lease.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/lease_record.h"
+
+void tn_lease_key(const char *name, char key[TENURE_KEY_MAX + 1])
+{
+    snprintf(key, TENURE_KEY_MAX + 1, "%s/lease", name);
+}
+
+void tn_lease_seen_free(struct tn_lease_seen *seen)
+{
+    free(seen->extra);
+    memset(seen, 0, sizeof *seen);
+}
+
+enum tenure_status tn_lease_read(tenure_store *store, const char *name, struct tenure_value *buffer,
+                                 struct tn_lease_seen *seen, int64_t deadline,
+                                 struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+    struct tn_lease_seen fresh = {0};
+    enum tenure_status status;
+
+    tn_lease_key(name, key);
+    status = tenure_store_read(store, key, buffer, deadline, err);
+    if (status)
+        return status;
+    fresh.token = buffer->token;
+    fresh.tombstone = buffer->tombstone;
+    if (!tenure_token_absent(&buffer->token) && !(buffer->tombstone && buffer->len == 0)) {
+        status = tn_lease_decode(buffer->data, buffer->len, &fresh.lease, &fresh.extra, &fresh.why);
+        fresh.present = status == TENURE_OK;
+        fresh.corrupt = status == TENURE_CORRUPT;
+        if (status != TENURE_OK && status != TENURE_CORRUPT) {
+            if (err)
+                *err = fresh.why;
+            return status;
+        }
+    }
+    tn_lease_seen_free(seen);
+    *seen = fresh;
+    return TENURE_OK;
+}
+
+enum tenure_status tn_lease_swap(tenure_store *store, const char *name,
+                                 const struct tenure_token *expect,
+                                 const uint8_t nonce[TENURE_NONCE_SIZE],
+                                 const struct tn_lease *lease, const char *extra,
+                                 struct tenure_token *token, int64_t deadline,
+                                 struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+    char *text = NULL;
+    struct tenure_swap swap = {.key = key, .expect = *expect};
+    enum tenure_status status;
+
+    tn_lease_key(name, key);
+    status = tn_lease_encode(lease, extra, &text, &swap.len, err);
+    if (status)
+        return status;
+    swap.data = text;
+    memcpy(swap.nonce, nonce, TENURE_NONCE_SIZE);
+    status = tenure_store_swap(store, &swap, deadline, err);
+    if (status == TENURE_OK)
+        *token = swap.token;
+    free(text);
+    return status;
+}
