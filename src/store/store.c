@@ -97,17 +97,27 @@ enum tenure_status tenure_store_module_dir(const char *dir, struct tenure_error 
     return status;
 }
 
-/* Where this library itself was loaded from; "" if that cannot be told. */
+/* Where this library, or the program that carries it, was loaded from; "" if that cannot be told.
+ */
 static void own_dir(char out[PATH_MAX])
 {
+    char path[PATH_MAX];
     Dl_info self;
+    ssize_t n;
 
     out[0] = '\0';
     if (!dladdr((void *)&schemes, &self) || !self.dli_fname)
         return;
-    const char *slash = strrchr(self.dli_fname, '/');
-    if (slash && slash - self.dli_fname < PATH_MAX)
-        snprintf(out, PATH_MAX, "%.*s", (int)(slash - self.dli_fname), self.dli_fname);
+    /* Of a program dladdr knows only argv[0]. */
+    snprintf(path, sizeof path, "%s", self.dli_fname);
+    if (path[0] != '/') {
+        n = readlink("/proc/self/exe", path, sizeof path - 1);
+        path[n > 0 ? n : 0] = '\0';
+    }
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = '\0';
+    snprintf(out, PATH_MAX, "%s", slash ? path : "");
 }
 
 /* Try one directory.  true: status is final; false: not there, look on. */

@@ -1,0 +1,93 @@
+/*
+ * cli/cli.h - what the verbs share.
+ *
+ * One file a verb.  A verb sees the public headers and base/ (durations,
+ * JSON glue), nothing further in.
+ */
+#ifndef TN_CLI_CLI_H
+#define TN_CLI_CLI_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tenure/status.h"
+#include "tenure/store.h"
+
+/* Exit codes.  `run` passes the program's own code through; the codes from 124
+ * up are those of env(1) and timeout(1). */
+enum {
+    CLI_OK = 0,
+    CLI_FAILED = 1,       /* the store or the system said no; a line says why */
+    CLI_USAGE = 2,        /* the command line makes no sense */
+    CLI_NOT_HELD = 3,     /* status: nobody leads */
+    CLI_LOST = 124,       /* run: leadership was lost, and --on-loss=exit */
+    CLI_BROKEN = 125,     /* run: tenure itself could not do its part */
+    CLI_CANNOT_RUN = 126, /* run: the command is there but cannot be executed */
+    CLI_NOT_FOUND = 127,  /* run: there is no such command */
+};
+
+struct cli_verb {
+    const char *name;
+    const char *summary; /* one line for `tenure help` */
+    const char *help;    /* the whole text of `tenure VERB --help` */
+    int (*run)(const struct cli_verb *verb, int argc, char **argv);
+};
+
+extern const struct cli_verb cli_status, cli_watch, cli_reset;
+
+/* Options that most verbs take.  Strings are argv's or the environment's. */
+struct cli_common {
+    const char *store; /* --store, TENURE_STORE; NULL: the user's own SQLite file */
+    const char *name;  /* --name, TENURE_NAME */
+    bool json;
+    int64_t timeout_ns; /* --timeout */
+};
+
+/* getopt_long() values of the common options; a verb's own start at CLI_OPT_OWN. */
+enum {
+    CLI_OPT_STORE = 1000,
+    CLI_OPT_NAME,
+    CLI_OPT_JSON,
+    CLI_OPT_TIMEOUT,
+    CLI_OPT_HELP,
+    CLI_OPT_OWN
+};
+
+#define CLI_COMMON_OPTIONS                                                                         \
+    {"store", required_argument, NULL, CLI_OPT_STORE},                                             \
+        {"name", required_argument, NULL, CLI_OPT_NAME},                                           \
+        {"json", no_argument, NULL, CLI_OPT_JSON},                                                 \
+        {"timeout", required_argument, NULL, CLI_OPT_TIMEOUT},                                     \
+    {                                                                                              \
+        "help", no_argument, NULL, CLI_OPT_HELP                                                    \
+    }
+
+/* Fill from TENURE_STORE and TENURE_NAME. */
+void cli_common_init(struct cli_common *c);
+/* Take one getopt value.  true: taken.  Prints help and exits on --help. */
+bool cli_common_take(struct cli_common *c, const struct cli_verb *verb, int opt);
+
+/* "tenure VERB: text" on stderr.  Returns code, so that `return cli_fail(...)` reads well. */
+int cli_fail(const struct cli_verb *verb, int code, const char *format, ...) TENURE_PRINTF(3, 4);
+/* The usage form of it, with a hint at --help. */
+int cli_misuse(const struct cli_verb *verb, const char *format, ...) TENURE_PRINTF(2, 3);
+
+/* A duration option; exits with CLI_USAGE and a message if it cannot be read. */
+int64_t cli_duration(const struct cli_verb *verb, const char *option, const char *text);
+
+/* The URL to use when none was given: an SQLite file in the user's state
+ * directory, which is made if need be.  Static buffer; NULL with a message on stderr. */
+const char *cli_default_store(const struct cli_verb *verb);
+
+/* Open the store of c.  NULL with a message on stderr. */
+tenure_store *cli_open(const struct cli_verb *verb, const struct cli_common *c);
+
+/* Colour: on a terminal, unless NO_COLOR is set.  "" otherwise. */
+const char *cli_bold(void);
+const char *cli_dim(void);
+const char *cli_green(void);
+const char *cli_red(void);
+const char *cli_plain(void);
+
+#endif

@@ -1,0 +1,78 @@
+/* tenure reset: an operator's repair of a lease that no candidate will touch. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "tenure/lease.h"
+
+static const char help[] =
+    "usage: tenure reset --name NAME [--store URL] [--epoch-above N] [--force]\n"
+    "\n"
+    "Replaces a lease record that cannot be used (corrupt, or with an epoch or a ttl\n"
+    "out of bounds) by a free one with a higher epoch.  Look at it first with\n"
+    "`tenure status`.\n"
+    "\n"
+    "  --epoch-above N  the new epoch is above N as well; give the highest one that\n"
+    "                   your data has seen, if you know it\n"
+    "  --force          also when a candidate holds it.  Its holder loses leadership\n"
+    "                   at once; make sure that it is really gone\n"
+    "\n"
+    "Exit: 0 done, 1 refused or failed, 2 usage.\n";
+
+enum { OPT_EPOCH = CLI_OPT_OWN, OPT_FORCE };
+
+static bool parse_epoch(const char *text, uint64_t *out)
+{
+    char *end;
+
+    *out = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && *out < (UINT64_C(1) << 53) - 2;
+}
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    static const struct option options[] = {CLI_COMMON_OPTIONS,
+                                            {"epoch-above", required_argument, NULL, OPT_EPOCH},
+                                            {"force", no_argument, NULL, OPT_FORCE},
+                                            {0}};
+    struct tenure_lease_view view = TENURE_LEASE_VIEW;
+    struct tenure_error err;
+    struct cli_common c;
+    bool force = false;
+    uint64_t at_least = 0, epoch = 0;
+    int opt, code = CLI_FAILED;
+
+    cli_common_init(&c);
+    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (opt == OPT_FORCE)
+            force = true;
+        else if (opt == OPT_EPOCH && !parse_epoch(optarg, &at_least))
+            return cli_misuse(verb, "--epoch-above '%s' is not an epoch", optarg);
+        else if (opt != OPT_EPOCH && !cli_common_take(&c, verb, opt))
+            return CLI_USAGE;
+    }
+    if (!c.name || optind < argc)
+        return cli_misuse(verb, "give --name NAME and nothing else");
+    tenure_store *store = cli_open(verb, &c);
+    if (!store)
+        return CLI_FAILED;
+    int64_t deadline = tenure_now() + c.timeout_ns;
+    if (tenure_lease_look(store, c.name, &view, deadline, &err)) {
+        cli_fail(verb, 0, "%s", err.text);
+    } else if (view.state == TENURE_LEASE_ABSENT) {
+        cli_fail(verb, 0, "%s has no record: there is nothing to reset", c.name);
+    } else if (view.state == TENURE_LEASE_HELD && !force) {
+        cli_fail(verb, 0, "%s is held by %s; --force takes it away all the same", c.name,
+                 view.holder);
+    } else if (tenure_lease_reset(store, c.name, &view, at_least, &epoch, deadline, &err)) {
+        cli_fail(verb, 0, "%s", err.text);
+    } else {
+        printf("%s is free, epoch %" PRIu64 "\n", c.name, epoch);
+        code = CLI_OK;
+    }
+    tenure_store_close(store);
+    return code;
+}
+
+const struct cli_verb cli_reset = {"reset", "repair a lease record that cannot be used", help, run};
