@@ -102,9 +102,12 @@ static void batch_refused(struct cf *c)
     fill(&swaps[1], cf_key(c, "a"), NULL, "2");
     fill(&swaps[2], cf_key(c, "b"), NULL, "3");
     CF_STATUS(c, batch(c, swaps, 3), TENURE_INVALID, "a key twice in one batch");
+    for (unsigned i = 0; i < 3; i++)
+        CF_WANT(c, swaps[i].status != TENURE_OK, "a member of a refused batch is told 'ok'");
     fill(&swaps[0], cf_key(c, "a"), NULL, "1");
     fill(&swaps[1], "not//a key", NULL, "2");
     CF_STATUS(c, batch(c, swaps, 2), TENURE_INVALID, "a bad key in a batch");
+    CF_WANT(c, swaps[0].status != TENURE_OK, "a member of a refused batch is told 'ok'");
     for (const char *name = "ab"; *name; name++) {
         CF_STATUS(c, cf_read(c, c->a, cf_key(c, "%c", *name)), TENURE_OK, "read");
         CF_WANT(c, tenure_token_absent(&c->v.token), "part of a refused batch was applied");

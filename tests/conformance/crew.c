@@ -319,6 +319,11 @@ struct cf_op *cf_job_read(struct cf_job *job, struct tenure_value *value)
                     job->err.text);
         return NULL;
     }
+    /* A history begins with a first value: from then on it is never absent. */
+    if (tenure_token_absent(&value->token)) {
+        cf_job_fail(job, "a read tells as absent what has been written (C1)");
+        return NULL;
+    }
     if (!value->tombstone && (value->len != TENURE_NONCE_SIZE ||
                               memcmp(value->data, value->token.nonce, TENURE_NONCE_SIZE) != 0)) {
         cf_job_fail(job, "torn: the data of a read are not those of its token");
