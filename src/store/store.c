@@ -323,24 +323,38 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct tenure_swap *)a)->key, ((const struct tenure_swap *)b)->key);
 }
 
-enum tenure_status tenure_store_swap_many(tenure_store *s, struct tenure_swap *swaps, size_t n,
-                                          int64_t deadline, struct tenure_error *err)
+/* Sorts, and refuses what makes no sense before anything is sent. */
+static enum tenure_status check_batch(const tenure_store *s, struct tenure_swap *swaps, size_t n,
+                                      struct tenure_error *err)
 {
-    struct tenure_error scratch;
-    enum tenure_status status = TENURE_OK;
-
-    if (!err)
-        err = &scratch;
     for (size_t i = 0; i < n; i++) {
-        swaps[i].status = check_swap(s, &swaps[i], err);
-        if (swaps[i].status)
-            return swaps[i].status;
+        enum tenure_status status = check_swap(s, &swaps[i], err);
+
+        if (status)
+            return status;
     }
     qsort(swaps, n, sizeof *swaps, by_key);
     for (size_t i = 1; i < n; i++) {
         if (strcmp(swaps[i - 1].key, swaps[i].key) == 0)
             return tenure_fail(err, TENURE_INVALID, "%s: twice in one batch", swaps[i].key);
     }
+    return TENURE_OK;
+}
+
+enum tenure_status tenure_store_swap_many(tenure_store *s, struct tenure_swap *swaps, size_t n,
+                                          int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_error scratch;
+    enum tenure_status status;
+
+    if (!err)
+        err = &scratch;
+    status = check_batch(s, swaps, n, err);
+    /* A refused batch was not sent; of the others nothing is known until they are answered. */
+    for (size_t i = 0; i < n; i++)
+        swaps[i].status = status ? status : TENURE_UNKNOWN;
+    if (status)
+        return status;
     if (s->ops->swap_many && n)
         return s->ops->swap_many(s->impl, swaps, n, deadline, err);
     for (size_t i = 0; i < n; i++) {
