@@ -12,7 +12,7 @@
 
 /* ---- Words on stderr ----------------------------------------------------- */
 
-static void say(const struct cli_verb *verb, const char *format, va_list args)
+static void TENURE_PRINTF(2, 0) say(const struct cli_verb *verb, const char *format, va_list args)
 {
     char text[1024];
 
