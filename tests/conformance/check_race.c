@@ -59,8 +59,6 @@ static void contest_job(struct cf_job *job)
     for (uint64_t round = 0; round < s->rounds; round++) {
         struct tenure_token token = absent;
 
-        if (job->index == 0 && round >= 20 && tenure_now() > s->until)
-            s->rounds = round + 1;
         if (!cf_job_meet(job))
             break;
         job->n_ops = 0;
@@ -71,8 +69,11 @@ static void contest_job(struct cf_job *job)
         memcpy(s->answers[job->index].nonce, op->nonce, TENURE_NONCE_SIZE);
         if (!cf_job_meet(job))
             break;
-        if (job->index == 0)
+        if (job->index == 0) {
             judge(job, &value);
+            if (round >= 20 && tenure_now() > s->until)
+                s->rounds = round;
+        }
         if (!cf_job_meet(job))
             break;
     }
