@@ -1,0 +1,380 @@
+/* The public elector on memory: stores: callbacks, threads, loops, and a store that hangs. */
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tenure/elector.h"
+#include "tenure/lease.h"
+
+struct seat {
+    _Atomic int started;
+    _Atomic int stopped;
+    _Atomic int renewed;
+    _Atomic int block; /* started() waits while this is set */
+    _Atomic uint64_t epoch;
+    char leader[128];
+    pthread_mutex_t lock;
+    char why[128];
+};
+
+static void on_started(void *arg, const struct tenure_term *term)
+{
+    struct seat *s = arg;
+
+    s->epoch = term->epoch;
+    s->started++;
+    while (s->block)
+        usleep(1000);
+}
+
+static void on_stopped(void *arg, const struct tenure_term *term, const char *why)
+{
+    struct seat *s = arg;
+
+    (void)term;
+    pthread_mutex_lock(&s->lock);
+    snprintf(s->why, sizeof s->why, "%s", why);
+    pthread_mutex_unlock(&s->lock);
+    s->stopped++;
+}
+
+static void on_leader(void *arg, const char *leader, uint64_t epoch)
+{
+    struct seat *s = arg;
+
+    (void)epoch;
+    pthread_mutex_lock(&s->lock);
+    snprintf(s->leader, sizeof s->leader, "%s", leader);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool sees_leader(struct seat *s, const char *who)
+{
+    pthread_mutex_lock(&s->lock);
+    bool same = strcmp(s->leader, who) == 0;
+    pthread_mutex_unlock(&s->lock);
+    return same;
+}
+
+static void on_trace(void *arg, const struct tenure_trace *t)
+{
+    struct seat *s = arg;
+
+    s->renewed += t->kind == TENURE_TRACE_RENEWED;
+}
+
+static tenure_elector *take_seat(struct seat *s, const char *store, const char *id, bool manual)
+{
+    struct tenure_elector_options o = TENURE_ELECTOR_OPTIONS;
+    struct tenure_error err;
+    tenure_elector *e = NULL;
+
+    memset(s, 0, sizeof *s);
+    pthread_mutex_init(&s->lock, NULL);
+    o.store = store;
+    o.name = "test";
+    o.id = id;
+    o.ttl_ms = 3000;
+    o.renew_ms = 500;
+    o.arg = s;
+    o.started = on_started;
+    o.stopped = on_stopped;
+    o.new_leader = on_leader;
+    o.trace = on_trace;
+    o.manual_dispatch = manual;
+    if (tenure_elector_start(&o, &e, &err) != TENURE_OK)
+        fail_msg("%s", err.text);
+    return e;
+}
+
+/* Waits as long as it takes; the harness' own limit ends what never comes. */
+#define until(condition)                                                                           \
+    do {                                                                                           \
+        while (!(condition))                                                                       \
+            usleep(1000);                                                                          \
+    } while (0)
+
+static void noop_leads_at_once(void **state)
+{
+    struct seat s;
+    tenure_elector *e = take_seat(&s, NULL, NULL, false);
+
+    (void)state;
+    until(s.started == 1);
+    assert_true(tenure_elector_is_leader(e));
+    assert_true(tenure_elector_epoch(e) == s.epoch && s.epoch > 0);
+    assert_true(tenure_elector_time_left(e) > 0);
+    assert_int_equal(tenure_elector_fd(e), -1);
+    until(s.renewed >= 2);
+    tenure_elector_stop(e);
+    assert_int_equal(s.stopped, 1);
+    assert_string_equal(s.why, "asked to stop");
+    tenure_elector_stop(NULL);
+}
+
+static void one_of_two_leads_and_hands_over(void **state)
+{
+    struct seat a, b;
+    tenure_elector *ea = take_seat(&a, "memory:two", "a", false), *eb;
+
+    (void)state;
+    until(a.started == 1);
+    eb = take_seat(&b, "memory:two", "b", false);
+    until(sees_leader(&b, "a"));
+    assert_false(tenure_elector_is_leader(eb));
+    assert_int_equal(tenure_elector_epoch(eb), 0);
+    tenure_elector_stop(ea);
+    until(b.started == 1);
+    assert_int_equal(a.stopped, 1);
+    assert_true(b.epoch > a.epoch);
+    tenure_elector_stop(eb);
+}
+
+static void yield_passes_leadership_on(void **state)
+{
+    struct seat a, b;
+    tenure_elector *ea = take_seat(&a, "memory:yield", "a", false), *eb;
+
+    (void)state;
+    until(a.started == 1);
+    eb = take_seat(&b, "memory:yield", "b", false);
+    tenure_elector_yield(ea, 60000);
+    until(b.started == 1);
+    assert_string_equal(a.why, "asked to step down");
+    /* and it keeps contending: nothing is one-shot (I11) */
+    tenure_elector_yield(ea, 0);
+    tenure_elector_stop(eb);
+    until(a.started == 2);
+    assert_true(a.epoch > b.epoch);
+    tenure_elector_stop(ea);
+}
+
+/* A callback that blocks for longer than the ttl costs no renewal. */
+static void slow_callback_does_not_delay_renewals(void **state)
+{
+    struct seat s;
+    tenure_elector *e = take_seat(&s, "memory:slow", "a", false);
+
+    (void)state;
+    s.block = 1;
+    until(s.started == 1);
+    until(s.renewed >= 10); /* longer than a ttl */
+    assert_true(tenure_elector_is_leader(e));
+    assert_int_equal(s.stopped, 0);
+    s.block = 0;
+    tenure_elector_stop(e);
+    assert_int_equal(s.stopped, 1);
+}
+
+static void a_fenced_term_ends_and_the_next_is_above_the_floor(void **state)
+{
+    struct seat s;
+    tenure_elector *e = take_seat(&s, "memory:fenced", "a", false);
+    uint64_t first;
+
+    (void)state;
+    until(s.started == 1);
+    first = s.epoch;
+    tenure_elector_fenced(e, first + 1000000000);
+    until(s.started == 2);
+    assert_int_equal(s.stopped, 1);
+    assert_true(s.epoch > first + 1000000000);
+    tenure_elector_stop(e);
+}
+
+static void foreign_loop_runs_the_callbacks(void **state)
+{
+    struct seat s;
+    tenure_elector *e = take_seat(&s, "memory:loop", "a", true);
+    struct pollfd fd = {.fd = tenure_elector_fd(e), .events = POLLIN};
+
+    (void)state;
+    assert_true(fd.fd >= 0);
+    while (s.started == 0) {
+        poll(&fd, 1, -1);
+        assert_int_equal(s.started, 0); /* not before dispatch() */
+        tenure_elector_dispatch(e);
+    }
+    assert_true(tenure_elector_is_leader(e));
+    tenure_elector_stop(e);
+    assert_int_equal(s.stopped, 1);
+}
+
+/* ---- A store whose every call can be made to hang beyond its deadline ------ */
+
+static _Atomic int hanging;
+static tenure_store *inner;
+
+static void hang(void)
+{
+    while (hanging)
+        usleep(1000);
+}
+
+static enum tenure_status h_open(const char *url, int64_t deadline, void **impl,
+                                 struct tenure_error *err)
+{
+    (void)url;
+    *impl = NULL;
+    return tenure_store_open("memory:hang", deadline, &inner, err);
+}
+
+static void h_close(void *impl)
+{
+    (void)impl;
+    tenure_store_close(inner);
+}
+
+static void h_info(void *impl, struct tenure_store_info *info)
+{
+    (void)impl;
+    tenure_store_info(inner, info);
+    info->scheme = "hang";
+}
+
+static enum tenure_status h_read(void *impl, const char *key, struct tenure_value *value,
+                                 int64_t deadline, struct tenure_error *err)
+{
+    (void)impl;
+    hang();
+    return tenure_store_read(inner, key, value, deadline, err);
+}
+
+static enum tenure_status h_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                 struct tenure_error *err)
+{
+    (void)impl;
+    hang();
+    return tenure_store_swap(inner, swap, deadline, err);
+}
+
+static enum tenure_status h_wait(void *impl, const struct tenure_watch *w, size_t n, int wake,
+                                 int64_t deadline, struct tenure_error *err)
+{
+    (void)impl;
+    return tenure_store_wait(inner, w, n, wake, deadline, err);
+}
+
+static enum tenure_status h_list(void *impl, const char *prefix, const char *after,
+                                 tenure_visit_fn visit, void *arg,
+                                 char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
+                                 struct tenure_error *err)
+{
+    (void)impl;
+    return tenure_store_list(inner, prefix, after, visit, arg, mark, deadline, err);
+}
+
+static const struct tenure_store_ops hang_ops = {.abi = TENURE_STORE_ABI,
+                                                 .scheme = "hang",
+                                                 .open = h_open,
+                                                 .close = h_close,
+                                                 .info = h_info,
+                                                 .read = h_read,
+                                                 .swap = h_swap,
+                                                 .wait = h_wait,
+                                                 .list = h_list};
+
+/* "Is leader" must not stay true with the store gone, and the stop must be
+ * delivered, even if the store's client never returns. */
+static void a_hung_store_ends_leadership_by_time(void **state)
+{
+    struct seat s;
+    struct tenure_error err;
+    tenure_elector *e;
+
+    (void)state;
+    assert_int_equal(tenure_store_register(&hang_ops, &err), TENURE_OK);
+    assert_int_equal(tenure_store_register(&hang_ops, &err), TENURE_INVALID);
+    e = take_seat(&s, "hang:", "a", false);
+    until(s.started == 1);
+    hanging = 1;
+    until(s.stopped == 1); /* by the deadline's own timer */
+    assert_false(tenure_elector_is_leader(e));
+    assert_int_equal(tenure_elector_epoch(e), 0);
+    hanging = 0;
+    until(s.started == 2); /* and it contends again (I11) */
+    tenure_elector_stop(e);
+}
+
+static void bad_options_are_refused(void **state)
+{
+    struct tenure_elector_options good = TENURE_ELECTOR_OPTIONS, o;
+    struct tenure_error err;
+    tenure_elector *e = NULL;
+
+    (void)state;
+    good.name = "x";
+#define refused(change, words)                                                                     \
+    do {                                                                                           \
+        o = good;                                                                                  \
+        change;                                                                                    \
+        assert_int_equal(tenure_elector_start(&o, &e, &err), TENURE_CONFIG);                       \
+        assert_non_null(strstr(err.text, words));                                                  \
+        assert_null(e);                                                                            \
+    } while (0)
+    refused(o.name = NULL, "not a name");
+    refused(o.name = "a b", "not a name");
+    refused(o.id = "tab\there", "printable");
+    refused(o.store = "nosuch:", "known are");
+    refused(o.store = "no scheme", "no scheme");
+    refused(o.ttl_ms = 500, "1s to 1h");
+    refused(o.ttl_ms = -5, "out of range");
+    refused((o.ttl_ms = 15000, o.renew_ms = 8000), "less than ttl / 2 = 7500ms");
+    refused((o.ttl_ms = 15000, o.renew_ms = 7400), "do not fit into D = 11272ms");
+    refused((o.ttl_ms = 2000, o.kill_ms = 5000), "leaves no time");
+    refused(o.rho_ppm = 900000, "drift");
+}
+
+/* A record that cannot be read is reported and never claimed; a repaired one is. */
+static void corrupt_record_is_not_claimed(void **state)
+{
+    struct tenure_lease_view view = TENURE_LEASE_VIEW;
+    struct tenure_swap swap = {.key = "test/lease", .data = "{\"epoch\":", .len = 9};
+    struct tenure_error err;
+    tenure_store *store = NULL;
+    struct seat s;
+    tenure_elector *e;
+    uint64_t epoch = 0;
+    int64_t soon = tenure_now() + INT64_C(5000000000);
+
+    (void)state;
+    assert_int_equal(tenure_store_open("memory:corrupt", soon, &store, &err), TENURE_OK);
+    assert_int_equal(tenure_nonce(swap.nonce, &err), TENURE_OK);
+    assert_int_equal(tenure_store_swap(store, &swap, soon, &err), TENURE_OK);
+    e = take_seat(&s, "memory:corrupt", "a", false);
+    usleep(300 * 1000);
+    assert_int_equal(s.started, 0);
+    assert_int_equal(tenure_lease_look(store, "test", &view, soon, &err), TENURE_OK);
+    assert_int_equal(view.state, TENURE_LEASE_REFUSED);
+    assert_int_equal(tenure_lease_reset(store, "test", &view, 77, &epoch, soon, &err), TENURE_OK);
+    until(s.started == 1);
+    assert_true(s.epoch > epoch && epoch > 77);
+    tenure_elector_stop(e);
+    tenure_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(noop_leads_at_once),
+        cmocka_unit_test(one_of_two_leads_and_hands_over),
+        cmocka_unit_test(yield_passes_leadership_on),
+        cmocka_unit_test(slow_callback_does_not_delay_renewals),
+        cmocka_unit_test(a_fenced_term_ends_and_the_next_is_above_the_floor),
+        cmocka_unit_test(foreign_loop_runs_the_callbacks),
+        cmocka_unit_test(a_hung_store_ends_leadership_by_time),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(corrupt_record_is_not_claimed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
