@@ -4,6 +4,8 @@
  *     [at SECONDS | +SECONDS] COMMAND
  *
  *   candidate NAME [ttl= renew= kill= grace= request= poll= rho=ppm drain= dies= notifies]
+ *   chapter                       everything begins anew, at 0
+ *   plan ttl= ...                 tn_timing_plan()
  *   wall MS | dice N              the wall clock; the jitter of the steps that follow
  *   put held NAME grant=WORD epoch=N ttl=D | free epoch= | tombstone [epoch=] | corrupt
  *   vanish | restore vN           the register is lost, or an old value comes back
@@ -17,8 +19,9 @@
  *   NAME unknown [applied]        no answer; it was applied, or may land later
  *   NAME fails [STATUS] | conflicts   another answer, nothing applied
  *   NAME sealed [grant=] | fenced floor= [grant=] | stopped | fired
- *   NAME yield [until=] | shutdown | pause | resume | delay D | timing ttl= ...
+ *   NAME yield [until=] | shutdown | pause | resume | delay by=D | timing ttl= ...
  *   NAME leads                    what is-leader says now
+ *   NAME wins                     start, and answer until it leads; told in one line
  */
 #include "golden_world.h"
 
@@ -26,6 +29,7 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "core/elector_inner.h"
 
 #define WORDS 16
 
@@ -137,9 +141,11 @@ static struct candidate *candidate_named(struct world *w, const char *name)
 
 /* ---- Candidates ---------------------------------------------------------- */
 
-static void plan_timing(struct words *words, struct tn_timing *timing)
+static bool plan_timing(struct words *words, struct tn_timing *timing)
 {
-    static const char *const faults[] = {"ok", "ttl", "rho", "kill", "renew", "request"};
+    unsigned before = words->n;
+    static const char *const faults[] = {"ok",    "ttl",     "rho",  "kill",
+                                         "renew", "request", "poll", "grace"};
     struct tn_timing_wish wish = {
         .ttl_ns = duration_or(words, "ttl", 0),
         .renew_ns = duration_or(words, "renew", 0),
@@ -154,14 +160,19 @@ static void plan_timing(struct words *words, struct tn_timing *timing)
     char ttl[TEXT], d[TEXT], k[TEXT], renew[TEXT], request[TEXT], retry[TEXT], poll[TEXT],
         grace[TEXT];
 
-    if (fault)
-        print_fault(words->w, "these timings are refused: %s", faults[fault]);
+    if (fault) {
+        fprintf(words->w->out, "  refused: %s\n", faults[fault]);
+        return false;
+    }
+    if (words->n == before)
+        return true; /* the usual ones */
     fprintf(words->w->out,
             "  ttl %s  D %s  K %s  renew %s  request %s  retry %s  poll %s  grace %s\n",
             show_time(timing->ttl_ns, ttl), show_time(timing->hold_ns, d),
             show_time(timing->kill_ns, k), show_time(timing->renew_ns, renew),
             show_time(timing->request_ns, request), show_time(timing->retry_ns, retry),
             show_time(timing->poll_ns, poll), show_time(timing->grace_ns, grace));
+    return true;
 }
 
 /* A life of a candidate: a fresh process under the same id. */
@@ -193,9 +204,10 @@ static void do_candidate(struct words *words)
     c->config.drain_ns = duration_or(words, "drain", 8 * TN_S);
     c->config.priority = (int32_t)number_or(words, "priority", 0);
     c->dies_ns = duration_or(words, "dies", TN_S / 10);
-    plan_timing(words, &c->config.timing);
-    if (w->failed)
+    if (!plan_timing(words, &c->config.timing)) {
+        print_fault(w, "%s cannot be a candidate", c->name);
         return;
+    }
     w->n++;
     be_born(c);
 }
@@ -263,39 +275,136 @@ static void do_epoch(struct words *words)
 
 /* ---- What happens to a candidate ----------------------------------------- */
 
-static void do_fenced(struct words *words, struct candidate *c, enum tn_event_kind kind)
+static void on_start(struct words *words, struct candidate *c)
+{
+    struct tn_event ev = {.kind = TN_EV_START, .floor = number_or(words, "floor", 0)};
+
+    world_event(words->w, c, &ev);
+}
+
+static void on_timer(struct words *words, struct candidate *c)
+{
+    world_wake(words->w, c, TN_EV_TIMER);
+}
+
+static void on_changed(struct words *words, struct candidate *c)
+{
+    world_wake(words->w, c, TN_EV_CHANGED);
+}
+
+/* Answers that nobody asked for. */
+static void on_read(struct words *words, struct candidate *c)
+{
+    world_wake(words->w, c, TN_EV_READ);
+}
+
+static void on_swapped(struct words *words, struct candidate *c)
+{
+    world_wake(words->w, c, TN_EV_SWAPPED);
+}
+
+static void seal_event(struct words *words, struct candidate *c, enum tn_event_kind kind)
 {
     struct tn_event ev = {.kind = kind, .floor = number_or(words, "floor", 0)};
     const char *grant = option(words, "grant");
 
+    c->seal_at_ns = 0;
     memcpy(ev.grant, c->elector.grant, TENURE_NONCE_SIZE);
     if (grant)
         nonce_named(words->w, grant, ev.grant);
     world_event(words->w, c, &ev);
 }
 
-static void do_control(struct words *words, struct candidate *c, const char *verb)
+static void on_sealed(struct words *words, struct candidate *c)
 {
-    struct tn_event ev = {.kind = TN_EV_CONTROL, .may_claim = c->elector.may_claim};
+    seal_event(words, c, TN_EV_SEALED);
+}
 
-    ev.claim_delay_ns = c->elector.claim_delay_ns;
-    if (strcmp(verb, "delay") == 0) {
-        if (!tn_duration_parse(take(words), &ev.claim_delay_ns))
-            print_fault(words->w, "delay by how much?");
-    } else {
-        ev.may_claim = strcmp(verb, "resume") == 0;
-    }
+static void on_fenced(struct words *words, struct candidate *c)
+{
+    seal_event(words, c, TN_EV_FENCED);
+}
+
+static void on_stopped(struct words *words, struct candidate *c)
+{
+    world_wake(words->w, c, TN_EV_STOPPED);
+}
+
+static void on_fired(struct words *words, struct candidate *c)
+{
+    world_wake(words->w, c, TN_EV_FIRED);
+}
+
+static void on_shutdown(struct words *words, struct candidate *c)
+{
+    world_wake(words->w, c, TN_EV_SHUTDOWN);
+}
+
+static void on_yield(struct words *words, struct candidate *c)
+{
+    const char *until = option(words, "until");
+    struct tn_event ev = {.kind = TN_EV_YIELD, .until_ns = until ? to_time(words, until) : 0};
+
     world_event(words->w, c, &ev);
+}
+
+static void control(struct words *words, struct candidate *c, bool may_claim, int64_t delay_ns)
+{
+    struct tn_event ev = {.kind = TN_EV_CONTROL};
+
+    ev.may_claim = may_claim;
+    ev.claim_delay_ns = delay_ns;
+    world_event(words->w, c, &ev);
+}
+
+static void on_pause(struct words *words, struct candidate *c)
+{
+    control(words, c, false, c->elector.claim_delay_ns);
+}
+
+static void on_resume(struct words *words, struct candidate *c)
+{
+    control(words, c, true, c->elector.claim_delay_ns);
+}
+
+static void on_delay(struct words *words, struct candidate *c)
+{
+    control(words, c, c->elector.may_claim, duration_or(words, "by", 0));
+}
+
+static void on_timing(struct words *words, struct candidate *c)
+{
+    struct tn_timing timing;
+    struct tn_event ev = {.kind = TN_EV_TIMING, .timing = &timing};
+
+    if (plan_timing(words, &timing))
+        world_event(words->w, c, &ev);
+}
+
+/* ---- What a script does with a candidate --------------------------------- */
+
+static void do_answered(struct words *words, struct candidate *c)
+{
+    world_answer(words->w, c);
+}
+
+static void do_unknown(struct words *words, struct candidate *c)
+{
+    world_answer_as(words->w, c, TENURE_UNKNOWN, take_if(words, "applied"));
+}
+
+static void do_conflicts(struct words *words, struct candidate *c)
+{
+    world_answer_as(words->w, c, TENURE_CONFLICT, false);
 }
 
 static void do_fails(struct words *words, struct candidate *c)
 {
-    const char *word = take(words);
+    const char *word = words->at < words->n ? take(words) : "unavailable";
 
-    for (int status = TENURE_TIMEOUT; status <= TENURE_CANCELLED; status++) {
-        if (strcmp(*word ? word : "unavailable", tenure_status_word((enum tenure_status)status)) ==
-            0) {
-            world_answer_as(words->w, c, (enum tenure_status)status, false);
+    for (enum tenure_status status = TENURE_TIMEOUT; status <= TENURE_CANCELLED; status++) {
+        if (strcmp(word, tenure_status_word(status)) == 0) {
+            world_answer_as(words->w, c, status, false);
             return;
         }
     }
@@ -306,97 +415,90 @@ static void do_wakes(struct words *words, struct candidate *c)
 {
     struct world *w = words->w;
 
-    if (!(c->last.set & TN_ACT_WAIT) || c->last.wait_until_ns < w->now_ns)
-        print_fault(w, "%s does not wait", c->name);
-    else
-        w->now_ns = c->last.wait_until_ns;
+    if (!(c->last.set & TN_ACT_WAIT) || c->last.wait_until_ns < w->now_ns ||
+        c->last.wait_until_ns >= TN_FOREVER) {
+        print_fault(w, "%s waits for no time that is still to come", c->name);
+        return;
+    }
+    w->now_ns = c->last.wait_until_ns;
+    print_line(w, c->name, "< timer");
     world_wake(w, c, TN_EV_TIMER);
 }
 
-/* Events that carry something. */
-static bool obey_rich(struct words *words, struct candidate *c, const char *verb)
+/* The usual beginning of a story, without its details. */
+static void do_wins(struct words *words, struct candidate *c)
 {
     struct world *w = words->w;
-    struct tn_event ev = {0};
-    struct tn_timing timing;
+    FILE *out = w->out, *quiet = fopen("/dev/null", "w");
+    char deadline[TEXT], until[TEXT];
 
-    if (strcmp(verb, "start") == 0) {
-        ev.kind = TN_EV_START;
-        ev.floor = number_or(words, "floor", 0);
-        world_event(w, c, &ev);
-    } else if (strcmp(verb, "yield") == 0) {
-        const char *until = option(words, "until");
-
-        ev.kind = TN_EV_YIELD;
-        ev.until_ns = until ? to_time(words, until) : 0;
-        world_event(w, c, &ev);
-    } else if (strcmp(verb, "timing") == 0) {
-        plan_timing(words, &timing);
-        ev.kind = TN_EV_TIMING;
-        ev.timing = &timing;
-        world_event(w, c, &ev);
-    } else if (strcmp(verb, "fenced") == 0) {
-        do_fenced(words, c, TN_EV_FENCED);
-    } else if (strcmp(verb, "sealed") == 0) {
-        c->seal_at_ns = 0;
-        do_fenced(words, c, TN_EV_SEALED);
-    } else if (strcmp(verb, "delay") == 0 || strcmp(verb, "pause") == 0 ||
-               strcmp(verb, "resume") == 0) {
-        do_control(words, c, verb);
-    } else {
-        return false;
-    }
-    return true;
-}
-
-/* Answers of the store. */
-static bool obey_answer(struct words *words, struct candidate *c, const char *verb)
-{
-    struct world *w = words->w;
-
-    if (strcmp(verb, "answered") == 0)
+    if (!quiet)
+        abort();
+    w->out = quiet;
+    if (c->elector.phase == TN_PHASE_NEW)
+        world_wake(w, c, TN_EV_START);
+    for (int i = 0; i < 8 && c->request.out; i++)
         world_answer(w, c);
-    else if (strcmp(verb, "unknown") == 0)
-        world_answer_as(w, c, TENURE_UNKNOWN, take_if(words, "applied"));
-    else if (strcmp(verb, "conflicts") == 0)
-        world_answer_as(w, c, TENURE_CONFLICT, false);
-    else if (strcmp(verb, "fails") == 0)
-        do_fails(words, c);
-    else
-        return false;
-    return true;
+    world_wake(w, c, TN_EV_SEALED);
+    w->out = out;
+    fclose(quiet);
+    if (!tn_elector_leads(&c->elector, w->now_ns))
+        print_fault(w, "%s does not win", c->name);
+    print_line(w, c->name, "leads: %s, epoch %llu, deadline %s, waits until %s",
+               w->now.token.version, (unsigned long long)c->elector.epoch,
+               show_time(c->last.deadline_ns, deadline), show_time(c->last.wait_until_ns, until));
 }
+
+static void do_restart(struct words *words, struct candidate *c)
+{
+    print_line(words->w, c->name, "is a new process");
+    be_born(c);
+}
+
+static void do_leads(struct words *words, struct candidate *c)
+{
+    struct world *w = words->w;
+
+    print_line(w, c->name, "%s, %s", tn_phase_word(c->elector.phase),
+               tn_elector_leads(&c->elector, w->now_ns) ? "leads" : "does not lead");
+}
+
+static const struct {
+    const char *verb;
+    void (*obey)(struct words *words, struct candidate *c);
+    bool event; /* is told as "< verb ..." */
+} verbs[] = {
+    {"start", on_start, true},      {"timer", on_timer, true},
+    {"changed", on_changed, true},  {"read", on_read, true},
+    {"swapped", on_swapped, true},  {"sealed", on_sealed, true},
+    {"fenced", on_fenced, true},    {"stopped", on_stopped, true},
+    {"fired", on_fired, true},      {"shutdown", on_shutdown, true},
+    {"yield", on_yield, true},      {"pause", on_pause, true},
+    {"resume", on_resume, true},    {"delay", on_delay, true},
+    {"timing", on_timing, true},    {"answered", do_answered, false},
+    {"unknown", do_unknown, false}, {"conflicts", do_conflicts, false},
+    {"fails", do_fails, false},     {"wakes", do_wakes, false},
+    {"wins", do_wins, false},       {"restart", do_restart, false},
+    {"leads", do_leads, false},
+};
 
 static void obey_candidate(struct words *words, struct candidate *c)
 {
-    static const struct {
-        const char *verb;
-        enum tn_event_kind kind;
-    } plain[] = {
-        {"timer", TN_EV_TIMER},     {"changed", TN_EV_CHANGED},   {"stopped", TN_EV_STOPPED},
-        {"fired", TN_EV_FIRED},     {"shutdown", TN_EV_SHUTDOWN}, {"read", TN_EV_READ},
-        {"swapped", TN_EV_SWAPPED},
-    };
     struct world *w = words->w;
     const char *verb = take(words);
+    char told[256] = "";
 
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
-        if (strcmp(verb, plain[i].verb) == 0) {
-            world_wake(w, c, plain[i].kind);
-            return;
-        }
-    }
-    if (obey_answer(words, c, verb) || obey_rich(words, c, verb))
+    for (unsigned i = words->at; i < words->n; i++)
+        snprintf(told + strlen(told), sizeof told - strlen(told), " %s", words->word[i]);
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(verb, verbs[i].verb) != 0)
+            continue;
+        if (verbs[i].event)
+            print_line(w, c->name, "< %s%s", verb, told);
+        verbs[i].obey(words, c);
         return;
-    if (strcmp(verb, "wakes") == 0)
-        do_wakes(words, c);
-    else if (strcmp(verb, "restart") == 0)
-        be_born(c);
-    else if (strcmp(verb, "leads") == 0)
-        print_line(w, c->name, "%s, %s", tn_phase_word(c->elector.phase),
-                   tn_elector_leads(&c->elector, w->now_ns) ? "leads" : "does not lead");
-    else
-        print_fault(w, "%s what? \"%s\"", c->name, verb);
+    }
+    print_fault(w, "%s what? \"%s\"", c->name, verb);
 }
 
 /* ---- A line -------------------------------------------------------------- */
@@ -420,6 +522,16 @@ static void do_to(struct words *words, const char *verb)
         c->frozen = verb[0] == 'f';
     else
         c->cut = verb[0] == 'c';
+}
+
+static void do_chapter(struct world *w)
+{
+    FILE *out = w->out;
+    bool failed = w->failed;
+
+    memset(w, 0, sizeof *w);
+    w->out = out;
+    w->failed = failed;
 }
 
 static void take_time(struct words *words)
@@ -449,6 +561,10 @@ void world_obey(struct world *w, const char *line)
         obey_candidate(&words, c);
     else if (strcmp(verb, "candidate") == 0)
         do_candidate(&words);
+    else if (strcmp(verb, "chapter") == 0)
+        do_chapter(w);
+    else if (strcmp(verb, "plan") == 0)
+        plan_timing(&words, &(struct tn_timing){0});
     else if (strcmp(verb, "put") == 0)
         do_put(&words);
     else if (strcmp(verb, "vanish") == 0)
