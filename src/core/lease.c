@@ -22,7 +22,7 @@ uint64_t tn_epoch_next(uint64_t previous, uint64_t wall_ms, uint64_t floor)
 {
     uint64_t least = previous > floor ? previous : floor;
 
-    if (least >= TN_EPOCH_MAX)
+    if (least >= TN_EPOCH_MAX - 1)
         return 0;
     least++;
     /* A wall clock in the last thousandth of the range is broken, not late:

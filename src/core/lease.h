@@ -50,15 +50,16 @@ static inline bool tn_lease_held(const struct tn_lease *lease)
 }
 
 /*
- * The epoch and the ttl are within their bounds.  A record that is not sane is
- * hostile or a mistake: never claimed by time, an operator resets it.
+ * The epoch is within 1 .. TN_EPOCH_MAX - 1 and the ttl within its bounds.  A
+ * record that is not sane is hostile or a mistake: never claimed by time, an
+ * operator resets it.
  */
 bool tn_lease_sane(const struct tn_lease *lease);
 
 /*
  * The epoch of the next grant: max(previous + 1, wall_ms, floor + 1) (I2).
- * Returns 0 when that would leave 1 .. TN_EPOCH_MAX; a wall clock beyond the
- * range is ignored, because the wall clock may only ever raise the epoch.
+ * Returns 0 when that would not be sane; a wall clock beyond the range is
+ * ignored, because the wall clock may only ever raise the epoch.
  */
 uint64_t tn_epoch_next(uint64_t previous, uint64_t wall_ms, uint64_t floor);
 
