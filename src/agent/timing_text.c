@@ -7,6 +7,7 @@ enum tenure_status tn_timing_explain(enum tn_timing_fault fault, const struct tn
 {
     char ttl[TN_DURATION_TEXT], hold[TN_DURATION_TEXT], kill[TN_DURATION_TEXT];
     char renew[TN_DURATION_TEXT], request[TN_DURATION_TEXT], half[TN_DURATION_TEXT];
+    char poll[TN_DURATION_TEXT];
 
     tn_duration_format(t->ttl_ns, ttl);
     tn_duration_format(t->ttl_ns / 2, half);
@@ -14,6 +15,7 @@ enum tenure_status tn_timing_explain(enum tn_timing_fault fault, const struct tn
     tn_duration_format(t->kill_ns, kill);
     tn_duration_format(t->renew_ns, renew);
     tn_duration_format(t->request_ns / TN_MS * TN_MS, request);
+    tn_duration_format(t->poll_ns, poll);
     switch (fault) {
     case TN_TIMING_OK:
         break;
@@ -38,6 +40,13 @@ enum tenure_status tn_timing_explain(enum tn_timing_fault fault, const struct tn
                            "renew %s + 2 x request %s do not fit into D = %s (of ttl %s): a single "
                            "lost request would end leadership; lower renew or raise ttl",
                            renew, request, hold, ttl);
+    case TN_TIMING_POLL:
+        return tenure_fail(err, TENURE_CONFIG, "polling every %s cannot work: give 1ms to 1h",
+                           poll);
+    case TN_TIMING_GRACE:
+        return tenure_fail(err, TENURE_CONFIG,
+                           "a negative grace would ask the program to stop after its deadline: "
+                           "give 0 or more");
     }
     return TENURE_OK;
 }

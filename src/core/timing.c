@@ -53,8 +53,14 @@ enum tn_timing_fault tn_timing_plan(const struct tn_timing_wish *wish, struct tn
 
     t.retry_ns = min64(t.request_ns / 4, TN_S);
     t.poll_ns = wish->poll_ns ? wish->poll_ns : (wish->notifies ? t.ttl_ns / 2 : t.renew_ns);
+    *out = t;
+    if (t.poll_ns <= 0 || t.poll_ns > TN_TTL_MAX_MS * TN_MS)
+        return TN_TIMING_POLL;
+
     t.grace_ns = min64(wish->grace_ns ? wish->grace_ns : 8 * TN_S,
                        t.hold_ns - t.renew_ns - 2 * t.request_ns);
     *out = t;
+    if (t.grace_ns < 0)
+        return TN_TIMING_GRACE;
     return TN_TIMING_OK;
 }

@@ -64,6 +64,8 @@ enum tn_timing_fault {
     TN_TIMING_KILL,    /* K leaves no D */
     TN_TIMING_RENEW,   /* renew is not less than ttl / 2, or not positive */
     TN_TIMING_REQUEST, /* renew + two requests do not fit into D */
+    TN_TIMING_POLL,    /* poll outside 0 .. 1 h */
+    TN_TIMING_GRACE,   /* grace is negative: TERM would fall behind D */
 };
 
 /* Fill out from wish, or say what cannot work; out then holds the numbers for the message. */
