@@ -149,11 +149,32 @@ static void observe_own(struct tn_elector *e, const struct tn_event *ev)
 
 /* ---- Leadership ---------------------------------------------------------- */
 
+/* Contend anew.  Whatever of the former term lands later is not won again but
+ * claimed, with a new epoch (I2); a grant that the guard fired on stays over. */
 static void follow(struct tn_elector *e)
 {
+    attempts_settle(e);
     e->phase = e->ending ? TN_PHASE_HALTED : TN_PHASE_FOLLOWING;
     e->deadline_ns = 0;
     e->retry_at_ns = 0;
+}
+
+/* Leadership ends in memory, now (I7).  Every way of stopping ends at by_ns or
+ * at D, whichever comes first; only a drain goes on renewing D. */
+static void drop(struct tn_elector *e, enum tn_stop why, int64_t by_ns, struct tn_actions *out)
+{
+    bool first = e->phase != TN_PHASE_STOPPING;
+
+    e->phase = TN_PHASE_STOPPING;
+    e->draining = first && (why == TN_STOP_YIELD || why == TN_STOP_SHUTDOWN);
+    e->regrant = false;
+    if (first)
+        e->stop_by_ns = by_ns;
+    if (!e->draining)
+        e->stop_by_ns = min64(min64(e->stop_by_ns, by_ns), e->deadline_ns);
+    out->set |= TN_ACT_STOP;
+    out->stop = why;
+    out->stop_by_ns = e->stop_by_ns;
 }
 
 /* A grant is ours from before its request was sent until D after that. */
@@ -163,12 +184,30 @@ static void win(struct tn_elector *e, const struct tn_attempt *won, struct tn_ac
     memcpy(e->grant, won->grant, TENURE_NONCE_SIZE);
     e->epoch = won->epoch;
     e->deadline_ns = won->hold_until_ns;
-    e->renew_at_ns = won->sent_ns + e->cfg.timing.renew_ns;
+    e->stop_at_ns = won->stop_at_ns;
+    e->renew_at_ns = won->renew_at_ns;
     e->lost = e->over = e->draining = e->regrant = false;
     e->retry_at_ns = 0;
-    out->set |= TN_ACT_SEAL | TN_ACT_LEADER;
-    memcpy(out->grant, e->grant, TENURE_NONCE_SIZE);
-    out->epoch = e->epoch;
+    out->set |= TN_ACT_LEADER;
+    /* Asked to give up while the claim was on its way: then nothing starts. */
+    if (e->ending) {
+        drop(e, TN_STOP_SHUTDOWN, e->now_ns + e->cfg.drain_ns, out);
+    } else if (e->now_ns < e->not_before_ns) {
+        drop(e, TN_STOP_YIELD, e->now_ns + e->cfg.drain_ns, out);
+    } else {
+        out->set |= TN_ACT_SEAL;
+        memcpy(out->grant, e->grant, TENURE_NONCE_SIZE);
+        out->epoch = e->epoch;
+    }
+}
+
+/* The higher epoch that the state asked for is in the store (I4). */
+static void regranted(struct tn_elector *e, const struct tn_attempt *won, struct tn_actions *out)
+{
+    if (e->phase == TN_PHASE_SEALING && e->now_ns < won->stop_at_ns)
+        win(e, won, out);
+    else
+        memcpy(e->grant, won->grant, TENURE_NONCE_SIZE); /* too late: but ours to release (I8) */
 }
 
 /* A renewal took effect.  A grant whose D has passed gains nothing by it (I6b). */
@@ -176,28 +215,12 @@ static void extend(struct tn_elector *e, const struct tn_attempt *renewal)
 {
     if (!tn_holding(e))
         return;
-    if (!e->over && renewal->hold_until_ns > e->deadline_ns)
+    if (!e->over && renewal->hold_until_ns > e->deadline_ns) {
         e->deadline_ns = renewal->hold_until_ns;
-    e->renew_at_ns = renewal->sent_ns + e->cfg.timing.renew_ns;
-    e->retry_at_ns = 0;
-}
-
-/* Leadership ends in memory, now (I7).  Every way of stopping ends at by_ns or
- * at D, whichever comes first. */
-static void drop(struct tn_elector *e, enum tn_stop why, int64_t by_ns, struct tn_actions *out)
-{
-    if (e->phase == TN_PHASE_STOPPING) {
-        e->draining = false;
-    } else {
-        e->draining = why == TN_STOP_YIELD || why == TN_STOP_SHUTDOWN;
-        e->stop_by_ns = e->deadline_ns;
+        e->stop_at_ns = renewal->stop_at_ns;
     }
-    e->phase = TN_PHASE_STOPPING;
-    e->stop_by_ns = e->draining ? by_ns : min64(by_ns, e->stop_by_ns);
-    e->regrant = false;
-    out->set |= TN_ACT_STOP;
-    out->stop = why;
-    out->stop_by_ns = min64(e->stop_by_ns, e->deadline_ns);
+    e->renew_at_ns = renewal->renew_at_ns;
+    e->retry_at_ns = 0;
 }
 
 /* Another grant is in the store: somebody else may act already. */
@@ -209,14 +232,12 @@ static void lose(struct tn_elector *e, struct tn_actions *out)
     drop(e, TN_STOP_LOST, e->now_ns, out);
 }
 
-/* Time alone ends leadership, whatever the event was. */
-static void pass_time(struct tn_elector *e, struct tn_actions *out)
+/* Time alone ends leadership, whatever the event was.  An answer that is in
+ * hand counts first: it may have renewed the grant in time (I12). */
+static void expire(struct tn_elector *e, struct tn_actions *out)
 {
-    if (!tn_holding(e) || e->over)
-        return;
-    if (e->now_ns >= e->deadline_ns)
-        e->over = true;
-    if (e->phase != TN_PHASE_STOPPING && e->now_ns >= tn_stop_at(e))
+    if ((e->phase == TN_PHASE_SEALING || e->phase == TN_PHASE_LEADING) &&
+        e->now_ns >= e->stop_at_ns)
         drop(e, TN_STOP_EXPIRED, e->deadline_ns, out);
 }
 
@@ -270,11 +291,10 @@ static void read_holding(struct tn_elector *e, bool moved, const struct tn_event
         return;
     }
     const struct tn_attempt *mine = tn_attempt_find(e, e->token.nonce);
-    if (mine && e->regrant && nonce_equal(e->lease.grant, mine->grant) &&
-        !nonce_equal(mine->grant, e->grant)) {
+    if (mine && tn_sees_own_process(e) && !nonce_equal(mine->grant, e->grant)) {
         struct tn_attempt won = *mine;
         attempts_settle(e);
-        win(e, &won, out);
+        regranted(e, &won, out);
         return;
     }
     if (!tn_sees_own_grant(e)) {
@@ -293,7 +313,7 @@ static void read_following(struct tn_elector *e, bool moved, struct tn_actions *
 {
     const struct tn_attempt *mine = tn_attempt_find(e, e->token.nonce);
 
-    if (mine && tn_sees_own_process(e) && e->now_ns < mine->hold_until_ns) {
+    if (mine && tn_sees_own_process(e) && e->now_ns < mine->stop_at_ns) {
         struct tn_attempt won = *mine;
         attempts_settle(e);
         win(e, &won, out);
@@ -350,14 +370,11 @@ static void swap_took_effect(struct tn_elector *e, enum tn_purpose purpose,
     case TN_FOR_CLAIM:
         /* An answer that came too late leaves a record of ours that nobody
          * acts under; it is claimed anew, or released if we are ending. */
-        if (e->now_ns < done.hold_until_ns)
+        if (e->now_ns < done.stop_at_ns)
             win(e, &done, out);
         break;
     case TN_FOR_REGRANT:
-        if (e->phase == TN_PHASE_SEALING && e->now_ns < done.hold_until_ns)
-            win(e, &done, out);
-        else
-            memcpy(e->grant, done.grant, TENURE_NONCE_SIZE);
+        regranted(e, &done, out);
         break;
     case TN_FOR_RENEW:
         extend(e, &done);
@@ -398,10 +415,8 @@ static void swap_done(struct tn_elector *e, const struct tn_event *ev, struct tn
         retry_later(e, ev);
         break;
     }
-    /* Asked to end while a claim was out: now it is known, or must be looked for. */
-    if (e->ending && e->phase == TN_PHASE_SEALING)
-        drop(e, TN_STOP_SHUTDOWN, e->now_ns + e->cfg.drain_ns, out);
-    else if (e->ending && e->phase == TN_PHASE_FOLLOWING)
+    /* Asked to end while a claim was out, which did not win: look for it. */
+    if (e->ending && e->phase == TN_PHASE_FOLLOWING)
         shut_down(e, out);
 }
 
@@ -415,14 +430,15 @@ static void fenced(struct tn_elector *e, const struct tn_event *ev, struct tn_ac
     if (e->phase == TN_PHASE_SEALING && tn_epoch_next(e->epoch, 0, e->floor) != 0)
         e->regrant = true; /* instead of dying: take a higher epoch and seal again (I4) */
     else if (e->phase == TN_PHASE_SEALING || e->phase == TN_PHASE_LEADING)
-        drop(e, TN_STOP_FENCED, e->deadline_ns, out);
+        drop(e, TN_STOP_FENCED, e->now_ns + e->cfg.timing.grace_ns, out);
 }
 
+/* What was granted under the former timing keeps its times; a renewal that
+ * carries the new ttl is due at once. */
 static void retime(struct tn_elector *e, const struct tn_timing *timing)
 {
     e->cfg.timing = *timing;
-    if (tn_holding(e))
-        e->renew_at_ns = e->now_ns;
+    e->renew_at_ns = e->now_ns;
 }
 
 static void take_event(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
@@ -445,7 +461,8 @@ static void take_event(struct tn_elector *e, const struct tn_event *ev, struct t
         swap_done(e, ev, out);
         break;
     case TN_EV_SEALED:
-        if (e->phase == TN_PHASE_SEALING && !e->regrant && nonce_equal(ev->grant, e->grant)) {
+        if (e->phase == TN_PHASE_SEALING && !e->regrant && nonce_equal(ev->grant, e->grant) &&
+            e->now_ns < e->stop_at_ns) {
             e->phase = TN_PHASE_LEADING;
             out->set |= TN_ACT_START;
             out->epoch = e->epoch;
@@ -499,8 +516,10 @@ void tn_elector_step(struct tn_elector *e, const struct tn_event *ev, struct tn_
     assert((ev->entropy[0] | ev->entropy[1]) != 0);
     e->now_ns = ev->now_ns;
     out->set = 0;
-    pass_time(e, out);
+    if (tn_holding(e) && e->now_ns >= e->deadline_ns)
+        e->over = true; /* D has passed: no answer brings this grant back (I6b) */
     take_event(e, ev, out);
+    expire(e, out);
     if (e->phase == TN_PHASE_RELEASING && e->now_ns >= e->release_until_ns && !e->reading &&
         e->out == TN_FOR_NONE)
         follow(e);

@@ -15,7 +15,9 @@
  *  2. TN_ACT_STOP: leadership is over in memory (I7).  Tell the program to
  *     stop now and make sure that it is dead by out->stop_by_ns, and by the
  *     published deadline in any case.  When it is dead, and not before, send
- *     TN_EV_STOPPED.  A drain's deadline keeps being published; obey it.
+ *     TN_EV_STOPPED.  A drain goes on renewing, up to its stop_by_ns: its
+ *     deadline keeps being published, and ends it if renewals fail.  A second
+ *     STOP (the lease was lost while draining) can only shorten the first.
  *  3. TN_ACT_SEAL: a grant was won.  Seal the state with (epoch, grant), then
  *     send TN_EV_SEALED, or TN_EV_FENCED with the floor found (I4).  Do not
  *     start the program yet.
@@ -169,8 +171,9 @@ struct tn_attempt {
     uint8_t nonce[TENURE_NONCE_SIZE];
     uint8_t grant[TENURE_NONCE_SIZE];
     uint64_t epoch;
-    int64_t sent_ns;
-    int64_t hold_until_ns; /* sent + D: how long it entitles us, if it took effect */
+    int64_t renew_at_ns;   /* these three count from before it was sent, */
+    int64_t stop_at_ns;    /* by the timing that it was sent with: the grace before D, */
+    int64_t hold_until_ns; /* and D: how long it entitles us, if it took effect */
 };
 #define TN_ATTEMPTS 4
 
@@ -191,6 +194,7 @@ struct tn_elector {
     uint8_t grant[TENURE_NONCE_SIZE];
     uint64_t epoch;
     int64_t deadline_ns; /* D: from before the last acknowledged request */
+    int64_t stop_at_ns;  /* the grace before D: TERM, unless it is renewed until then */
     int64_t renew_at_ns;
     int64_t stop_by_ns;       /* STOPPING: the drain ends here, or at the deadline */
     int64_t release_until_ns; /* RELEASING: nobody gains from a release after this */
@@ -220,7 +224,7 @@ struct tn_elector {
 /* cfg is copied.  It must hold a planned timing, a non-empty id and incarnation. */
 void tn_elector_init(struct tn_elector *e, const struct tn_elector_config *cfg);
 
-/* One step.  Writes all of *out. */
+/* One step.  Of *out it writes set, deadline_ns and the members that set names. */
 void tn_elector_step(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out);
 
 /* Leads, at now_ns: phase and time agree.  The time alone can end it. */

@@ -6,12 +6,6 @@
 
 #define TN_FOREVER (INT64_MAX / 2)
 
-/* When renewals that fail lead to TERM: early enough before D for the program to end. */
-static inline int64_t tn_stop_at(const struct tn_elector *e)
-{
-    return e->deadline_ns - e->cfg.timing.grace_ns;
-}
-
 /* Holds a grant, or still did a moment ago, and the program may be alive. */
 static inline bool tn_holding(const struct tn_elector *e)
 {

@@ -41,7 +41,7 @@ static int64_t request_by(const struct tn_elector *e)
     int64_t by = e->now_ns + e->cfg.timing.request_ns;
 
     if (e->phase == TN_PHASE_SEALING || e->phase == TN_PHASE_LEADING)
-        by = min64(by, tn_stop_at(e));
+        by = min64(by, e->stop_at_ns);
     else if (e->phase == TN_PHASE_STOPPING)
         by = min64(by, min64(e->deadline_ns, e->stop_by_ns));
     return by;
@@ -116,12 +116,15 @@ static void swap_now(struct tn_elector *e, const struct tn_event *ev, enum tn_pu
     memcpy(attempt->nonce, ev->entropy, TENURE_NONCE_SIZE);
     memcpy(attempt->grant, e->draft.grant, TENURE_NONCE_SIZE);
     attempt->epoch = e->draft.epoch;
-    attempt->sent_ns = e->now_ns;
+    attempt->renew_at_ns = e->now_ns + e->cfg.timing.renew_ns;
     attempt->hold_until_ns = e->now_ns + e->cfg.timing.hold_ns;
+    attempt->stop_at_ns = attempt->hold_until_ns - e->cfg.timing.grace_ns;
     /* If this lands, observers wait by the ttl that it carries: a lower ttl
      * binds us from the moment it is sent, a higher one only once it is known. */
-    if (tn_holding(e))
+    if (tn_holding(e)) {
         e->deadline_ns = min64(e->deadline_ns, attempt->hold_until_ns);
+        e->stop_at_ns = min64(e->stop_at_ns, attempt->stop_at_ns);
+    }
 
     e->out = purpose;
     out->set |= TN_ACT_SWAP;
@@ -190,10 +193,10 @@ static void plan_following(struct tn_elector *e, const struct tn_event *ev, stru
 static void plan_holding(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
     bool stopping = e->phase == TN_PHASE_STOPPING;
-    int64_t stop_at = stopping ? min64(e->deadline_ns, e->stop_by_ns) : tn_stop_at(e);
+    int64_t stop_at = stopping ? min64(e->deadline_ns, e->stop_by_ns) : e->stop_at_ns;
 
-    if (e->lost || e->over || (stopping && !e->draining) || e->now_ns >= stop_at) {
-        sleep_until(e, out, e->now_ns < stop_at ? stop_at : TN_FOREVER);
+    if (stopping && (!e->draining || e->now_ns >= stop_at)) {
+        sleep_until(e, out, TN_FOREVER); /* until the program is dead */
     } else if (e->now_ns < e->retry_at_ns) {
         sleep_until(e, out, min64(e->retry_at_ns, stop_at));
     } else if (e->must_read) {
