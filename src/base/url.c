@@ -174,9 +174,9 @@ enum tenure_status tn_url_check_params(const struct tn_url *url, const char *kno
  * parameter is hidden before anybody thinks of it. */
 static bool harmless(const char *name, size_t n)
 {
-    static const char *const names[] = {"mode", "table",   "schema", "prefix",   "sslmode",
-                                        "db",   "key",     "poll",   "bucket",   "master",
-                                        "sync", "context", "region", "endpoint", "timeout"};
+    static const char *const names[] = {
+        "mode",   "table", "schema",  "prefix", "sslmode",  "db",      "key",    "poll", "bucket",
+        "master", "sync",  "context", "region", "endpoint", "timeout", "retain", "fs",   "create"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strlen(names[i]) == n && strncasecmp(names[i], name, n) == 0)

@@ -1,17 +1,75 @@
-/* file:DIR - see docs/internals/file.md.  The slots come with the next change. */
+/*
+ * file:DIR - registers as directories of numbered slots, on a local disk or a
+ * shared one.  docs/internals/file.md tells how, docs/adr/0003 why.
+ */
+#include <stdlib.h>
+
 #include "store/builtin.h"
+#include "store/file.h"
+
+#define TTL_SHARED_MS 5000 /* a network file system may pause for seconds */
+
+static void file_close(void *impl)
+{
+    struct tn_file *f = impl;
+
+    tn_file_wait_end(f);
+    free(f->scratch);
+    free(f);
+}
 
 static enum tenure_status file_open(const char *url, int64_t deadline, void **impl,
                                     struct tenure_error *err)
 {
-    (void)url;
+    struct tn_file *f = calloc(1, sizeof *f);
+
     (void)deadline;
-    (void)impl;
-    return tenure_fail(err, TENURE_UNSUPPORTED, "file: is not built yet");
+    if (!f)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    f->watches.fd = -1;
+    enum tenure_status status = tn_file_setup(f, url, err);
+    if (status) {
+        file_close(f);
+        return status;
+    }
+    tn_file_clean_temps(f);
+    *impl = f;
+    return TENURE_OK;
+}
+
+static void file_info(void *impl, struct tenure_store_info *info)
+{
+    struct tn_file *f = impl;
+
+    info->scheme = "file";
+    info->promise = f->network
+                        ? "keeps what the file server keeps; changes by other hosts are polled for"
+                        : "keeps every answered write over a power failure of this host";
+    info->notifies = !f->network;
+    info->shared = true;
+    info->batch_max = TN_FILE_BATCH;
+    info->ttl_min_ms = f->network ? TTL_SHARED_MS : 0;
+}
+
+static enum tenure_status file_read(void *impl, const char *key, struct tenure_value *value,
+                                    int64_t deadline, struct tenure_error *err)
+{
+    struct tn_file *f = impl;
+    struct tn_slot slot;
+    enum tenure_status status = tn_file_find(f, key, true, &slot, deadline, err);
+
+    return status ? status : tn_file_deliver(f, &slot, value, err);
 }
 
 const struct tenure_store_ops tn_store_file = {
     .abi = TENURE_STORE_ABI,
     .scheme = "file",
     .open = file_open,
+    .close = file_close,
+    .info = file_info,
+    .read = file_read,
+    .swap = tn_file_swap,
+    .swap_many = tn_file_swap_many,
+    .wait = tn_file_wait,
+    .list = tn_file_list,
 };

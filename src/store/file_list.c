@@ -1,0 +1,93 @@
+/* Listing registers, and the mark by which a later change is told. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/file_walk.h"
+#include "store/mark.h"
+
+struct listing {
+    struct tn_file *f;
+    const char *after; /* "" for all */
+    tenure_visit_fn visit;
+    void *arg;
+    bool more;            /* visit() has not had enough */
+    struct tn_mark *mark; /* NULL: none is asked for */
+    struct tenure_value value;
+    int64_t deadline;
+};
+
+/* The register's slot, without a hint of the handle's: thousands of keys would
+ * push out the few that matter. */
+static enum tenure_status look(struct listing *l, const char *key, bool data, struct tn_slot *slot,
+                               struct tenure_error *err)
+{
+    struct tn_file_hint hint = {0};
+    int dir;
+    enum tenure_status status = tn_file_open_dir(l->f, key, &dir, err);
+
+    slot->number = 0;
+    if (status || dir < 0)
+        return status;
+    snprintf(hint.key, sizeof hint.key, "%s", key);
+    status = tn_file_locate(l->f, &hint, dir, data, slot, l->deadline, err);
+    close(dir);
+    return status;
+}
+
+static enum tenure_status visit_key(void *arg, const char *key, struct tenure_error *err)
+{
+    struct listing *l = arg;
+    struct tn_slot slot;
+    bool wanted = l->more && strcmp(key, l->after) > 0;
+
+    if (!wanted && !l->mark)
+        return TENURE_OK;
+    if (tenure_now() >= l->deadline)
+        return tenure_fail(err, TENURE_TIMEOUT, "file: the deadline passed at %s of a listing",
+                           key);
+    enum tenure_status status = look(l, key, wanted, &slot, err);
+    if (status || slot.number == 0)
+        return status;
+    if (l->mark)
+        tn_mark_add(l->mark, key, slot.nonce);
+    if (!wanted)
+        return TENURE_OK;
+    status = tn_file_deliver(l->f, &slot, &l->value, err);
+    if (!status)
+        l->more = l->visit(l->arg, key, &l->value);
+    return status;
+}
+
+static bool skip_prefix(void *arg, const char *prefix)
+{
+    struct listing *l = arg;
+
+    if (l->mark)
+        return false;
+    /* All keys below it are smaller than `after`, unless that is one of them. */
+    return !l->more ||
+           (strcmp(prefix, l->after) < 0 && strncmp(prefix, l->after, strlen(prefix)) != 0);
+}
+
+enum tenure_status tn_file_list(void *impl, const char *prefix, const char *after,
+                                tenure_visit_fn visit, void *arg, char mark[TENURE_VERSION_MAX + 1],
+                                int64_t deadline, struct tenure_error *err)
+{
+    struct tn_mark sum;
+    struct listing l = {.f = impl,
+                        .after = after ? after : "",
+                        .visit = visit,
+                        .arg = arg,
+                        .more = visit != NULL,
+                        .mark = mark ? &sum : NULL,
+                        .deadline = deadline};
+    struct tn_file_visitor visitor = {.visit = visit_key, .skip = skip_prefix, .arg = &l};
+
+    tn_mark_begin(&sum);
+    enum tenure_status status = tn_file_walk(impl, prefix, &visitor, err);
+    if (!status && mark)
+        tn_mark_end(&sum, mark);
+    tenure_value_free(&l.value);
+    return status;
+}

@@ -1,0 +1,331 @@
+/* Opening a file: store: what the URL says, the directory, and the marker in it. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+#include "base/url.h"
+#include "os/fs.h"
+#include "store/file.h"
+
+#define S           INT64_C(1000000000)
+#define RETAIN_NS   (150 * S) /* ten times the usual ttl */
+#define RETAIN_MIN  S
+#define RETAIN_MAX  (7 * 86400 * S)
+#define POLL_NS     S
+#define POLL_MIN    (S / 100)
+#define POLL_MAX    (60 * S)
+#define MARKER_LINE "tenure-file 1 retain="
+#define KNOWN       "retain, poll, mode, fs, create"
+
+struct settings {
+    int64_t retain_ns; /* 0: not given */
+    bool create;
+    int network; /* -1: find out */
+};
+
+/* ---- The URL ------------------------------------------------------------- */
+
+static enum tenure_status param_duration(struct tn_url *url, const char *name, int64_t low,
+                                         int64_t high, int64_t *ns, struct tenure_error *err)
+{
+    char from[TN_DURATION_TEXT], to[TN_DURATION_TEXT];
+    const char *text = tn_url_param(url, name);
+    int64_t value;
+
+    if (!text)
+        return TENURE_OK;
+    tn_duration_format(low, from);
+    tn_duration_format(high, to);
+    if (!tn_duration_parse(text, &value) || value < low || value > high)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "file: %s=%.40s is not a time from %s to %s; write for example "
+                           "%s=%s",
+                           name, text, from, to, name, from);
+    *ns = value;
+    return TENURE_OK;
+}
+
+/* One of two words; *value stays if the parameter is not there. */
+static enum tenure_status param_word(struct tn_url *url, const char *name, const char *yes,
+                                     const char *no, int *value, struct tenure_error *err)
+{
+    const char *text = tn_url_param(url, name);
+
+    if (!text)
+        return TENURE_OK;
+    if (strcmp(text, yes) != 0 && strcmp(text, no) != 0)
+        return tenure_fail(err, TENURE_CONFIG, "file: %s=%.40s is neither %s nor %s", name, text,
+                           yes, no);
+    *value = strcmp(text, yes) == 0;
+    return TENURE_OK;
+}
+
+static enum tenure_status param_mode(struct tn_url *url, struct tn_file *f,
+                                     struct tenure_error *err)
+{
+    const char *text = tn_url_param(url, "mode");
+    char *end;
+
+    if (!text)
+        return TENURE_OK;
+    unsigned long mode = strtoul(text, &end, 8);
+    if (text[0] < '0' || text[0] > '7' || *end || mode > 03777 || (mode & 0700) != 0700)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "file: mode=%.40s is not the mode of a directory that its owner can "
+                           "use; write for example mode=0770",
+                           text);
+    f->dir_mode = (mode_t)mode;
+    f->file_mode = 0600 | (mode & 0066);
+    f->exact_mode = true;
+    return TENURE_OK;
+}
+
+static enum tenure_status set_root(const struct tn_url *url, struct tn_file *f,
+                                   struct tenure_error *err)
+{
+    const char *path = url->path;
+    char base[PATH_MAX] = "";
+    int n;
+
+    if (url->hosts[0] && strcmp(url->hosts, "localhost") != 0)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "file: knows no hosts; write file:/dir for a directory of this one");
+    if (!path[0])
+        return tenure_fail(err, TENURE_CONFIG, "file: needs a directory, for example file:/dir");
+    /* The working directory may change while the handle is in use. */
+    if (path[0] != '/' && !getcwd(base, sizeof base))
+        return tn_file_fail(err, errno, "cannot find out", "the working directory", "");
+    n = snprintf(f->root, sizeof f->root, "%s%s%s", base, base[0] ? "/" : "", path);
+    /* A key, a slot's name and the slashes must still fit behind it. */
+    if (n < 0 || (size_t)n + TENURE_KEY_MAX + 32 > sizeof f->root)
+        return tenure_fail(err, TENURE_CONFIG, "file: the path of the directory is too long");
+    while (n > 1 && f->root[n - 1] == '/')
+        f->root[--n] = '\0';
+    if (n == 1 && f->root[0] == '/')
+        return tenure_fail(err, TENURE_CONFIG, "file: / cannot be a store; name a directory");
+    return TENURE_OK;
+}
+
+static enum tenure_status read_url(const char *text, struct tn_file *f, struct settings *set,
+                                   struct tenure_error *err)
+{
+    struct tn_url url = {0};
+    int create = 1;
+    enum tenure_status status = tn_url_parse(text, &url, err);
+
+    if (!status)
+        status = param_duration(&url, "retain", RETAIN_MIN, RETAIN_MAX, &set->retain_ns, err);
+    if (!status)
+        status = param_duration(&url, "poll", POLL_MIN, POLL_MAX, &f->poll_ns, err);
+    if (!status)
+        status = param_mode(&url, f, err);
+    if (!status)
+        status = param_word(&url, "fs", "network", "local", &set->network, err);
+    if (!status)
+        status = param_word(&url, "create", "yes", "no", &create, err);
+    if (!status)
+        status = tn_url_check_params(&url, KNOWN, err);
+    if (!status)
+        status = set_root(&url, f, err);
+    set->create = create;
+    tn_url_free(&url);
+    return status;
+}
+
+/* ---- The directory and its marker ---------------------------------------- */
+
+static enum tenure_status sync_path(const char *path, struct tenure_error *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0 && tn_file_sync_dir(fd)) {
+        close(fd);
+        return TENURE_OK;
+    }
+    int saved = errno;
+    if (fd >= 0)
+        close(fd);
+    return tn_file_fail(err, saved, "cannot flush", path, "");
+}
+
+static enum tenure_status sync_above_root(const struct tn_file *f, struct tenure_error *err)
+{
+    const char *slash = strrchr(f->root, '/');
+    char above[PATH_MAX];
+
+    snprintf(above, sizeof above, "%.*s", slash == f->root ? 1 : (int)(slash - f->root), f->root);
+    return sync_path(above, err);
+}
+
+/* The directory itself; *made says that it was not there. */
+static enum tenure_status make_root(struct tn_file *f, bool create, bool *made,
+                                    struct tenure_error *err)
+{
+    struct stat st;
+
+    *made = false;
+    if (stat(f->root, &st) == 0) {
+        if (!S_ISDIR(st.st_mode))
+            return tenure_fail(err, TENURE_CONFIG, "file: %.300s is not a directory; name one",
+                               f->root);
+        return TENURE_OK;
+    }
+    if (errno != ENOENT)
+        return tn_file_fail(err, errno, "cannot open", f->root, "");
+    if (!create)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "file: %.300s is not there, and create=no; is it mounted?", f->root);
+    *made = mkdir(f->root, f->dir_mode) == 0;
+    if (!*made && errno != EEXIST) {
+        if (errno == ENOENT)
+            return tenure_fail(err, TENURE_CONFIG,
+                               "file: %.300s cannot be made: the directory above it is not there; "
+                               "make that first",
+                               f->root);
+        return tn_file_fail(err, errno, "cannot make", f->root, "");
+    }
+    if (*made && f->exact_mode && chmod(f->root, f->dir_mode) != 0)
+        return tn_file_fail(err, errno, "cannot set the mode of", f->root, "");
+    return TENURE_OK;
+}
+
+/* A directory without a marker must be empty: keys would mix with what is there. */
+static enum tenure_status check_empty(struct tn_file *f, struct tenure_error *err)
+{
+    DIR *d = opendir(f->root);
+    const struct dirent *entry;
+    enum tenure_status status = TENURE_OK;
+
+    if (!d)
+        return tn_file_fail(err, errno, "cannot list", f->root, "");
+    while (!status && (entry = readdir(d))) {
+        if (entry->d_name[0] != '.' && strcmp(entry->d_name, "lost+found") != 0)
+            status =
+                tenure_fail(err, TENURE_CONFIG,
+                            "file: %.200s is not a store: it holds '%.60s' and no " TN_FILE_MARKER
+                            "; name a new or an empty directory",
+                            f->root, entry->d_name);
+    }
+    closedir(d);
+    return status;
+}
+
+static enum tenure_status write_marker(struct tn_file *f, const char *path, int64_t retain_ns,
+                                       struct tenure_error *err)
+{
+    char line[96], span[TN_DURATION_TEXT], from[PATH_MAX];
+    struct tn_file_temp temp = {.fd = -1};
+    uint8_t nonce[TENURE_NONCE_SIZE];
+    enum tenure_status status = tenure_nonce(nonce, err);
+
+    tn_duration_format(retain_ns, span);
+    int n = snprintf(line, sizeof line, MARKER_LINE "%s\n", span);
+    if (!status)
+        status = tn_file_make_dirs(f, TN_FILE_TMP, err);
+    if (!status)
+        status = tn_file_temp_write(f, nonce, line, (size_t)n, NULL, 0, &temp, err);
+    if (!status)
+        status = tn_file_temp_sync(f, &temp, err);
+    /* Linked like a slot, so that this also tells whether slots can be. */
+    if (!status && tn_file_path(f, temp.name, from) && link(from, path) != 0 && errno != EEXIST)
+        status =
+            tn_file_fail(err, errno == EPERM ? EOPNOTSUPP : errno, "cannot link in", f->root, "");
+    tn_file_temp_remove(f, &temp);
+    if (!status)
+        status = sync_path(f->root, err);
+    return status;
+}
+
+/* OK with *retain_ns from the marker, or 0 if there is none. */
+static enum tenure_status read_marker(struct tn_file *f, const char *path, int64_t *retain_ns,
+                                      struct tenure_error *err)
+{
+    char line[96] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    *retain_ns = 0;
+    if (fd < 0)
+        return errno == ENOENT ? TENURE_OK
+                               : tn_file_fail(err, errno, "cannot read", f->root, TN_FILE_MARKER);
+    ssize_t n = read(fd, line, sizeof line - 1);
+    int saved = errno;
+    close(fd);
+    if (n < 0)
+        return tn_file_fail(err, saved, "cannot read", f->root, TN_FILE_MARKER);
+    size_t head = sizeof MARKER_LINE - 1, end = strcspn(line, "\n");
+    bool whole = line[end] == '\n' && strncmp(line, MARKER_LINE, head) == 0;
+    line[end] = '\0';
+    if (!whole || !tn_duration_parse(line + head, retain_ns) || *retain_ns < RETAIN_MIN ||
+        *retain_ns > RETAIN_MAX)
+        return tenure_fail(err, TENURE_CORRUPT,
+                           "file: %.200s/" TN_FILE_MARKER " cannot be understood; it should read "
+                           "'" MARKER_LINE "150s'",
+                           f->root);
+    return TENURE_OK;
+}
+
+/*
+ * All who use a store must agree on the retention: one who removes slots early
+ * breaks what the others rely on.  So the first one writes it down.
+ */
+static enum tenure_status settle_marker(struct tn_file *f, const struct settings *set,
+                                        struct tenure_error *err)
+{
+    char path[PATH_MAX + sizeof TN_FILE_MARKER + 1], is[TN_DURATION_TEXT];
+    int64_t retain_ns = 0;
+    enum tenure_status status;
+
+    snprintf(path, sizeof path, "%s/" TN_FILE_MARKER, f->root);
+    status = read_marker(f, path, &retain_ns, err);
+    if (!status && retain_ns == 0) {
+        if (!set->create)
+            return tenure_fail(err, TENURE_CONFIG,
+                               "file: %.300s holds no store, and create=no; is it mounted?",
+                               f->root);
+        status = check_empty(f, err);
+        if (!status)
+            status = write_marker(f, path, set->retain_ns ? set->retain_ns : RETAIN_NS, err);
+        if (!status)
+            status = read_marker(f, path, &retain_ns, err);
+    }
+    if (status)
+        return status;
+    tn_duration_format(retain_ns, is);
+    if (set->retain_ns && set->retain_ns != retain_ns)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "file: %.200s was made with retain=%s, which all who use it share; say "
+                           "that or nothing",
+                           f->root, is);
+    f->retain_ns = retain_ns;
+    return TENURE_OK;
+}
+
+enum tenure_status tn_file_setup(struct tn_file *f, const char *url, struct tenure_error *err)
+{
+    struct settings set = {.network = -1};
+    enum tenure_status status;
+    bool made = false;
+
+    f->poll_ns = POLL_NS;
+    f->dir_mode = 0700;
+    f->file_mode = 0600;
+    status = read_url(url, f, &set, err);
+    if (!status)
+        status = make_root(f, set.create, &made, err);
+    /* Before the marker: whoever sees that may rely on the directory. */
+    if (!status && made)
+        status = sync_above_root(f, err);
+    if (status)
+        return status;
+    int network = set.network >= 0 ? set.network : tn_fs_network(f->root, NULL);
+    if (network < 0)
+        return tn_file_fail(err, errno, "cannot look at", f->root, "");
+    f->network = network;
+    return settle_marker(f, &set, err);
+}
