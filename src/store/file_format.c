@@ -150,8 +150,6 @@ const char *tn_slot_decode(const unsigned char *bytes, uint64_t size, uint64_t n
         return "its nonce is zero";
     if (size != TN_SLOT_HEADER + (uint64_t)s.len)
         return "its length is not the one in its header";
-    if (s.tombstone && s.len)
-        return "it is a tombstone that holds data";
     *slot = s;
     return NULL;
 }
