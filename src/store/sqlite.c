@@ -1,0 +1,382 @@
+/*
+ * sqlite:PATH - registers in one file on one host.
+ *
+ * One row a register, one transaction a swap, on the disk before it is
+ * answered.  Linearizable, because SQLite has one writer at a time and a read
+ * begins with the newest commit (C1, C2).  A process that is stopped in the
+ * middle of a transaction blocks the others until it goes on or is killed.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "store/sqlite.h"
+
+/* ---- Rows ---------------------------------------------------------------- */
+
+bool tn_sqlite_version(const char *text, sqlite3_int64 *version)
+{
+    sqlite3_int64 number = 0;
+
+    if (!text[0] || (text[0] == '0' && text[1]))
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9' || __builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, *text - '0', &number))
+            return false;
+    }
+    *version = number;
+    return true;
+}
+
+/* The columns of TN_SQL_READ.  What the schema forbids is CORRUPT, not a guess. */
+static enum tenure_status take_row(struct tn_sqlite *h, sqlite3_stmt *row, const char *key,
+                                   struct tenure_value *value, struct tenure_error *err)
+{
+    sqlite3_int64 version = sqlite3_column_int64(row, 0);
+    const void *nonce = sqlite3_column_blob(row, 1), *prev = sqlite3_column_blob(row, 2);
+    const void *data = sqlite3_column_blob(row, 4);
+    size_t len = (size_t)sqlite3_column_bytes(row, 4);
+
+    if (sqlite3_column_type(row, 0) != SQLITE_INTEGER || version <= 0 ||
+        sqlite3_column_bytes(row, 1) != TENURE_NONCE_SIZE ||
+        sqlite3_column_bytes(row, 2) != TENURE_NONCE_SIZE || len > TENURE_DATA_MAX)
+        return tenure_fail(err, TENURE_CORRUPT,
+                           "sqlite: %s: the row of '%s' makes no sense; restore the file from a "
+                           "backup, or mend the row",
+                           h->path, key);
+    if (!nonce || !prev || (!data && len))
+        return tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory");
+    enum tenure_status status = tenure_value_set(value, data, len, err);
+    if (status)
+        return status;
+    memset(&value->token, 0, sizeof value->token);
+    snprintf(value->token.version, sizeof value->token.version, "%lld", version);
+    memcpy(value->token.nonce, nonce, TENURE_NONCE_SIZE);
+    memcpy(value->prev, prev, TENURE_NONCE_SIZE);
+    value->tombstone = sqlite3_column_int(row, 3) != 0;
+    return TENURE_OK;
+}
+
+static enum tenure_status take_absent(struct tenure_value *value, struct tenure_error *err)
+{
+    enum tenure_status status = tenure_value_set(value, NULL, 0, err);
+
+    if (status)
+        return status;
+    memset(&value->token, 0, sizeof value->token);
+    memset(value->prev, 0, sizeof value->prev);
+    value->tombstone = false;
+    return TENURE_OK;
+}
+
+static enum tenure_status sqlite_read(void *impl, const char *key, struct tenure_value *value,
+                                      int64_t deadline, struct tenure_error *err)
+{
+    struct tn_sqlite *h = impl;
+    enum tenure_status status = tn_sqlite_ready(h, deadline, err);
+    int rc;
+
+    if (status)
+        return status;
+    sqlite3_stmt *stmt = tn_sqlite_stmt(h, TN_SQL_READ, &rc);
+    if (!stmt)
+        return tn_sqlite_fail(h, rc, err);
+    sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
+    rc = sqlite3_step(stmt);
+    if (rc == SQLITE_ROW)
+        status = take_row(h, stmt, key, value, err);
+    else if (rc == SQLITE_DONE)
+        status = take_absent(value, err);
+    else
+        status = tn_sqlite_fail(h, rc, err);
+    if (h->db)
+        sqlite3_reset(stmt);
+    return status;
+}
+
+/* ---- Transactions -------------------------------------------------------- */
+
+/* One of the statements that take and give nothing. */
+static int run(struct tn_sqlite *h, enum tn_sqlite_stmt which)
+{
+    int rc;
+    sqlite3_stmt *stmt = tn_sqlite_stmt(h, which, &rc);
+
+    if (!stmt)
+        return rc;
+    rc = sqlite3_step(stmt);
+    sqlite3_reset(stmt);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* After some errors SQLite has rolled back by itself; after a drop there is nothing. */
+static void roll_back(struct tn_sqlite *h)
+{
+    if (h->db && !sqlite3_get_autocommit(h->db) && run(h, TN_SQL_ROLLBACK) != SQLITE_OK)
+        tn_sqlite_drop(h);
+}
+
+/* Take the writer's lock before looking at anything: what a swap compares with
+ * is then what it replaces (C2), and nothing has to be retried. */
+static enum tenure_status begin(struct tn_sqlite *h, int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = tn_sqlite_ready(h, deadline, err);
+
+    if (status)
+        return status;
+    int rc = run(h, TN_SQL_BEGIN);
+    return rc == SQLITE_OK ? TENURE_OK : tn_sqlite_fail(h, rc, err);
+}
+
+static enum tenure_status commit(struct tn_sqlite *h, struct tenure_error *err)
+{
+    if (tenure_now() >= h->deadline)
+        return tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: the deadline passed before the commit",
+                           h->path);
+    int rc = run(h, TN_SQL_COMMIT);
+    if (rc != SQLITE_OK)
+        return tn_sqlite_fail_commit(h, rc, err);
+    tn_sqlite_ring(h);
+    tn_sqlite_checkpoint(h);
+    return TENURE_OK;
+}
+
+int tn_sqlite_newest(struct tn_sqlite *h, sqlite3_int64 *version)
+{
+    int rc;
+    sqlite3_stmt *stmt = tn_sqlite_stmt(h, TN_SQL_NEWEST, &rc);
+
+    if (!stmt)
+        return rc;
+    rc = sqlite3_step(stmt);
+    if (rc == SQLITE_ROW)
+        *version = sqlite3_column_int64(stmt, 0);
+    sqlite3_reset(stmt);
+    return rc == SQLITE_ROW ? SQLITE_OK : rc;
+}
+
+/* ---- Swaps --------------------------------------------------------------- */
+
+/* Write one register inside a transaction.  *written tells a match from a conflict. */
+static int write_row(struct tn_sqlite *h, const struct tenure_swap *swap, sqlite3_int64 version,
+                     bool *written)
+{
+    bool create = tenure_token_absent(&swap->expect);
+    sqlite3_int64 expect = 0;
+    int rc;
+
+    *written = false;
+    if (!create && !tn_sqlite_version(swap->expect.version, &expect))
+        return SQLITE_OK; /* not a token of this store: it matches nothing */
+    sqlite3_stmt *stmt = tn_sqlite_stmt(h, create ? TN_SQL_INSERT : TN_SQL_UPDATE, &rc);
+    if (!stmt)
+        return rc;
+    sqlite3_bind_text(stmt, 1, swap->key, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(stmt, 2, version);
+    sqlite3_bind_blob(stmt, 3, swap->nonce, TENURE_NONCE_SIZE, SQLITE_STATIC);
+    sqlite3_bind_int(stmt, 4, swap->tombstone);
+    sqlite3_bind_blob(stmt, 5, swap->len ? swap->data : "", (int)swap->len, SQLITE_STATIC);
+    if (!create) {
+        sqlite3_bind_int64(stmt, 6, expect);
+        sqlite3_bind_blob(stmt, 7, swap->expect.nonce, TENURE_NONCE_SIZE, SQLITE_STATIC);
+    }
+    rc = sqlite3_step(stmt);
+    *written = rc == SQLITE_DONE && sqlite3_changes(h->db) == 1;
+    sqlite3_reset(stmt);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* Apply swaps in the transaction under way; sets the status and token of each.
+ * OK if each was either written or found in conflict. */
+static enum tenure_status apply(struct tn_sqlite *h, struct tenure_swap *swaps, size_t n,
+                                size_t *n_written, struct tenure_error *err)
+{
+    sqlite3_int64 version = 0;
+    int rc = tn_sqlite_newest(h, &version);
+
+    *n_written = 0;
+    for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
+        bool written;
+
+        if (tenure_now() >= h->deadline)
+            return tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: the deadline passed at '%s'",
+                               h->path, swaps[i].key);
+        if (version == INT64_MAX)
+            return tenure_fail(err, TENURE_CORRUPT, "sqlite: %s: the versions have run out",
+                               h->path);
+        rc = write_row(h, &swaps[i], version + 1, &written);
+        if (rc != SQLITE_OK)
+            break;
+        swaps[i].status = written ? TENURE_OK : TENURE_CONFLICT;
+        if (!written)
+            continue;
+        version++;
+        ++*n_written;
+        memset(&swaps[i].token, 0, sizeof swaps[i].token);
+        snprintf(swaps[i].token.version, sizeof swaps[i].token.version, "%lld", version);
+        memcpy(swaps[i].token.nonce, swaps[i].nonce, TENURE_NONCE_SIZE);
+    }
+    return rc == SQLITE_OK ? TENURE_OK : tn_sqlite_fail(h, rc, err);
+}
+
+/*
+ * A batch is one transaction: what of it takes effect does so at one instant,
+ * and survives a crash as a whole.  It is not atomic in the contract's sense,
+ * because a conflict in one register does not hold back the others.
+ */
+static enum tenure_status sqlite_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
+                                           int64_t deadline, struct tenure_error *err)
+{
+    struct tn_sqlite *h = impl;
+    enum tenure_status status;
+    size_t n_written = 0;
+
+    for (size_t i = 0; i < n; i++)
+        swaps[i].status = TENURE_OK; /* until answered otherwise */
+    status = begin(h, deadline, err);
+    if (!status)
+        status = apply(h, swaps, n, &n_written, err);
+    if (!status && n_written)
+        status = commit(h, err);
+    if (status || !n_written)
+        roll_back(h);
+    /* A conflict stays one: it was found under the lock (C3). */
+    for (size_t i = 0; status && i < n; i++) {
+        if (swaps[i].status == TENURE_OK)
+            swaps[i].status = status;
+    }
+    return status;
+}
+
+static enum tenure_status sqlite_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                      struct tenure_error *err)
+{
+    enum tenure_status status = sqlite_swap_many(impl, swap, 1, deadline, err);
+
+    if (!status && swap->status == TENURE_CONFLICT)
+        tenure_fail(err, TENURE_CONFLICT, "sqlite: %s has changed", swap->key);
+    return swap->status;
+}
+
+/* ---- List ---------------------------------------------------------------- */
+
+/* Begin the listing at `from`, which may be another time: see sqlite_list(). */
+static int start_listing(struct tn_sqlite *h, const char *from, const char *end)
+{
+    int rc;
+    sqlite3_stmt *stmt = tn_sqlite_stmt(h, TN_SQL_LIST, &rc);
+
+    if (!stmt)
+        return rc;
+    sqlite3_bind_text(stmt, 1, from, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_text(stmt, 2, end, -1, SQLITE_TRANSIENT);
+    h->listing = true;
+    return SQLITE_OK;
+}
+
+static void stop_listing(struct tn_sqlite *h)
+{
+    if (h->listing)
+        sqlite3_reset(h->stmts[TN_SQL_LIST]);
+    h->listing = false;
+}
+
+/* The row that the listing stands on, and its key. */
+static enum tenure_status take_listed(struct tn_sqlite *h, char key[TENURE_KEY_MAX + 1],
+                                      struct tenure_value *value, struct tenure_error *err)
+{
+    sqlite3_stmt *row = h->stmts[TN_SQL_LIST];
+    const char *text = (const char *)sqlite3_column_text(row, 5);
+    size_t len = (size_t)sqlite3_column_bytes(row, 5);
+
+    if (!text)
+        return tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory");
+    if (strlen(text) != len || !tenure_key_valid(text))
+        return tenure_fail(err, TENURE_CORRUPT,
+                           "sqlite: %s: a row has a key that is none; remove the row", h->path);
+    memcpy(key, text, len + 1);
+    return take_row(h, row, key, value, err);
+}
+
+/*
+ * The rows are streamed, and visit() may use this handle meanwhile: then the
+ * statement is reset (tn_sqlite_ready) and begun again behind the last key, so
+ * that no call sees the old snapshot of the listing.
+ */
+static enum tenure_status sqlite_list(void *impl, const char *prefix, const char *after,
+                                      tenure_visit_fn visit, void *arg,
+                                      char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
+                                      struct tenure_error *err)
+{
+    struct tn_sqlite *h = impl;
+    struct tenure_value value = {0};
+    char key[TENURE_KEY_MAX + 1], from[TENURE_KEY_MAX + 2], end[TENURE_KEY_MAX + 2];
+    sqlite3_int64 newest = 0;
+    enum tenure_status status = tn_sqlite_ready(h, deadline, err);
+    int rc = SQLITE_OK;
+
+    if (status)
+        return status;
+    /* No key holds a byte below '-' or above 'z': these lie right behind a key
+     * and behind all that begins with the prefix. */
+    snprintf(end, sizeof end, "%s\x7f", prefix);
+    if (after && strcmp(after, prefix) >= 0)
+        snprintf(from, sizeof from, "%s\x01", after);
+    else
+        snprintf(from, sizeof from, "%s", prefix);
+    if (mark)
+        rc = tn_sqlite_newest(h, &newest);
+    for (bool more = true; more && rc == SQLITE_OK && !status;) {
+        if (!h->listing && !(status = tn_sqlite_ready(h, deadline, err)))
+            rc = start_listing(h, from, end);
+        if (status || rc != SQLITE_OK)
+            break;
+        rc = sqlite3_step(h->stmts[TN_SQL_LIST]);
+        if (rc != SQLITE_ROW)
+            break;
+        rc = SQLITE_OK;
+        status = take_listed(h, key, &value, err);
+        snprintf(from, sizeof from, "%s\x01", key);
+        more = !status && visit(arg, key, &value);
+        if (more && tenure_now() >= deadline)
+            status = tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: the deadline passed at '%s'",
+                                 h->path, key);
+    }
+    stop_listing(h);
+    if (!status && rc != SQLITE_OK && rc != SQLITE_DONE)
+        status = tn_sqlite_fail(h, rc, err);
+    if (!status && mark)
+        snprintf(mark, TENURE_VERSION_MAX + 1, "%lld", newest);
+    tenure_value_free(&value);
+    return status;
+}
+
+/* ---- The table ----------------------------------------------------------- */
+
+static void sqlite_info(void *impl, struct tenure_store_info *info)
+{
+    (void)impl;
+    info->scheme = "sqlite";
+    info->promise = "one host: survives a crash or power loss at any moment, on a disk that keeps "
+                    "what it has synced";
+    info->notifies = true;
+    info->shared = true;
+    info->atomic_batch = false;
+    info->batch_max = 1000;
+}
+
+static const struct tenure_store_ops ops = {
+    .abi = TENURE_STORE_ABI,
+    .scheme = "sqlite",
+    .open = tn_sqlite_open,
+    .close = tn_sqlite_close,
+    .info = sqlite_info,
+    .read = sqlite_read,
+    .swap = sqlite_swap,
+    .swap_many = sqlite_swap_many,
+    .wait = tn_sqlite_wait,
+    .list = sqlite_list,
+};
+
+extern const struct tenure_store_ops *const tenure_store_module[];
+TENURE_API const struct tenure_store_ops *const tenure_store_module[] = {&ops, NULL};

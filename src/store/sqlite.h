@@ -1,0 +1,113 @@
+/*
+ * store/sqlite.h - what the files of the sqlite: store share.
+ *
+ *   sqlite.c             the table: read, swap, batch, list
+ *   sqlite_place.c       the path, and whether it will do
+ *   sqlite_open.c        the connection, the schema
+ *   sqlite_checkpoint.c  keeping the write-ahead log short
+ *   sqlite_wait.c        waiting for somebody else's commit
+ *   sqlite_error.c       SQLite's codes as statuses, with what to do about them
+ *
+ * docs/internals/sqlite.md tells how they work together.
+ */
+#ifndef TN_STORE_SQLITE_H
+#define TN_STORE_SQLITE_H
+
+#include <sqlite3.h>
+#include <sys/types.h>
+
+#include "tenure/store.h"
+
+/* Prepared when first used, kept with the connection. */
+enum tn_sqlite_stmt {
+    TN_SQL_BEGIN,
+    TN_SQL_COMMIT,
+    TN_SQL_ROLLBACK,
+    TN_SQL_READ,
+    TN_SQL_TOKEN,
+    TN_SQL_NEWEST,
+    TN_SQL_INSERT,
+    TN_SQL_UPDATE,
+    TN_SQL_LIST,
+    TN_SQL_SINCE,
+    TN_SQL_COUNT,
+};
+
+struct tn_sqlite {
+    char *path;  /* absolute: a later chdir() changes nothing */
+    sqlite3 *db; /* NULL: dropped after a failure; the next call connects again */
+    sqlite3_stmt *stmts[TN_SQL_COUNT];
+    int64_t deadline; /* of the call under way, for the busy handler */
+    bool listing;     /* TN_SQL_LIST is in the middle of its rows */
+
+    const char *wal; /* the path of the -wal file; belongs to db */
+    dev_t wal_dev;   /* and the file that it named when we connected */
+    ino_t wal_ino;
+    int frames;         /* in the -wal file after our last commit */
+    int checkpoint_due; /* try when frames reaches this */
+
+    int notify_fd; /* inotify; -1 until the first wait on this connection */
+    bool deaf;     /* inotify is used up: look at intervals instead */
+};
+
+/* ---- sqlite_place.c ------------------------------------------------------ */
+
+/* The absolute path that url names, in *path for the caller to free. */
+enum tenure_status tn_sqlite_path(const char *url, char **path, struct tenure_error *err);
+/* OK if a database is at path or, with create, an empty file has been made there. */
+enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_error *err);
+
+/* ---- sqlite_open.c ------------------------------------------------------- */
+
+enum tenure_status tn_sqlite_open(const char *url, int64_t deadline, void **impl,
+                                  struct tenure_error *err);
+void tn_sqlite_close(void *impl);
+/*
+ * To be called first by every operation: takes the deadline, ends a listing
+ * that is under way, and connects if need be, also when the file at the path
+ * is no longer the one that is open.  OK, or why not.
+ */
+enum tenure_status tn_sqlite_ready(struct tn_sqlite *h, int64_t deadline, struct tenure_error *err);
+/* Close the connection but keep the handle. */
+void tn_sqlite_drop(struct tn_sqlite *h);
+/* A connection to h->path that waits for locks until h->deadline.  An SQLite code. */
+int tn_sqlite_connect(struct tn_sqlite *h, sqlite3 **db);
+/* The statement, ready to be bound; NULL after a failure, which *rc tells. */
+sqlite3_stmt *tn_sqlite_stmt(struct tn_sqlite *h, enum tn_sqlite_stmt which, int *rc);
+
+/* ---- sqlite.c ------------------------------------------------------------ */
+
+/* The largest version, 0 if there is none.  An SQLite code. */
+int tn_sqlite_newest(struct tn_sqlite *h, sqlite3_int64 *version);
+/* Is text a version that this store could have written?  If so, its number. */
+bool tn_sqlite_version(const char *text, sqlite3_int64 *version);
+
+/* ---- sqlite_checkpoint.c ------------------------------------------------- */
+
+/* Register for the size of the log after each commit. */
+void tn_sqlite_checkpoint_init(struct tn_sqlite *h);
+/* After a commit: copy the log into the database if it has grown long enough. */
+void tn_sqlite_checkpoint(struct tn_sqlite *h);
+
+/* ---- sqlite_wait.c ------------------------------------------------------- */
+
+/* After a commit: wake whoever waits on this database. */
+void tn_sqlite_ring(struct tn_sqlite *h);
+/* Forget the subscription, which belongs to a connection. */
+void tn_sqlite_unsubscribe(struct tn_sqlite *h);
+enum tenure_status tn_sqlite_wait(void *impl, const struct tenure_watch *watches, size_t n,
+                                  int wake_fd, int64_t deadline, struct tenure_error *err);
+
+/* ---- sqlite_error.c ------------------------------------------------------ */
+
+/*
+ * What SQLite's code means when nothing was changed: sets err, and drops the
+ * connection if it cannot be used any more.  Never OK and never UNKNOWN.
+ */
+enum tenure_status tn_sqlite_fail(struct tn_sqlite *h, int rc, struct tenure_error *err);
+/* What it means when COMMIT answered it; see there. */
+enum tenure_status tn_sqlite_fail_commit(struct tn_sqlite *h, int rc, struct tenure_error *err);
+/* The same as tn_sqlite_fail() for a system call that failed on path. */
+enum tenure_status tn_sqlite_fail_errno(const char *path, int code, struct tenure_error *err);
+
+#endif

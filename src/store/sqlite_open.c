@@ -1,0 +1,361 @@
+/*
+ * Opening: the connection and its settings, and the schema, which any number of
+ * processes may find missing at once.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/sqlite.h"
+
+#define APPLICATION_ID 0x74656e75 /* "tenu" */
+#define SCHEMA_VERSION 1
+#define SQLITE_OLDEST  3037000 /* STRICT tables */
+
+/*
+ * One row a register.  version counts the changes of the whole database: a
+ * number never comes back, and what changed since a listing is found through
+ * its index.  The checks guard against an operator's slip.
+ */
+static const char schema[] = "CREATE TABLE register ("
+                             " key TEXT PRIMARY KEY NOT NULL,"
+                             " version INTEGER NOT NULL UNIQUE CHECK (version > 0),"
+                             " nonce BLOB NOT NULL CHECK (length(nonce) = 16),"
+                             " prev BLOB NOT NULL CHECK (length(prev) = 16),"
+                             " tombstone INTEGER NOT NULL CHECK (tombstone IN (0, 1)),"
+                             " data BLOB NOT NULL"
+                             ") STRICT;"
+                             "PRAGMA application_id = 0x74656e75;"
+                             "PRAGMA user_version = 1;";
+
+/*
+ * synchronous = FULL: a commit is on the disk before it is answered (C3).  The
+ * cache is small because an idle candidate should be; a batch may exceed it,
+ * and is then kept in memory instead of being written early.
+ */
+static const char settings[] = "PRAGMA cache_size = 16;"
+                               "PRAGMA cache_spill = OFF;"
+                               "PRAGMA mmap_size = 0;"
+                               "PRAGMA synchronous = FULL;"
+                               "PRAGMA cell_size_check = ON;"
+                               "PRAGMA journal_size_limit = 8388608;";
+
+static const char *const sql[TN_SQL_COUNT] = {
+    [TN_SQL_BEGIN] = "BEGIN IMMEDIATE",
+    [TN_SQL_COMMIT] = "COMMIT",
+    [TN_SQL_ROLLBACK] = "ROLLBACK",
+    [TN_SQL_READ] = "SELECT version, nonce, prev, tombstone, data FROM register WHERE key = ?1",
+    [TN_SQL_TOKEN] = "SELECT version, nonce FROM register WHERE key = ?1",
+    [TN_SQL_NEWEST] = "SELECT coalesce(max(version), 0) FROM register",
+    [TN_SQL_INSERT] = "INSERT INTO register (key, version, nonce, prev, tombstone, data)"
+                      " VALUES (?1, ?2, ?3, zeroblob(16), ?4, ?5) ON CONFLICT (key) DO NOTHING",
+    [TN_SQL_UPDATE] = "UPDATE register SET version = ?2, prev = nonce, nonce = ?3, tombstone = ?4,"
+                      " data = ?5 WHERE key = ?1 AND version = ?6 AND nonce = ?7",
+    [TN_SQL_LIST] = "SELECT version, nonce, prev, tombstone, data, key FROM register"
+                    " WHERE key >= ?1 AND key < ?2 ORDER BY key",
+    /* The plus keeps SQLite from walking along the keys instead of the versions. */
+    [TN_SQL_SINCE] = "SELECT 1 FROM register WHERE version > ?3 AND +key >= ?1 AND +key < ?2"
+                     " LIMIT 1",
+};
+
+/* ---- The connection ------------------------------------------------------ */
+
+static void sleep_ns(int64_t ns)
+{
+    struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+
+    nanosleep(&ts, NULL);
+}
+
+/* SQLite asks what to do about a lock: wait a little, until the deadline (C5). */
+static int busy(void *arg, int tries)
+{
+    const struct tn_sqlite *h = arg;
+    int64_t left = h->deadline - tenure_now();
+    int64_t pause = INT64_C(100000) << (tries < 4 ? tries : 4);
+
+    if (left <= 0)
+        return 0;
+    sleep_ns(pause < left ? pause : left);
+    return 1;
+}
+
+int tn_sqlite_connect(struct tn_sqlite *h, sqlite3 **db)
+{
+    /* "unix" by name: POSIX locks and shared memory, whatever default the rest
+     * of this process may have chosen. */
+    int rc = sqlite3_open_v2(h->path, db,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
+                                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
+                             "unix");
+
+    if (rc == SQLITE_OK)
+        sqlite3_busy_handler(*db, busy, h);
+    return rc;
+}
+
+void tn_sqlite_drop(struct tn_sqlite *h)
+{
+    tn_sqlite_unsubscribe(h);
+    for (size_t i = 0; i < TN_SQL_COUNT; i++) {
+        sqlite3_finalize(h->stmts[i]);
+        h->stmts[i] = NULL;
+    }
+    sqlite3_close(h->db);
+    h->db = NULL;
+    h->wal = NULL;
+    h->listing = false;
+}
+
+sqlite3_stmt *tn_sqlite_stmt(struct tn_sqlite *h, enum tn_sqlite_stmt which, int *rc)
+{
+    *rc = SQLITE_OK;
+    if (!h->stmts[which])
+        *rc = sqlite3_prepare_v3(h->db, sql[which], -1, SQLITE_PREPARE_PERSISTENT, &h->stmts[which],
+                                 NULL);
+    return h->stmts[which];
+}
+
+/* The first column of the first row, as text. */
+static int ask(sqlite3 *db, const char *question, char answer[32])
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(db, question, -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
+    if (rc == SQLITE_ROW) {
+        snprintf(answer, 32, "%s", (const char *)sqlite3_column_text(stmt, 0));
+        rc = SQLITE_OK;
+    } else if (rc == SQLITE_DONE) {
+        rc = SQLITE_CORRUPT;
+    }
+    sqlite3_finalize(stmt);
+    return rc;
+}
+
+static int ask_number(sqlite3 *db, const char *question, long *number)
+{
+    char answer[32];
+    int rc = ask(db, question, answer);
+
+    if (rc == SQLITE_OK)
+        *number = strtol(answer, NULL, 10);
+    return rc;
+}
+
+/* A file may hold anything: its schema runs no code of its own, and no value
+ * is larger than what we write. */
+static void distrust(sqlite3 *db)
+{
+    static const int off[] = {SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_VIEW,
+                              SQLITE_DBCONFIG_TRUSTED_SCHEMA,
+                              SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION};
+
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++)
+        sqlite3_db_config(db, off[i], 0, (int *)NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, (int)TENURE_DATA_MAX + 4096);
+    sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+}
+
+/* ---- The schema ---------------------------------------------------------- */
+
+/* Is this database ours, or nobody's yet (*empty)?  CONFIG if it is another's. */
+static enum tenure_status identify(struct tn_sqlite *h, bool *empty, struct tenure_error *err)
+{
+    long id = 0, version = 0, tables = 0;
+    int rc = ask_number(h->db, "PRAGMA application_id", &id);
+
+    if (rc == SQLITE_OK)
+        rc = ask_number(h->db, "PRAGMA user_version", &version);
+    if (rc == SQLITE_OK && id == 0)
+        rc = ask_number(h->db, "SELECT count(*) FROM sqlite_schema", &tables);
+    if (rc != SQLITE_OK)
+        return tn_sqlite_fail(h, rc, err);
+    *empty = id == 0 && version == 0 && tables == 0;
+    if (*empty || (id == APPLICATION_ID && version == SCHEMA_VERSION))
+        return TENURE_OK;
+    if (id == APPLICATION_ID)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "sqlite: %s: written by another version of tenure (schema %ld, this one "
+                           "knows %d); use that version, or another file",
+                           h->path, version, SCHEMA_VERSION);
+    return tenure_fail(err, TENURE_CONFIG,
+                       "sqlite: %s: a database of some other program; name another file", h->path);
+}
+
+/*
+ * Everything in one transaction, so that nobody ever sees half of it.  Several
+ * processes may arrive here at once; those who come late find it done.
+ */
+static enum tenure_status create_schema(struct tn_sqlite *h, struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+    bool empty = false;
+    int rc = sqlite3_exec(h->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+
+    if (rc == SQLITE_OK) {
+        status = identify(h, &empty, err);
+        if (status)
+            return status;
+        if (empty)
+            rc = sqlite3_exec(h->db, schema, NULL, NULL, NULL);
+        if (rc == SQLITE_OK)
+            rc = sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);
+    }
+    return rc == SQLITE_OK ? TENURE_OK : tn_sqlite_fail(h, rc, err);
+}
+
+/* The database as it should be.  Nothing is written to one that is not ours. */
+static enum tenure_status prepare(struct tn_sqlite *h, struct tenure_error *err)
+{
+    enum tenure_status status;
+    bool empty = false;
+    char mode[32];
+    int rc = sqlite3_exec(h->db, settings, NULL, NULL, NULL);
+
+    if (rc != SQLITE_OK)
+        return tn_sqlite_fail(h, rc, err);
+    status = identify(h, &empty, err);
+    if (status)
+        return status;
+    rc = ask(h->db, "PRAGMA journal_mode = WAL", mode);
+    if (rc != SQLITE_OK)
+        return tn_sqlite_fail(h, rc, err);
+    if (strcmp(mode, "wal") != 0)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "sqlite: %s: this file system has no shared memory for SQLite; name a "
+                           "file on a local disk, or use file:",
+                           h->path);
+    return empty ? create_schema(h, err) : TENURE_OK;
+}
+
+/* Remember which -wal file is ours: see moved(). */
+static enum tenure_status remember(struct tn_sqlite *h, struct tenure_error *err)
+{
+    struct stat st;
+
+    h->wal = sqlite3_filename_wal(sqlite3_db_filename(h->db, "main"));
+    if (stat(h->wal, &st) != 0)
+        return tn_sqlite_fail_errno(h->wal, errno, err);
+    h->wal_dev = st.st_dev;
+    h->wal_ino = st.st_ino;
+    return TENURE_OK;
+}
+
+/* ---- Connecting --------------------------------------------------------- */
+
+static enum tenure_status connect_once(struct tn_sqlite *h, bool create, struct tenure_error *err)
+{
+    enum tenure_status status = tn_sqlite_place(h->path, create, err);
+
+    if (status)
+        return status;
+    int rc = tn_sqlite_connect(h, &h->db);
+    if (rc != SQLITE_OK) {
+        status = tn_sqlite_fail(h, rc, err);
+        goto done;
+    }
+    if (sqlite3_db_readonly(h->db, "main") == 1) {
+        status = tn_sqlite_fail_errno(h->path, EACCES, err);
+        goto done;
+    }
+    distrust(h->db);
+    tn_sqlite_checkpoint_init(h);
+    status = prepare(h, err);
+    if (!status)
+        status = remember(h, err);
+done:
+    if (status)
+        tn_sqlite_drop(h);
+    return status;
+}
+
+/*
+ * Connect until the deadline.  SQLite does not always call the busy handler
+ * while the journal mode changes or the last user of the file is closing it,
+ * so being locked out is tried again here.
+ */
+static enum tenure_status connect(struct tn_sqlite *h, bool create, struct tenure_error *err)
+{
+    enum tenure_status status;
+
+    for (;;) {
+        status = connect_once(h, create, err);
+        if (status != TENURE_TIMEOUT || tenure_now() >= h->deadline)
+            return status;
+        sleep_ns(500000);
+    }
+}
+
+/*
+ * Has somebody replaced the database, or its log, under us?  Then what we
+ * write is seen by nobody who came later.
+ */
+static bool moved(struct tn_sqlite *h)
+{
+    struct stat st;
+    int answer = 0;
+
+    if (sqlite3_file_control(h->db, "main", SQLITE_FCNTL_HAS_MOVED, &answer) != SQLITE_OK)
+        answer = 0;
+    return answer || stat(h->wal, &st) != 0 || st.st_dev != h->wal_dev || st.st_ino != h->wal_ino;
+}
+
+enum tenure_status tn_sqlite_ready(struct tn_sqlite *h, int64_t deadline, struct tenure_error *err)
+{
+    h->deadline = deadline;
+    if (tenure_now() >= deadline)
+        return tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: the deadline has passed", h->path);
+    if (h->listing) {
+        sqlite3_reset(h->stmts[TN_SQL_LIST]);
+        h->listing = false;
+    }
+    if (h->db && moved(h))
+        tn_sqlite_drop(h);
+    return h->db ? TENURE_OK : connect(h, false, err);
+}
+
+/* ---- Open and close ------------------------------------------------------ */
+
+enum tenure_status tn_sqlite_open(const char *url, int64_t deadline, void **impl,
+                                  struct tenure_error *err)
+{
+    enum tenure_status status;
+    struct tn_sqlite *h;
+
+    if (!sqlite3_threadsafe() || sqlite3_libversion_number() < SQLITE_OLDEST)
+        return tenure_fail(err, TENURE_UNSUPPORTED,
+                           "sqlite: needs a thread-safe SQLite 3.37 or later; this one is %s",
+                           sqlite3_libversion());
+    if (tenure_now() >= deadline)
+        return tenure_fail(err, TENURE_TIMEOUT, "sqlite: the deadline has passed");
+    h = calloc(1, sizeof *h);
+    if (!h)
+        return tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory");
+    h->notify_fd = -1;
+    h->deadline = deadline;
+    status = tn_sqlite_path(url, &h->path, err);
+    if (!status)
+        status = connect(h, true, err);
+    if (status) {
+        tn_sqlite_close(h);
+        return status;
+    }
+    *impl = h;
+    return TENURE_OK;
+}
+
+void tn_sqlite_close(void *impl)
+{
+    struct tn_sqlite *h = impl;
+
+    tn_sqlite_drop(h);
+    free(h->path);
+    free(h);
+}
