@@ -1,0 +1,82 @@
+/*
+ * floor_file - how many records a second a directory takes here, made the way
+ * that survives a crash and excludes others: write a new file, sync it, link it
+ * to the next number, sync the directory.  An acquire and a release are two.
+ *
+ *   floor_file DIR [N]        prints records a second over N (default 1000)
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KEEP 8 /* numbered records that stay, as in the file: store */
+
+static void check(int ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "floor_file: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static double now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void number(char name[32], int i)
+{
+    snprintf(name, 32, "%020d", i);
+}
+
+static void record(int dir, int i)
+{
+    char name[32], data[500] = {0};
+
+    number(name, i);
+    int fd = openat(dir, "new", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    check(fd >= 0, "open");
+    check(write(fd, data, sizeof data) == (ssize_t)sizeof data, "write");
+    check(fsync(fd) == 0, "fsync");
+    check(close(fd) == 0, "close");
+    check(linkat(dir, "new", dir, name, 0) == 0, "link");
+    check(unlinkat(dir, "new", 0) == 0, "unlink");
+    check(fsync(dir) == 0, "fsync of the directory");
+    number(name, i - KEEP);
+    if (i >= KEEP)
+        check(unlinkat(dir, name, 0) == 0, "unlink");
+}
+
+int main(int argc, char **argv)
+{
+    int n = argc > 2 ? atoi(argv[2]) : 1000;
+    char path[4096], name[32];
+
+    if (argc < 2 || n < 1) {
+        fprintf(stderr, "usage: floor_file DIR [N]\n");
+        return 2;
+    }
+    snprintf(path, sizeof path, "%s/floor-%d", argv[1], (int)getpid());
+    check(mkdir(path, 0700) == 0, path);
+    int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    check(dir >= 0, path);
+    double start = now();
+    for (int i = 0; i < n; i++)
+        record(dir, i);
+    printf("%.0f\n", n / (now() - start));
+    for (int i = n < KEEP ? 0 : n - KEEP; i < n; i++) {
+        number(name, i);
+        unlinkat(dir, name, 0);
+    }
+    close(dir);
+    rmdir(path);
+    return 0;
+}

@@ -1,0 +1,82 @@
+/*
+ * floor_sqlite - how many commits a second SQLite itself makes here: one small
+ * row, WAL, synchronous = FULL, prepared statements, nothing else.  An acquire
+ * and a release are two commits, so half of it is the floor of a cycle.
+ *
+ *   floor_sqlite DIR [N]      prints commits a second over N (default 2000)
+ */
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static sqlite3 *db;
+
+static void check(int rc, int want)
+{
+    if (rc == want)
+        return;
+    fprintf(stderr, "floor_sqlite: %s\n", sqlite3_errmsg(db));
+    exit(1);
+}
+
+static sqlite3_stmt *prepare(const char *sql)
+{
+    sqlite3_stmt *stmt;
+
+    check(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+    return stmt;
+}
+
+static void run(sqlite3_stmt *stmt)
+{
+    check(sqlite3_step(stmt), SQLITE_DONE);
+    sqlite3_reset(stmt);
+}
+
+static double now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+    int n = argc > 2 ? atoi(argv[2]) : 2000;
+    char path[4096];
+
+    if (argc < 2 || n < 1) {
+        fprintf(stderr, "usage: floor_sqlite DIR [N]\n");
+        return 2;
+    }
+    snprintf(path, sizeof path, "%s/floor-%d.db", argv[1], (int)getpid());
+    check(sqlite3_open(path, &db), SQLITE_OK);
+    check(sqlite3_exec(db,
+                       "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                       "CREATE TABLE lease (key TEXT PRIMARY KEY, version INTEGER, data BLOB);"
+                       "INSERT INTO lease VALUES ('lease/floor', 0, randomblob(500))",
+                       NULL, NULL, NULL),
+          SQLITE_OK);
+    sqlite3_stmt *begin = prepare("BEGIN IMMEDIATE"), *commit = prepare("COMMIT");
+    sqlite3_stmt *update = prepare("UPDATE lease SET version = version + 1, data = ?1"
+                                   " WHERE key = 'lease/floor'");
+    char data[500] = {0};
+    double start = now();
+    for (int i = 0; i < n; i++) {
+        data[i % 500]++;
+        sqlite3_bind_blob(update, 1, data, sizeof data, SQLITE_STATIC);
+        run(begin);
+        run(update);
+        run(commit);
+    }
+    printf("%.0f\n", n / (now() - start));
+    sqlite3_finalize(begin);
+    sqlite3_finalize(commit);
+    sqlite3_finalize(update);
+    sqlite3_close(db);
+    unlink(path);
+    return 0;
+}
