@@ -1,0 +1,135 @@
+/*
+ * tenure/state.h - what the next leader needs, never overwritten by the last one.
+ *
+ * The state of an election is collections of documents.  A document is a
+ * register that remembers the epoch and the grant of the leader that wrote it;
+ * every change is a compare-and-swap in the store itself, so a stale leader's
+ * commit fails there, atomically, however late it arrives (I3).
+ *
+ *   SEAL, THEN READ (I4).  load() first raises the stored epoch to ours, in
+ *   one swap, and returns what it raised.  From then on nothing older changes
+ *   it.  A later leader in the store answers FENCED: final for this handle.
+ *
+ *   CREATES go through the collection's root register, which is sealed first:
+ *   absence has no version of its own, so a stale leader could otherwise
+ *   create what nobody has sealed.
+ *
+ *   DELETES leave a tombstone that keeps the epoch.
+ *
+ *   UNKNOWN OUTCOMES are resolved by reading the nonce back, until the
+ *   deadline.  What is UNKNOWN then may still take effect; the next load() or
+ *   commit() of that document finds out.
+ *
+ *   AN OPERATOR'S EDIT while a leader runs is not undone: the leader's next
+ *   commit answers CONFLICT, and the next load() shows the edit.
+ *
+ * Threads: a handle may be used by any number of threads; commits that arrive
+ * together share one batch (group commit).
+ */
+#ifndef TENURE_STATE_H
+#define TENURE_STATE_H
+
+#include "store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tenure_state tenure_state;
+
+/* Who writes. */
+struct tenure_grant {
+    uint64_t epoch;
+    uint8_t id[TENURE_NONCE_SIZE];
+};
+
+/* A document as it was found.  Caller-owned; zero it first, free it last. */
+struct tenure_document {
+    struct tenure_value value; /* value.data, value.len: the data alone */
+    uint64_t epoch;            /* of the leader that wrote it, before it was sealed */
+    uint64_t seq;              /* commits so far */
+    bool exists;               /* false: absent or deleted */
+    bool edited;               /* the last change was an operator's */
+};
+
+/*
+ * Open the state of election `name`.  grant NULL: for looking and for
+ * operators, seals nothing.  Otherwise every change carries that grant.
+ */
+TENURE_API enum tenure_status tenure_state_open(const char *url, const char *name,
+                                                const struct tenure_grant *grant, int64_t deadline,
+                                                tenure_state **state, struct tenure_error *err);
+/* Accepts NULL. */
+TENURE_API void tenure_state_close(tenure_state *state);
+
+/* The highest epoch seen in the state; after FENCED the next claim must exceed it. */
+TENURE_API uint64_t tenure_state_floor(const tenure_state *state);
+
+/*
+ * Seal a whole collection, in batches: afterwards nothing older can change or
+ * create anything in it.  FENCED if a later leader was here.
+ */
+TENURE_API enum tenure_status tenure_state_seal(tenure_state *state, const char *collection,
+                                                int64_t deadline, struct tenure_error *err);
+
+/*
+ * Seal one document and return it.  OK also if it does not exist.  CORRUPT if
+ * what is there is not a document: it is left as it is.  Without a grant: only
+ * reads.
+ */
+TENURE_API enum tenure_status tenure_state_load(tenure_state *state, const char *collection,
+                                                const char *id, struct tenure_document *document,
+                                                int64_t deadline, struct tenure_error *err);
+
+/* One commit of a batch. */
+struct tenure_commit {
+    const char *collection;
+    const char *id;
+    const void *data;
+    size_t len;
+    bool remove;               /* delete instead */
+    enum tenure_status status; /* OK: durable.  FENCED, CONFLICT, UNKNOWN, ... */
+    uint64_t seq;              /* if OK */
+};
+
+/*
+ * Replace (or create) documents.  Each has a status of its own; the return is
+ * OK if every one is OK, else the first that is not, explained in err.
+ */
+TENURE_API enum tenure_status tenure_state_commit(tenure_state *state,
+                                                  struct tenure_commit *commits, size_t n,
+                                                  int64_t deadline, struct tenure_error *err);
+
+/*
+ * Visit the documents of a collection in byte order of their escaped ids,
+ * without sealing.  Deleted ones are passed over.  A damaged one is visited
+ * with exists false and a reason, and does not end the walk.
+ */
+typedef bool (*tenure_document_fn)(void *arg, const char *id,
+                                   const struct tenure_document *document, const char *damage);
+TENURE_API enum tenure_status tenure_state_list(tenure_state *state, const char *collection,
+                                                tenure_document_fn visit, void *arg,
+                                                int64_t deadline, struct tenure_error *err);
+
+/*
+ * An operator's edit, by a handle without a grant: writes (or deletes, if data
+ * is NULL) under the epoch that is stored, marked as edited, so that the
+ * leader adopts it.  CONFLICT if the document changed since `seen` was loaded.
+ */
+TENURE_API enum tenure_status tenure_state_edit(tenure_state *state, const char *collection,
+                                                const char *id, const struct tenure_document *seen,
+                                                const void *data, size_t len, int64_t deadline,
+                                                struct tenure_error *err);
+
+/* Wait until anything in the collection may have changed since mark ("" at first; updated). */
+TENURE_API enum tenure_status tenure_state_wait(tenure_state *state, const char *collection,
+                                                char mark[TENURE_VERSION_MAX + 1], int wake_fd,
+                                                int64_t deadline, struct tenure_error *err);
+
+/* Frees the buffer and zeroes the document.  Accepts NULL. */
+TENURE_API void tenure_document_free(struct tenure_document *document);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

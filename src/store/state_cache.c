@@ -1,0 +1,70 @@
+/* What a handle remembers: the token of every register it has sealed. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/state_inner.h"
+
+static size_t bucket(const char *key)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (; *key; key++)
+        h = (h ^ (unsigned char)*key) * UINT64_C(0x100000001b3);
+    return (size_t)(h % TN_STATE_BUCKETS);
+}
+
+struct tn_entry *tn_entry_find(tenure_state *s, const char *key)
+{
+    for (struct tn_entry *e = s->entries[bucket(key)]; e; e = e->next) {
+        if (strcmp(e->key, key) == 0)
+            return e;
+    }
+    return NULL;
+}
+
+struct tn_entry *tn_entry_get(tenure_state *s, const char *key)
+{
+    struct tn_entry *e = tn_entry_find(s, key);
+    size_t n = strlen(key) + 1;
+
+    if (e || !(e = calloc(1, sizeof *e + n)))
+        return e;
+    memcpy(e->key, key, n);
+    e->next = s->entries[bucket(key)];
+    s->entries[bucket(key)] = e;
+    return e;
+}
+
+void tn_state_free_cache(tenure_state *s)
+{
+    for (size_t i = 0; i < TN_STATE_BUCKETS; i++) {
+        while (s->entries[i]) {
+            struct tn_entry *e = s->entries[i];
+
+            s->entries[i] = e->next;
+            free(e);
+        }
+    }
+    while (s->roots) {
+        struct tn_root *root = s->roots;
+
+        s->roots = root->next;
+        tn_root_free(root);
+    }
+}
+
+void tn_state_note(tenure_state *s, uint64_t epoch)
+{
+    if (epoch > s->floor)
+        s->floor = epoch;
+}
+
+enum tenure_status tn_state_fenced(tenure_state *s, const char *key, struct tenure_error *err)
+{
+    s->fenced = true;
+    return tenure_fail(err, TENURE_FENCED,
+                       "%s: epoch %" PRIu64 " was here; this leader's %" PRIu64
+                       " is over, and final",
+                       key, s->floor, s->fence.epoch);
+}

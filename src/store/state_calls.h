@@ -1,0 +1,22 @@
+/* store/state_calls.h - turns at the store, and what the public calls share. */
+#ifndef TN_STORE_STATE_CALLS_H
+#define TN_STORE_STATE_CALLS_H
+
+#include "store/state_inner.h"
+
+/* Take a turn: afterwards store and cache are ours until next(). */
+void tn_state_turn(tenure_state *s);
+void tn_state_next(tenure_state *s);
+
+/* Seal one document; blocks a create that was announced but is not there.  root may be NULL
+ * without a grant. */
+enum tenure_status tn_state_load_entry(tenure_state *s, struct tn_root *root,
+                                       struct tn_entry *entry, struct tenure_value *value,
+                                       struct tn_document *doc, bool *found, int64_t deadline,
+                                       struct tenure_error *err);
+/* What a caller sees of a document. */
+enum tenure_status tn_document_fill(struct tenure_document *out, const struct tenure_value *value,
+                                    const struct tn_document *doc, bool found,
+                                    struct tenure_error *err);
+
+#endif

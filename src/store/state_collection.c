@@ -1,0 +1,251 @@
+/* Whole collections: seal them at take-over, walk them, wait on them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/state_calls.h"
+
+/* ---- Seal ---------------------------------------------------------------- */
+
+struct sealing {
+    tenure_state *s;
+    struct tn_write *writes;
+    size_t n, most;
+    size_t bytes;
+    char last[TENURE_KEY_MAX + 1];
+    bool more;
+    enum tenure_status status;
+    struct tenure_error *err;
+};
+
+/* Collect what is to be sealed until a batch is full. */
+static bool collect(void *arg, const char *key, const struct tenure_value *value)
+{
+    struct sealing *c = arg;
+    tenure_state *s = c->s;
+    struct tn_document doc;
+    struct tn_entry *entry = tn_entry_get(s, key);
+    void *copy;
+
+    memcpy(c->last, key, strlen(key) + 1);
+    if (!entry) {
+        c->status = tenure_fail(c->err, TENURE_NOMEM, "out of memory");
+        return false;
+    }
+    /* A damaged one cannot be sealed, and load() will say so; the others can. */
+    if (tn_document_decode(value, &doc, c->err) != TENURE_OK)
+        return true;
+    tn_state_note(s, doc.fence.epoch);
+    entry->token = value->token;
+    entry->seq = doc.seq;
+    entry->sealed = true;
+    switch (tn_fence_judge(&doc.fence, &s->fence)) {
+    case TN_VERDICT_SAME:
+        return true;
+    case TN_VERDICT_RAISE:
+        break;
+    default:
+        entry->sealed = false;
+        c->status = tn_state_fenced(s, key, c->err);
+        return false;
+    }
+    copy = malloc(doc.len + 1);
+    if (!copy) {
+        c->status = tenure_fail(c->err, TENURE_NOMEM, "out of memory");
+        return false;
+    }
+    memcpy(copy, doc.data, doc.len);
+    c->writes[c->n++] = (struct tn_write){.entry = entry,
+                                          .data = copy,
+                                          .len = doc.len,
+                                          .deleted = doc.deleted,
+                                          .edited = doc.edited,
+                                          .seal_only = true};
+    c->bytes += doc.len;
+    c->more = c->n == c->most || c->bytes > TENURE_DATA_MAX;
+    return !c->more;
+}
+
+/* Write the batch.  Whatever was not plainly sealed is sealed alone. */
+static enum tenure_status flush(struct sealing *c, struct tn_root *root, int64_t deadline)
+{
+    enum tenure_status status = TENURE_OK;
+    struct tenure_value value = {0};
+    struct tn_document doc;
+    bool found;
+
+    tn_state_write(c->s, c->writes, c->n, deadline, c->err);
+    for (size_t i = 0; i < c->n; i++) {
+        free((void *)(uintptr_t)c->writes[i].data);
+        if (c->writes[i].status == TENURE_OK || status)
+            continue;
+        status = c->writes[i].status;
+        if (status == TENURE_CONFLICT || status == TENURE_UNKNOWN)
+            status = tn_state_load_entry(c->s, root, c->writes[i].entry, &value, &doc, &found,
+                                         deadline, c->err);
+    }
+    tenure_value_free(&value);
+    c->n = c->bytes = 0;
+    return status;
+}
+
+/* Announced by an earlier leader and not there: keep a late create out. */
+static enum tenure_status block_pending(tenure_state *s, struct tn_root *root, int64_t deadline,
+                                        struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    struct tn_document doc;
+    enum tenure_status status = TENURE_OK;
+    bool found;
+
+    for (size_t i = 0; i < root->n_pending && !status; i++) {
+        char key[2 * TENURE_KEY_MAX + 2];
+        struct tn_entry *entry;
+
+        snprintf(key, sizeof key, "%s/%s", root->entry->key, root->pending[i]);
+        entry = strlen(key) <= TENURE_KEY_MAX ? tn_entry_get(s, key) : NULL;
+        if (!entry)
+            status = tenure_fail(err, TENURE_NOMEM, "out of memory");
+        else if (tenure_token_absent(&entry->token))
+            status = tn_state_load_entry(s, root, entry, &value, &doc, &found, deadline, err);
+    }
+    tenure_value_free(&value);
+    return status;
+}
+
+static enum tenure_status seal_all(tenure_state *s, const char *collection, int64_t deadline,
+                                   struct tenure_error *err)
+{
+    struct sealing c = {.s = s, .err = err};
+    char prefix[TENURE_KEY_MAX + 2];
+    struct tn_root *root = NULL;
+    enum tenure_status status;
+
+    if ((status = tn_state_root(s, collection, &root, deadline, err)))
+        return status;
+    c.most = s->info.batch_max > 1 ? s->info.batch_max : 64;
+    c.writes = calloc(c.most, sizeof *c.writes);
+    if (!c.writes)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    snprintf(prefix, sizeof prefix, "%s/", root->entry->key);
+    do {
+        c.more = false;
+        status = tenure_store_list(s->store, prefix, c.last[0] ? c.last : NULL, collect, &c, NULL,
+                                   deadline, err);
+        if (!status)
+            status = c.status;
+        if (!status)
+            status = flush(&c, root, deadline);
+    } while (!status && c.more);
+    for (size_t i = 0; i < c.n; i++)
+        free((void *)(uintptr_t)c.writes[i].data);
+    if (!status)
+        status = block_pending(s, root, deadline, err);
+    root->complete = status == TENURE_OK;
+    free(c.writes);
+    return status;
+}
+
+enum tenure_status tenure_state_seal(tenure_state *s, const char *collection, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    struct tenure_error scratch;
+    enum tenure_status status;
+
+    if (!err)
+        err = &scratch;
+    if (!s->leads)
+        return tenure_fail(err, TENURE_NOT_LEADER, "only a leader seals");
+    tn_state_turn(s);
+    status =
+        s->fenced ? tn_state_fenced(s, collection, err) : seal_all(s, collection, deadline, err);
+    tn_state_next(s);
+    return status;
+}
+
+/* ---- Walk ---------------------------------------------------------------- */
+
+struct walk {
+    tenure_document_fn visit;
+    void *arg;
+    struct tenure_document document;
+};
+
+static bool show(void *arg, const char *key, const struct tenure_value *value)
+{
+    struct walk *w = arg;
+    struct tenure_error err = {0};
+    struct tn_document doc = {0};
+    char id[TENURE_KEY_MAX + 1];
+    const char *segment = strrchr(key, '/') + 1;
+
+    if (!tn_document_id(segment, id))
+        memcpy(id, segment, strlen(segment) + 1);
+    if (tn_document_decode(value, &doc, &err) ||
+        tn_document_fill(&w->document, value, &doc, true, &err)) {
+        tn_document_fill(&w->document, value, &doc, false, NULL);
+        return w->visit(w->arg, id, &w->document, err.text);
+    }
+    return doc.deleted || w->visit(w->arg, id, &w->document, NULL);
+}
+
+enum tenure_status tenure_state_list(tenure_state *s, const char *collection,
+                                     tenure_document_fn visit, void *arg, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    struct walk w = {.visit = visit, .arg = arg};
+    struct tenure_error scratch;
+    char prefix[TENURE_KEY_MAX + 2];
+    enum tenure_status status;
+
+    if (!err)
+        err = &scratch;
+    status = tn_document_root(s->name, collection, prefix, err);
+    if (status)
+        return status;
+    strcat(prefix, "/");
+    tn_state_turn(s);
+    status = tenure_store_list(s->store, prefix, NULL, show, &w, NULL, deadline, err);
+    tn_state_next(s);
+    tenure_document_free(&w.document);
+    return status;
+}
+
+/* ---- Wait ---------------------------------------------------------------- */
+
+static bool pass(void *arg, const char *key, const struct tenure_value *value)
+{
+    (void)arg;
+    (void)key;
+    (void)value;
+    return true;
+}
+
+enum tenure_status tenure_state_wait(tenure_state *s, const char *collection,
+                                     char mark[TENURE_VERSION_MAX + 1], int wake_fd,
+                                     int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_error scratch;
+    char prefix[TENURE_KEY_MAX + 2];
+    struct tenure_watch watch = {.key = prefix, .prefix = true};
+    enum tenure_status status;
+
+    if (!err)
+        err = &scratch;
+    status = tn_document_root(s->name, collection, prefix, err);
+    if (status)
+        return status;
+    strcat(prefix, "/");
+    /* A handle of its own: a wait must not keep commits from the store. */
+    pthread_mutex_lock(&s->watch_lock);
+    if (!s->watcher)
+        status = tenure_store_open(s->url, deadline, &s->watcher, err);
+    if (!status && mark[0]) {
+        memcpy(watch.mark, mark, sizeof watch.mark);
+        status = tenure_store_wait(s->watcher, &watch, 1, wake_fd, deadline, err);
+    }
+    if (!status)
+        status = tenure_store_list(s->watcher, prefix, NULL, pass, NULL, mark, deadline, err);
+    pthread_mutex_unlock(&s->watch_lock);
+    return status;
+}

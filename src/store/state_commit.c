@@ -1,0 +1,232 @@
+/*
+ * Commits, and how those that arrive together share one batch: the first
+ * caller takes the turn and writes for everybody who waits behind it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/state_calls.h"
+
+struct tn_call {
+    struct tn_call *next;
+    struct tenure_commit *commits;
+    size_t n;
+    int64_t deadline;
+    bool done;
+    struct tenure_error err;
+};
+
+/* ---- Turns --------------------------------------------------------------- */
+
+void tn_state_turn(tenure_state *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->busy)
+        pthread_cond_wait(&s->done, &s->lock);
+    s->busy = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void tn_state_next(tenure_state *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->busy = false;
+    pthread_cond_broadcast(&s->done);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- One round ----------------------------------------------------------- */
+
+struct slot {
+    struct tenure_commit *commit;
+    struct tn_call *call;
+    struct tn_entry *entry;
+    struct tn_root *root;
+};
+
+struct round {
+    struct slot *slots;
+    size_t n;
+    struct tn_write *writes;
+    const char **segments;
+    int64_t deadline; /* the latest of those who wait */
+};
+
+static void settle(struct slot *slot, enum tenure_status status, const struct tenure_error *err)
+{
+    slot->commit->status = status;
+    slot->commit->seq = status == TENURE_OK ? slot->entry->seq : 0;
+    if (status && !slot->call->err.code) {
+        slot->call->err = *err;
+        slot->call->err.code = status;
+    }
+}
+
+/* The register of a commit, sealed.  What a sealed collection does not know is absent. */
+static enum tenure_status find_entry(tenure_state *s, struct slot *slot, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+    struct tenure_value value = {0};
+    struct tn_document doc;
+    bool found;
+    enum tenure_status status;
+
+    if ((status = tn_document_key(s->name, slot->commit->collection, slot->commit->id, key, err)) ||
+        (status = tn_state_root(s, slot->commit->collection, &slot->root, deadline, err)))
+        return status;
+    slot->entry = tn_entry_get(s, key);
+    if (!slot->entry)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    if (slot->entry->sealed)
+        return TENURE_OK;
+    if (slot->root->complete && tenure_token_absent(&slot->entry->token)) {
+        slot->entry->sealed = true;
+        return TENURE_OK;
+    }
+    status = tn_state_load_entry(s, slot->root, slot->entry, &value, &doc, &found, deadline, err);
+    tenure_value_free(&value);
+    return status;
+}
+
+/* Announce what is to be created, a collection at a time. */
+static void announce(tenure_state *s, struct round *r)
+{
+    for (struct tn_root *root = s->roots; root; root = root->next) {
+        struct tenure_error err = {0};
+        size_t n = 0;
+
+        for (size_t i = 0; i < r->n; i++) {
+            struct slot *slot = &r->slots[i];
+            if (slot->root == root && slot->entry && tenure_token_absent(&slot->entry->token))
+                r->segments[n++] = strrchr(slot->entry->key, '/') + 1;
+        }
+        enum tenure_status status =
+            n ? tn_root_announce(s, root, r->segments, n, r->deadline, &err) : TENURE_OK;
+        for (size_t i = 0; status && i < r->n; i++) {
+            struct slot *slot = &r->slots[i];
+            if (slot->root == root && slot->entry && tenure_token_absent(&slot->entry->token)) {
+                settle(slot, status, &err);
+                slot->entry->in_round = false;
+                slot->entry = NULL;
+            }
+        }
+    }
+}
+
+static void write_round(tenure_state *s, struct round *r)
+{
+    struct tenure_error err = {0};
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n; i++) {
+        const struct slot *slot = &r->slots[i];
+        if (slot->entry)
+            r->writes[n++] = (struct tn_write){.entry = slot->entry,
+                                               .data = slot->commit->data,
+                                               .len = slot->commit->len,
+                                               .deleted = slot->commit->remove};
+    }
+    tn_state_write(s, r->writes, n, r->deadline, &err);
+    for (size_t i = 0; i < n; i++)
+        r->writes[i].entry->outcome = r->writes[i].status;
+    for (size_t i = 0; i < r->n; i++) {
+        struct slot *slot = &r->slots[i];
+        if (!slot->entry)
+            continue; /* its create could not be announced */
+        slot->entry->in_round = false;
+        settle(slot, slot->entry->outcome, &err);
+    }
+}
+
+/* Fill a round with commits that are not settled, one a document. */
+static bool fill_round(tenure_state *s, struct tn_call *calls, struct round *r)
+{
+    r->n = 0;
+    for (struct tn_call *call = calls; call; call = call->next) {
+        for (size_t i = 0; i < call->n; i++) {
+            struct tenure_commit *commit = &call->commits[i];
+            struct slot slot = {.commit = commit, .call = call};
+            struct tenure_error err = {0};
+
+            if (commit->status != TENURE_CANCELLED)
+                continue; /* settled in an earlier round */
+            enum tenure_status status = s->fenced ? tn_state_fenced(s, commit->collection, &err)
+                                                  : find_entry(s, &slot, call->deadline, &err);
+            if (status) {
+                settle(&slot, status, &err);
+            } else if (!slot.entry->in_round) {
+                slot.entry->in_round = true;
+                r->slots[r->n++] = slot;
+            }
+        }
+    }
+    return r->n > 0;
+}
+
+/* ---- The batch of everybody who waits ------------------------------------ */
+
+static void commit_all(tenure_state *s, struct tn_call *calls)
+{
+    struct round r = {0};
+    size_t n = 0;
+
+    for (struct tn_call *call = calls; call; call = call->next) {
+        n += call->n;
+        r.deadline = call->deadline > r.deadline ? call->deadline : r.deadline;
+        for (size_t i = 0; i < call->n; i++)
+            call->commits[i].status = TENURE_CANCELLED; /* not settled yet */
+    }
+    r.slots = calloc(n, sizeof *r.slots);
+    r.writes = calloc(n, sizeof *r.writes);
+    r.segments = calloc(n, sizeof *r.segments);
+    if (r.slots && r.writes && r.segments) {
+        while (fill_round(s, calls, &r)) {
+            announce(s, &r);
+            write_round(s, &r);
+        }
+    } else {
+        for (struct tn_call *call = calls; call; call = call->next) {
+            for (size_t i = 0; i < call->n; i++)
+                call->commits[i].status = tenure_fail(&call->err, TENURE_NOMEM, "out of memory");
+        }
+    }
+    free(r.slots);
+    free(r.writes);
+    free(r.segments);
+}
+
+enum tenure_status tenure_state_commit(tenure_state *s, struct tenure_commit *commits, size_t n,
+                                       int64_t deadline, struct tenure_error *err)
+{
+    struct tn_call call = {.commits = commits, .n = n, .deadline = deadline}, *mine, *next;
+
+    if (!s->leads)
+        return tenure_fail(err, TENURE_NOT_LEADER, "only a leader commits; operators edit");
+    pthread_mutex_lock(&s->lock);
+    *s->queue_tail = &call;
+    s->queue_tail = &call.next;
+    while (!call.done) {
+        if (s->busy) {
+            pthread_cond_wait(&s->done, &s->lock);
+            continue;
+        }
+        s->busy = true;
+        mine = s->queue;
+        s->queue = NULL;
+        s->queue_tail = &s->queue;
+        pthread_mutex_unlock(&s->lock);
+        commit_all(s, mine);
+        pthread_mutex_lock(&s->lock);
+        s->busy = false;
+        for (; mine; mine = next) {
+            next = mine->next; /* its owner may return as soon as done is set */
+            mine->done = true;
+        }
+        pthread_cond_broadcast(&s->done);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (err && call.err.code)
+        *err = call.err;
+    return call.err.code;
+}

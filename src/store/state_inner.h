@@ -1,0 +1,109 @@
+/* store/state_inner.h - the parts of tenure_state: cache, roots, commits, calls. */
+#ifndef TN_STORE_STATE_INNER_H
+#define TN_STORE_STATE_INNER_H
+
+#include <pthread.h>
+
+#include "store/document.h"
+#include "tenure/state.h"
+
+#define TN_STATE_BUCKETS  4096
+#define TN_STATE_ATTEMPTS 4
+
+/* A register as this handle last saw it under its own grant. */
+struct tn_entry {
+    struct tn_entry *next;
+    struct tenure_token token; /* absent: not created yet */
+    uint64_t seq;
+    bool sealed;                /* token is the current one under our grant, as far as we know */
+    bool in_round;              /* already part of the batch being built */
+    enum tenure_status outcome; /* of its write in that batch */
+    /* Commits of ours whose outcome nobody learned: seen later, they are ours. */
+    uint8_t stray[TN_STATE_ATTEMPTS][TENURE_NONCE_SIZE];
+    unsigned stray_next;
+    char key[];
+};
+
+/* A collection: its root register, and the creates announced in it. */
+struct tn_root {
+    struct tn_root *next;
+    struct tn_entry *entry;
+    char **pending; /* escaped ids */
+    size_t n_pending;
+    bool stale;    /* what we know of it is in doubt: seal it again */
+    bool complete; /* every document is in the cache: what is not there is absent */
+    char collection[];
+};
+
+struct tn_call; /* a commit waiting for its turn */
+
+struct tenure_state {
+    tenure_store *store;
+    tenure_store *watcher; /* opened by the first wait */
+    char *url;
+    char *name;
+    struct tenure_store_info info;
+    bool leads; /* has a grant */
+    struct tn_fence fence;
+    _Atomic uint64_t floor;
+    bool fenced; /* final */
+    struct tn_entry *entries[TN_STATE_BUCKETS];
+    struct tn_root *roots;
+
+    pthread_mutex_t lock; /* of turn and queue; never held over a store call */
+    pthread_cond_t done;
+    bool busy; /* somebody uses the store and the cache */
+    struct tn_call *queue, **queue_tail;
+    pthread_mutex_t watch_lock;
+};
+
+/* One document to write, with its register; lives for one commit. */
+struct tn_write {
+    struct tn_entry *entry;
+    const void *data;
+    size_t len;
+    bool deleted;
+    bool edited;               /* seal_only: the last change was an operator's */
+    bool seal_only;            /* keep data and seq: data is what was read */
+    enum tenure_status status; /* the outcome */
+    uint8_t tried[TN_STATE_ATTEMPTS][TENURE_NONCE_SIZE];
+    unsigned n_tried;
+    bool unsure; /* a try of unknown outcome is among them */
+};
+
+/* ---- state_cache.c ---- */
+/* Find or add; NULL when out of memory. */
+struct tn_entry *tn_entry_get(tenure_state *s, const char *key);
+struct tn_entry *tn_entry_find(tenure_state *s, const char *key);
+void tn_state_free_cache(tenure_state *s);
+/* Note an epoch; FENCED is final. */
+void tn_state_note(tenure_state *s, uint64_t epoch);
+enum tenure_status tn_state_fenced(tenure_state *s, const char *key, struct tenure_error *err);
+
+/* ---- state_seal.c ---- */
+/*
+ * Read a register and raise its epoch to ours.  value and doc hold what was
+ * found before; *found is false if it is absent (then nothing was written).
+ */
+enum tenure_status tn_state_seal_entry(tenure_state *s, struct tn_entry *entry,
+                                       struct tenure_value *value, struct tn_document *doc,
+                                       bool *found, int64_t deadline, struct tenure_error *err);
+
+/* ---- state_write.c ---- */
+/* Write all, as one batch where the store can; each write's status is its outcome. */
+void tn_state_write(tenure_state *s, struct tn_write *writes, size_t n, int64_t deadline,
+                    struct tenure_error *err);
+
+/* ---- state_root.c ---- */
+/* The root of a collection, sealed under our grant, created if need be. */
+enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct tn_root **root,
+                                 int64_t deadline, struct tenure_error *err);
+/* Was this id announced by somebody, perhaps earlier? */
+bool tn_root_pending(const struct tn_root *root, const char *segment);
+/* Announce creates: afterwards the documents may be created. */
+enum tenure_status tn_root_announce(tenure_state *s, struct tn_root *root,
+                                    const char *const *segments, size_t n, int64_t deadline,
+                                    struct tenure_error *err);
+void tn_root_free(struct tn_root *root);
+
+#endif

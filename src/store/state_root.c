@@ -1,0 +1,193 @@
+/*
+ * The root of a collection.  Absence has no version: a stale leader's create
+ * could land on a key that nobody has sealed.  So a create is announced in the
+ * root first, by a swap that only the current leader can win; whoever takes
+ * over seals the root, then blocks what was announced and is not there yet.
+ *
+ * The root is a document whose data is the announced ids, escaped, a line each.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/state_inner.h"
+
+static void forget_pending(struct tn_root *root)
+{
+    for (size_t i = 0; i < root->n_pending; i++)
+        free(root->pending[i]);
+    root->n_pending = 0;
+}
+
+void tn_root_free(struct tn_root *root)
+{
+    forget_pending(root);
+    free(root->pending);
+    free(root);
+}
+
+bool tn_root_pending(const struct tn_root *root, const char *segment)
+{
+    for (size_t i = 0; i < root->n_pending; i++) {
+        if (strcmp(root->pending[i], segment) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool push(struct tn_root *root, const char *segment, size_t n)
+{
+    char **grown = realloc(root->pending, (root->n_pending + 1) * sizeof *grown);
+
+    if (!grown)
+        return false;
+    root->pending = grown;
+    root->pending[root->n_pending] = strndup(segment, n);
+    return root->pending[root->n_pending] && ++root->n_pending;
+}
+
+static enum tenure_status parse(struct tn_root *root, const struct tn_document *doc,
+                                struct tenure_error *err)
+{
+    const char *text = (const char *)doc->data;
+    const char *end = text + doc->len;
+
+    while (text < end) {
+        const char *line = memchr(text, '\n', (size_t)(end - text));
+        size_t n = (size_t)((line ? line : end) - text);
+
+        if (n == 0 || n > TENURE_KEY_MAX || memchr(text, '\0', n))
+            return tenure_fail(err, TENURE_CORRUPT, "%s: the root of the collection is damaged",
+                               root->entry->key);
+        if (!push(root, text, n))
+            return tenure_fail(err, TENURE_NOMEM, "out of memory");
+        text += n + (line ? 1 : 0);
+    }
+    return TENURE_OK;
+}
+
+/* The root as text, with those that exist by now left out. */
+static char *compose(tenure_state *s, struct tn_root *root, size_t *len)
+{
+    size_t used = 0, size = 1, keep = 0;
+    char *text;
+
+    for (size_t i = 0; i < root->n_pending; i++) {
+        char key[2 * TENURE_KEY_MAX + 2];
+        struct tn_entry *e;
+
+        snprintf(key, sizeof key, "%s/%s", root->entry->key, root->pending[i]);
+        e = tn_entry_find(s, key);
+        if (e && e->sealed && !tenure_token_absent(&e->token)) {
+            free(root->pending[i]);
+            continue;
+        }
+        root->pending[keep++] = root->pending[i];
+        size += strlen(root->pending[keep - 1]) + 1;
+    }
+    root->n_pending = keep;
+    text = malloc(size);
+    for (size_t i = 0; text && i < keep; i++)
+        used += (size_t)sprintf(text + used, "%s\n", root->pending[i]);
+    *len = used;
+    return text;
+}
+
+static enum tenure_status write_root(tenure_state *s, struct tn_root *root, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    struct tn_write w = {.entry = root->entry};
+    char *text = compose(s, root, &w.len);
+
+    if (!text)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    w.data = text;
+    tn_state_write(s, &w, 1, deadline, err);
+    free(text);
+    return w.status;
+}
+
+/* Seal what is there, or write a sealed empty one. */
+static enum tenure_status seal_root(tenure_state *s, struct tn_root *root, int64_t deadline,
+                                    struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    struct tn_document doc;
+    bool found = false;
+    enum tenure_status status =
+        tn_state_seal_entry(s, root->entry, &value, &doc, &found, deadline, err);
+
+    forget_pending(root);
+    if (status == TENURE_OK && found)
+        status = parse(root, &doc, err);
+    else if (status == TENURE_OK && s->leads)
+        status = write_root(s, root, deadline, err);
+    root->stale = status != TENURE_OK;
+    tenure_value_free(&value);
+    return status;
+}
+
+static struct tn_root *find_or_add(tenure_state *s, const char *collection, const char *key)
+{
+    struct tn_root *root;
+
+    for (root = s->roots; root; root = root->next) {
+        if (strcmp(root->collection, collection) == 0)
+            return root;
+    }
+    root = calloc(1, sizeof *root + strlen(collection) + 1);
+    if (!root || !(root->entry = tn_entry_get(s, key))) {
+        free(root);
+        return NULL;
+    }
+    memcpy(root->collection, collection, strlen(collection) + 1);
+    root->stale = true;
+    root->next = s->roots;
+    s->roots = root;
+    return root;
+}
+
+enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct tn_root **out,
+                                 int64_t deadline, struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+    enum tenure_status status = tn_document_root(s->name, collection, key, err);
+    struct tn_root *root;
+
+    if (status)
+        return status;
+    root = find_or_add(s, collection, key);
+    if (!root)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    if (root->stale || !s->leads) {
+        status = seal_root(s, root, deadline, err);
+        /* Created by somebody at this very moment: now it is there to be sealed. */
+        if (status == TENURE_CONFLICT)
+            status = seal_root(s, root, deadline, err);
+    }
+    if (status == TENURE_OK)
+        *out = root;
+    return status;
+}
+
+enum tenure_status tn_root_announce(tenure_state *s, struct tn_root *root,
+                                    const char *const *segments, size_t n, int64_t deadline,
+                                    struct tenure_error *err)
+{
+    size_t before = root->n_pending;
+    enum tenure_status status = TENURE_OK;
+
+    for (size_t i = 0; i < n && !status; i++) {
+        /* Whoever announced it: an announced id may be created. */
+        if (before && tn_root_pending(root, segments[i]))
+            continue;
+        if (!push(root, segments[i], strlen(segments[i])))
+            status = tenure_fail(err, TENURE_NOMEM, "out of memory");
+    }
+    if (!status && root->n_pending != before)
+        status = write_root(s, root, deadline, err);
+    /* Not known to be announced is not announced. */
+    if (status)
+        root->stale = true;
+    return status;
+}

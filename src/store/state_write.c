@@ -1,0 +1,273 @@
+/*
+ * Writing documents: a batch of swaps, then whatever was not plainly answered
+ * is resolved one by one by reading back (I6).
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/state_inner.h"
+
+static bool among(uint8_t nonces[TN_STATE_ATTEMPTS][TENURE_NONCE_SIZE], const uint8_t *nonce)
+{
+    static const uint8_t zero[TENURE_NONCE_SIZE];
+
+    if (memcmp(nonce, zero, TENURE_NONCE_SIZE) == 0)
+        return false;
+    for (unsigned i = 0; i < TN_STATE_ATTEMPTS; i++) {
+        if (memcmp(nonces[i], nonce, TENURE_NONCE_SIZE) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- One swap ------------------------------------------------------------ */
+
+/* Fill swap from w, under a fresh nonce.  swap->data is malloc'ed. */
+static enum tenure_status prepare(tenure_state *s, struct tn_write *w, struct tenure_swap *swap,
+                                  struct tenure_error *err)
+{
+    struct tn_document doc = {.fence = s->fence,
+                              .seq = w->entry->seq + (w->seal_only ? 0 : 1),
+                              .deleted = w->deleted,
+                              .edited = w->edited,
+                              .data = w->data,
+                              .len = w->deleted ? 0 : w->len};
+    unsigned char *bytes = NULL;
+    enum tenure_status status;
+
+    memset(swap, 0, sizeof *swap);
+    status = tn_document_encode(&doc, &bytes, &swap->len, err);
+    if (status)
+        return status;
+    status = tenure_nonce(swap->nonce, err);
+    if (status) {
+        free(bytes);
+        return status;
+    }
+    swap->key = w->entry->key;
+    swap->expect = w->entry->token;
+    swap->tombstone = w->deleted;
+    swap->data = bytes;
+    return TENURE_OK;
+}
+
+/* Take in what a swap answered.  true: w is done. */
+static bool answered(struct tn_write *w, const struct tenure_swap *swap)
+{
+    w->status = swap->status;
+    if (swap->status == TENURE_UNKNOWN) {
+        memcpy(w->tried[w->n_tried++ % TN_STATE_ATTEMPTS], swap->nonce, TENURE_NONCE_SIZE);
+        w->unsure = true;
+        return false;
+    }
+    if (swap->status == TENURE_CONFLICT)
+        return false;
+    if (swap->status == TENURE_OK) {
+        w->entry->token = swap->token;
+        w->entry->seq += w->seal_only ? 0 : 1;
+        memset(w->entry->stray, 0, sizeof w->entry->stray);
+    }
+    return true;
+}
+
+/* ---- Resolving ----------------------------------------------------------- */
+
+enum finding { DONE, TRY_AGAIN };
+
+/* What the register shows under our own grant, after a conflict or silence. */
+static enum finding look_own(struct tn_write *w, const struct tenure_value *value,
+                             const struct tn_document *doc, struct tenure_error *err)
+{
+    struct tn_entry *entry = w->entry;
+    bool landed = among(w->tried, value->token.nonce);
+    bool overwritten = among(w->tried, value->prev);
+    bool stray = among(entry->stray, value->token.nonce);
+    bool unchanged = tenure_token_equal(&entry->token, &value->token);
+
+    if (unchanged)
+        return TRY_AGAIN; /* proves nothing about the first try; the next swap settles it */
+    entry->token = value->token;
+    entry->seq = doc->seq;
+    memset(entry->stray, 0, sizeof entry->stray);
+    if (landed || overwritten) {
+        w->status = TENURE_OK;
+        return DONE;
+    }
+    if (stray)
+        return TRY_AGAIN; /* an earlier commit of ours came in late; ours goes on top */
+    w->status = tenure_fail(err, TENURE_CONFLICT,
+                            doc->edited ? "%s: an operator has edited it; load it again"
+                                        : "%s: somebody else writes under the same grant; load it "
+                                          "again",
+                            entry->key);
+    return DONE;
+}
+
+static enum finding look(tenure_state *s, struct tn_write *w, int64_t deadline,
+                         struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    struct tn_document doc;
+    enum finding finding = DONE;
+    enum tenure_status status = tenure_store_read(s->store, w->entry->key, &value, deadline, err);
+
+    if (status) {
+        w->status = w->unsure ? TENURE_UNKNOWN : status;
+        finding = tenure_status_class(status) == TENURE_CLASS_TRANSIENT ? TRY_AGAIN : DONE;
+        goto done;
+    }
+    if (tenure_token_absent(&value.token)) {
+        finding = tenure_token_absent(&w->entry->token) ? TRY_AGAIN : DONE;
+        w->entry->sealed = finding == TRY_AGAIN;
+        if (finding == DONE)
+            w->status =
+                tenure_fail(err, TENURE_CONFLICT, "%s: it is gone; load it again", w->entry->key);
+        goto done;
+    }
+    status = tn_document_decode(&value, &doc, err);
+    if (status) {
+        w->status = tenure_fail_context(err, "%s", w->entry->key);
+        goto done;
+    }
+    tn_state_note(s, doc.fence.epoch);
+    switch (tn_fence_judge(&doc.fence, &s->fence)) {
+    case TN_VERDICT_SAME:
+        finding = look_own(w, &value, &doc, err);
+        break;
+    case TN_VERDICT_RAISE: /* older than us: restored from a back-up, or never sealed */
+        w->entry->sealed = false;
+        w->status = tenure_fail(err, TENURE_CONFLICT, "%s: it is older than it was; load it again",
+                                w->entry->key);
+        break;
+    default:
+        w->status = tn_state_fenced(s, w->entry->key, err);
+        break;
+    }
+done:
+    tenure_value_free(&value);
+    return finding;
+}
+
+/* A commit that ends unresolved leaves its nonces behind: they are ours if seen later. */
+static void leave_stray(struct tn_write *w)
+{
+    for (unsigned i = 0; i < TN_STATE_ATTEMPTS; i++) {
+        struct tn_entry *e = w->entry;
+
+        memcpy(e->stray[e->stray_next++ % TN_STATE_ATTEMPTS], w->tried[i], TENURE_NONCE_SIZE);
+    }
+}
+
+static void resolve(tenure_state *s, struct tn_write *w, int64_t deadline, struct tenure_error *err)
+{
+    for (unsigned round = 0;; round++) {
+        struct tenure_swap swap;
+
+        if (look(s, w, deadline, err) == DONE)
+            break;
+        if (tenure_now() >= deadline) {
+            w->status = tenure_fail(err, w->unsure ? TENURE_UNKNOWN : TENURE_TIMEOUT,
+                                    "%s: not settled in time", w->entry->key);
+            break;
+        }
+        if (round > 0)
+            usleep(1000 * (round < 50 ? round : 50));
+        w->status = prepare(s, w, &swap, err);
+        if (w->status)
+            break;
+        tenure_store_swap(s->store, &swap, deadline, err);
+        bool done = answered(w, &swap);
+        free((void *)(uintptr_t)swap.data);
+        if (done)
+            break;
+    }
+    if (w->status == TENURE_UNKNOWN)
+        leave_stray(w);
+}
+
+/* ---- Many ---------------------------------------------------------------- */
+
+/* Swaps come back sorted by key; find the write of one. */
+static struct tn_write *write_of(struct tn_write *writes, size_t n, const char *key)
+{
+    size_t low = 0, high = n;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(writes[middle].entry->key, key);
+
+        if (order == 0)
+            return &writes[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+static void write_chunk(tenure_state *s, struct tn_write *writes, size_t n, int64_t deadline,
+                        struct tenure_error *err)
+{
+    struct tenure_swap *swaps = calloc(n, sizeof *swaps);
+    size_t ready = 0;
+    enum tenure_status status = TENURE_OK;
+
+    if (!swaps)
+        status = tenure_fail(err, TENURE_NOMEM, "out of memory for a batch");
+    for (; !status && ready < n; ready += !status)
+        status = prepare(s, &writes[ready], &swaps[ready], err);
+    if (status) {
+        for (size_t i = 0; i < n; i++)
+            writes[i].status = status;
+        goto done;
+    }
+    if (n == 1)
+        tenure_store_swap(s->store, swaps, deadline, err);
+    else
+        tenure_store_swap_many(s->store, swaps, n, deadline, err);
+    for (size_t i = 0; i < n; i++) {
+        struct tn_write *w = write_of(writes, n, swaps[i].key);
+
+        if (!answered(w, &swaps[i]))
+            resolve(s, w, deadline, err);
+    }
+done:
+    for (size_t i = 0; swaps && i < ready; i++)
+        free((void *)(uintptr_t)swaps[i].data);
+    free(swaps);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct tn_write *left = a, *right = b;
+
+    return strcmp(left->entry->key, right->entry->key);
+}
+
+/* How many of the writes go into one batch: the store's own bound, and not
+ * more memory than a few of its largest values. */
+static size_t chunk_of(const tenure_state *s, const struct tn_write *writes, size_t n)
+{
+    size_t bytes = 0, most = s->info.batch_max ? s->info.batch_max : 1, i;
+
+    for (i = 0; i < n && i < most; i++) {
+        bytes += writes[i].len + TN_DOCUMENT_HEADER_MAX;
+        if (i > 0 && bytes > 4u * TENURE_DATA_MAX)
+            break;
+    }
+    return i;
+}
+
+void tn_state_write(tenure_state *s, struct tn_write *writes, size_t n, int64_t deadline,
+                    struct tenure_error *err)
+{
+    qsort(writes, n, sizeof *writes, by_key);
+    for (size_t done = 0; done < n;) {
+        size_t chunk = chunk_of(s, writes + done, n - done);
+
+        write_chunk(s, writes + done, chunk, deadline, err);
+        done += chunk;
+    }
+}
