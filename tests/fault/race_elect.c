@@ -1,0 +1,264 @@
+/*
+ * race_elect - many real processes fight for one lease, thousands of times.
+ *
+ *     race_elect URL [--processes 6] [--terms 2000] [--kills 6] [--dir MODULES]
+ *
+ * Every process is a candidate through the public library.  Whoever leads
+ * works for a moment, then steps down while all others want the lease; a few
+ * leaders are killed with SIGKILL instead, so that their terms must run out.
+ * The judge is independent of the product: the workers note on CLOCK_BOOTTIME,
+ * in shared memory, when their work began and ended; no two may overlap, and
+ * epochs must rise in the order of the terms.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tenure/elector.h"
+#include "tenure/store.h"
+
+#define TERMS_MAX     100000
+#define PROCESSES_MAX 64
+
+struct term {
+    int64_t began_ns;
+    _Atomic int64_t ended_ns; /* 0: still working, or killed */
+    _Atomic int64_t last_ns;  /* last moment of work */
+    uint64_t epoch;
+    _Atomic pid_t pid; /* set last: the rest is filled */
+};
+
+struct board {
+    _Atomic unsigned terms;
+    _Atomic bool over;
+    struct term term[TERMS_MAX];
+};
+
+struct options {
+    const char *url;
+    const char *modules;
+    unsigned processes, terms, kills;
+};
+
+static struct board *board;
+
+/* Not the product's clock function: the judge has its own. */
+static int64_t now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_BOOTTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* ---- A candidate --------------------------------------------------------- */
+
+struct worker {
+    tenure_elector *elector;
+    _Atomic(struct term *) term; /* the one at work, or NULL */
+};
+
+static void started(void *arg, const struct tenure_term *t)
+{
+    struct worker *w = arg;
+    unsigned index = atomic_fetch_add(&board->terms, 1);
+    struct term *term = &board->term[index % TERMS_MAX];
+
+    term->epoch = t->epoch;
+    term->began_ns = now_ns();
+    atomic_store(&term->last_ns, term->began_ns);
+    atomic_store(&term->pid, getpid());
+    atomic_store(&w->term, term);
+}
+
+static void stopped(void *arg, const struct tenure_term *t, const char *why)
+{
+    struct worker *w = arg;
+    struct term *term = atomic_exchange(&w->term, NULL);
+
+    (void)t;
+    (void)why;
+    if (term)
+        atomic_store(&term->ended_ns, now_ns());
+}
+
+static void work(struct worker *w)
+{
+    struct term *term = atomic_load(&w->term);
+    bool leads = tenure_elector_is_leader(w->elector);
+
+    if (!term || !leads)
+        return;
+    /* A moment's work, noted as it goes: a killed worker's end is its last note. */
+    for (int i = 0; i < 20 && tenure_elector_is_leader(w->elector); i++) {
+        if (atomic_load(&w->term) != term)
+            break;
+        atomic_store(&term->last_ns, now_ns());
+        usleep(10);
+    }
+    tenure_elector_yield(w->elector, 1);
+}
+
+static int candidate(const struct options *o)
+{
+    struct tenure_elector_options eo = TENURE_ELECTOR_OPTIONS;
+    struct worker w = {0};
+    struct tenure_error err;
+
+    eo.store = o->url;
+    eo.name = "race";
+    eo.ttl_ms = 1000;
+    eo.arg = &w;
+    eo.started = started;
+    eo.stopped = stopped;
+    if ((o->modules && tenure_store_module_dir(o->modules, &err)) ||
+        tenure_elector_start(&eo, &w.elector, &err)) {
+        fprintf(stderr, "race_elect: %s\n", err.text);
+        return 1;
+    }
+    while (!atomic_load(&board->over)) {
+        work(&w);
+        usleep(50);
+    }
+    tenure_elector_stop(w.elector);
+    return 0;
+}
+
+static pid_t fork_candidate(const struct options *o)
+{
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(candidate(o));
+    return pid;
+}
+
+/* ---- The race ------------------------------------------------------------ */
+
+/* Kill whoever works right now.  false: nobody does. */
+static bool kill_leader(const struct options *o, pid_t *pids, bool *failed)
+{
+    unsigned n = atomic_load(&board->terms);
+    struct term *term = n ? &board->term[n - 1] : NULL;
+
+    if (!term || atomic_load(&term->ended_ns) || !term->pid)
+        return false;
+    for (unsigned i = 0; i < o->processes; i++) {
+        int status;
+
+        if (pids[i] != term->pid)
+            continue;
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], &status, 0);
+        pids[i] = fork_candidate(o);
+        *failed |= pids[i] < 0;
+        return true;
+    }
+    return false;
+}
+
+static bool run(const struct options *o, unsigned *killed)
+{
+    pid_t pids[PROCESSES_MAX];
+    bool failed = false;
+    unsigned next_kill = o->kills ? o->terms / (o->kills + 1) : UINT32_MAX;
+
+    for (unsigned i = 0; i < o->processes; i++)
+        failed |= (pids[i] = fork_candidate(o)) < 0;
+    while (!failed && atomic_load(&board->terms) < o->terms) {
+        if (*killed < o->kills && atomic_load(&board->terms) >= next_kill * (*killed + 1) &&
+            kill_leader(o, pids, &failed))
+            ++*killed;
+        int status;
+        if (waitpid(-1, &status, WNOHANG) > 0)
+            failed = true; /* a candidate ended by itself: it could not start */
+        usleep(200);
+    }
+    atomic_store(&board->over, true);
+    for (unsigned i = 0; i < o->processes; i++) {
+        int status = 0;
+
+        if (pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && status != 0)
+            failed = true;
+    }
+    return !failed;
+}
+
+/* ---- The judge ----------------------------------------------------------- */
+
+static int by_beginning(const void *a, const void *b)
+{
+    const struct term *x = a, *y = b;
+
+    return (x->began_ns > y->began_ns) - (x->began_ns < y->began_ns);
+}
+
+static unsigned judge(unsigned n)
+{
+    unsigned overlaps = 0, epochs = 0;
+    int64_t latest_end = 0;
+
+    qsort(board->term, n, sizeof board->term[0], by_beginning);
+    for (unsigned i = 0; i < n; i++) {
+        struct term *t = &board->term[i];
+        int64_t end = t->ended_ns ? t->ended_ns : t->last_ns;
+
+        if (t->began_ns < latest_end) {
+            overlaps++;
+            printf("OVERLAP: pid %d epoch %llu began %lld ns before the last one ended\n",
+                   (int)t->pid, (unsigned long long)t->epoch,
+                   (long long)(latest_end - t->began_ns));
+        }
+        if (end > latest_end)
+            latest_end = end;
+        if (i > 0 && t->epoch <= board->term[i - 1].epoch) {
+            epochs++;
+            printf("EPOCH: %llu follows %llu\n", (unsigned long long)t->epoch,
+                   (unsigned long long)board->term[i - 1].epoch);
+        }
+    }
+    printf("race: %u terms, %u overlaps, %u epochs out of order\n", n, overlaps, epochs);
+    return overlaps + epochs;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {.processes = 6, .terms = 2000, .kills = 6};
+    unsigned killed = 0;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--processes") == 0 && i + 1 < argc)
+            o.processes = (unsigned)atoi(argv[++i]);
+        else if (strcmp(argv[i], "--terms") == 0 && i + 1 < argc)
+            o.terms = (unsigned)atoi(argv[++i]);
+        else if (strcmp(argv[i], "--kills") == 0 && i + 1 < argc)
+            o.kills = (unsigned)atoi(argv[++i]);
+        else if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc)
+            o.modules = argv[++i];
+        else
+            o.url = argv[i];
+    }
+    if (!o.url || o.processes < 2 || o.processes > PROCESSES_MAX || o.terms > TERMS_MAX / 2) {
+        fprintf(stderr, "usage: race_elect URL [--processes N] [--terms N] [--kills N]\n");
+        return 2;
+    }
+    board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (board == MAP_FAILED)
+        return 2;
+    int64_t began = now_ns();
+    bool ok = run(&o, &killed);
+    unsigned n = atomic_load(&board->terms);
+    unsigned bad = judge(n < TERMS_MAX ? n : TERMS_MAX);
+    printf("race: %u leaders killed, %.1f s, %s\n", killed, (double)(now_ns() - began) / 1e9,
+           ok && !bad ? "fine" : "FAILED");
+    return ok && !bad ? 0 : 1;
+}
