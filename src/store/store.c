@@ -2,21 +2,17 @@
  * Stores by URL: the table of schemes, the modules that hold them, and the
  * checks that every back end may rely on.
  */
-#include <dlfcn.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/url.h"
+#include "os/module.h"
 #include "store/builtin.h"
 #include "tenure/store.h"
-#include "tn_version.h"
 
 #define SCHEMES_MAX 32
-#define DIRS_MAX    8
 
 struct tenure_store {
     const struct tenure_store_ops *ops;
@@ -31,8 +27,6 @@ static const struct tenure_store_ops *schemes[SCHEMES_MAX] = {
     &tn_store_file,
 };
 static unsigned n_schemes = 3;
-static char *dirs[DIRS_MAX];
-static unsigned n_dirs;
 
 /* Schemes that live in a module, and what to install when it is not there.
  * A client library is mapped only when its scheme is named. */
@@ -81,96 +75,29 @@ enum tenure_status tenure_store_register(const struct tenure_store_ops *ops,
 
 enum tenure_status tenure_store_module_dir(const char *dir, struct tenure_error *err)
 {
-    enum tenure_status status = TENURE_OK;
-    char *copy = strdup(dir);
-
-    if (!copy)
-        return tenure_fail(err, TENURE_NOMEM, "out of memory");
-    pthread_mutex_lock(&lock);
-    if (n_dirs < DIRS_MAX) {
-        dirs[n_dirs++] = copy;
-    } else {
-        free(copy);
-        status = tenure_fail(err, TENURE_INVALID, "more than %d module directories", DIRS_MAX);
-    }
-    pthread_mutex_unlock(&lock);
-    return status;
-}
-
-/* Where this library, or the program that carries it, was loaded from; "" if that cannot be told.
- */
-static void own_dir(char out[PATH_MAX])
-{
-    char path[PATH_MAX];
-    Dl_info self;
-    ssize_t n;
-
-    out[0] = '\0';
-    if (!dladdr((void *)&schemes, &self) || !self.dli_fname)
-        return;
-    /* Of a program dladdr knows only argv[0]. */
-    snprintf(path, sizeof path, "%s", self.dli_fname);
-    if (path[0] != '/') {
-        n = readlink("/proc/self/exe", path, sizeof path - 1);
-        path[n > 0 ? n : 0] = '\0';
-    }
-    char *slash = strrchr(path, '/');
-    if (slash)
-        *slash = '\0';
-    snprintf(out, PATH_MAX, "%s", slash ? path : "");
-}
-
-/* Try one directory.  true: status is final; false: not there, look on. */
-static bool load_from(const char *dir, const char *module, enum tenure_status *status,
-                      struct tenure_error *err)
-{
-    char path[PATH_MAX];
-
-    if (snprintf(path, sizeof path, "%s/tenure-store-%s.so", dir, module) >= (int)sizeof path ||
-        access(path, F_OK) != 0)
-        return false;
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle) {
-        *status =
-            tenure_fail(err, TENURE_UNSUPPORTED, "cannot load the store module: %s", dlerror());
-        return true;
-    }
-    const struct tenure_store_ops *const *ops = dlsym(handle, "tenure_store_module");
-    if (!ops) {
-        dlclose(handle);
-        *status = tenure_fail(err, TENURE_UNSUPPORTED, "%s is not a store module", path);
-        return true;
-    }
-    /* One module may serve several schemes: a list that ends with NULL. */
-    *status = TENURE_OK;
-    for (; *ops && *status == TENURE_OK; ops++) {
-        if (!find((*ops)->scheme))
-            *status = add(*ops, err);
-    }
-    return true;
+    return tn_module_dir(dir, err);
 }
 
 static enum tenure_status load(const char *scheme, const char *module, const char *package,
                                struct tenure_error *err)
 {
-    enum tenure_status status = TENURE_OK;
-    char own[PATH_MAX], beside[PATH_MAX + 8];
+    char file[64];
+    void *symbol = NULL;
+    bool missing = false;
 
-    for (unsigned i = 0; i < n_dirs; i++) {
-        if (load_from(dirs[i], module, &status, err))
-            goto done;
+    snprintf(file, sizeof file, "tenure-store-%s.so", module);
+    enum tenure_status status = tn_module_load(file, "tenure_store_module", &symbol, &missing, err);
+    if (missing)
+        return tenure_fail(err, TENURE_UNSUPPORTED,
+                           "store '%s:' is not in this build: %s was not found; install it (it "
+                           "needs %s)",
+                           scheme, file, package);
+    /* One module may serve several schemes: a list that ends with NULL. */
+    const struct tenure_store_ops *const *ops = symbol;
+    for (; !status && *ops; ops++) {
+        if (!find((*ops)->scheme))
+            status = add(*ops, err);
     }
-    own_dir(own);
-    snprintf(beside, sizeof beside, "%s/tenure", own);
-    if (load_from(own, module, &status, err) || load_from(beside, module, &status, err) ||
-        load_from(TN_MODULE_DIR, module, &status, err))
-        goto done;
-    return tenure_fail(
-        err, TENURE_UNSUPPORTED,
-        "store '%s:' is not in this build: tenure-store-%s.so was not found; install "
-        "it (it needs %s)",
-        scheme, module, package);
-done:
     if (status)
         tenure_fail_context(err, "store '%s:' needs %s", scheme, package);
     return status;
