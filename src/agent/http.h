@@ -1,0 +1,76 @@
+/*
+ * agent/http.h - an HTTP server, loaded only when somebody listens.
+ *
+ * The server (src/http/, a module over libmicrohttpd) knows nothing of leases:
+ * it takes requests apart, asks one handler, and sends what it says.  Handlers
+ * run on the server's thread and must not block for long.
+ */
+#ifndef TN_AGENT_HTTP_H
+#define TN_AGENT_HTTP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tenure/status.h"
+
+#define TN_HTTP_ABI      1
+#define TN_HTTP_CHANNELS 8
+
+struct tn_http_request {
+    const char *method; /* "GET" */
+    const char *path;   /* decoded, without the query; starts with '/' */
+    const unsigned char *body;
+    size_t body_len;
+    bool local; /* came over the Unix socket, from our own user or root */
+    /* Look up a header or a query parameter; NULL if it is not there. */
+    const char *(*header)(const struct tn_http_request *request, const char *name);
+    const char *(*query)(const struct tn_http_request *request, const char *name);
+    void *inner; /* the server's */
+};
+
+struct tn_http_reply {
+    unsigned status;  /* 200 ... */
+    const char *type; /* content type; a string that lives on */
+    void *body;       /* sent as it is */
+    size_t len;
+    bool owned; /* body is malloc'ed and the server frees it; else it lives on */
+    struct {
+        const char *name, *value; /* value is copied */
+    } headers[4];
+    bool stream;      /* keep the answer open: publish() on this channel goes there */
+    unsigned channel; /* below TN_HTTP_CHANNELS */
+};
+
+typedef void (*tn_http_handler)(void *arg, const struct tn_http_request *request,
+                                struct tn_http_reply *reply);
+
+struct tn_http_options {
+    const char *listen; /* "127.0.0.1:8080", "[::1]:0", or "unix:/path" */
+    tn_http_handler handler;
+    void *arg;
+    size_t body_max;          /* longer bodies are answered 413; 0: 1 MiB + 4 KiB */
+    unsigned connections_max; /* 0: 2048 */
+};
+
+struct tn_http_server;
+
+/* What the module exports as tenure_http_module. */
+struct tn_http_ops {
+    uint32_t abi;
+    /* CONFIG for an address that cannot be read, UNAVAILABLE if it is taken. */
+    enum tenure_status (*start)(const struct tn_http_options *options,
+                                struct tn_http_server **server, struct tenure_error *err);
+    void (*stop)(struct tn_http_server *server); /* accepts NULL */
+    /* The TCP port in use; 0 for a Unix socket. */
+    uint16_t (*port)(const struct tn_http_server *server);
+    /* Send text to every open stream of a channel.  Never blocks; a stream that
+     * falls behind by more than the last few hundred messages skips them. */
+    void (*publish)(struct tn_http_server *server, unsigned channel, const char *text, size_t len);
+    /* How many streams are open on a channel. */
+    unsigned (*streams)(struct tn_http_server *server, unsigned channel);
+};
+
+/* Load the module.  UNSUPPORTED with what to install if it is not there. */
+enum tenure_status tn_http_load(const struct tn_http_ops **ops, struct tenure_error *err);
+
+#endif

@@ -1,0 +1,22 @@
+/* http/listen.h - a listening socket from "host:port" or "unix:/path". */
+#ifndef TN_HTTP_LISTEN_H
+#define TN_HTTP_LISTEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tenure/status.h"
+
+struct tn_listener {
+    int fd;
+    bool local;     /* a Unix socket */
+    uint16_t port;  /* TCP */
+    char path[108]; /* Unix: removed at the end */
+};
+
+enum tenure_status tn_listen(const char *address, struct tn_listener *out,
+                             struct tenure_error *err);
+/* Does the peer of this connection run as our own user, or root? */
+bool tn_listen_peer_is_ours(int fd);
+
+#endif
