@@ -111,6 +111,12 @@ TENURE_API enum tenure_status tenure_state_list(tenure_state *state, const char 
                                                 tenure_document_fn visit, void *arg,
                                                 int64_t deadline, struct tenure_error *err);
 
+/* Visit the names of the collections, in byte order. */
+TENURE_API enum tenure_status tenure_state_collections(tenure_state *state,
+                                                       bool (*visit)(void *arg, const char *name),
+                                                       void *arg, int64_t deadline,
+                                                       struct tenure_error *err);
+
 /*
  * An operator's edit, by a handle without a grant: writes (or deletes, if data
  * is NULL) under the epoch that is stored, marked as edited, so that the

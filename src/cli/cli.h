@@ -34,7 +34,7 @@ struct cli_verb {
     int (*run)(const struct cli_verb *verb, int argc, char **argv);
 };
 
-extern const struct cli_verb cli_status, cli_watch, cli_reset;
+extern const struct cli_verb cli_status, cli_watch, cli_reset, cli_state;
 
 /* Options that most verbs take.  Strings are argv's or the environment's. */
 struct cli_common {

@@ -8,6 +8,7 @@ static const struct cli_verb *const verbs[] = {
     &cli_status,
     &cli_watch,
     &cli_reset,
+    &cli_state,
 };
 #define N_VERBS (sizeof verbs / sizeof verbs[0])
 

@@ -211,6 +211,44 @@ enum tenure_status tenure_state_list(tenure_state *s, const char *collection,
     return status;
 }
 
+struct names {
+    bool (*visit)(void *arg, const char *name);
+    void *arg;
+    size_t skip; /* length of "NAME/state/" */
+    char last[TENURE_KEY_MAX + 1];
+};
+
+/* A collection is seen by its root or by any document in it. */
+static bool show_name(void *arg, const char *key, const struct tenure_value *value)
+{
+    struct names *n = arg;
+    size_t len = strcspn(key + n->skip, "/");
+
+    (void)value;
+    if (strlen(n->last) == len && strncmp(n->last, key + n->skip, len) == 0)
+        return true;
+    memcpy(n->last, key + n->skip, len);
+    n->last[len] = '\0';
+    return n->visit(n->arg, n->last);
+}
+
+enum tenure_status tenure_state_collections(tenure_state *s,
+                                            bool (*visit)(void *arg, const char *name), void *arg,
+                                            int64_t deadline, struct tenure_error *err)
+{
+    struct names n = {.visit = visit, .arg = arg};
+    struct tenure_error scratch;
+    char prefix[TENURE_KEY_MAX + 1];
+    enum tenure_status status;
+
+    n.skip = (size_t)snprintf(prefix, sizeof prefix, "%s/state/", s->name);
+    tn_state_turn(s);
+    status = tenure_store_list(s->store, prefix, NULL, show_name, &n, NULL, deadline,
+                               err ? err : &scratch);
+    tn_state_next(s);
+    return status;
+}
+
 /* ---- Wait ---------------------------------------------------------------- */
 
 static bool pass(void *arg, const char *key, const struct tenure_value *value)

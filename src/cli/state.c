@@ -1,0 +1,331 @@
+/* tenure state: look at what the next leader will load, and repair it. */
+#include "cli/state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tenure/lease.h"
+
+static const char help[] =
+    "usage: tenure state show   --name NAME [COLLECTION] [--json]\n"
+    "       tenure state get    --name NAME COLLECTION/ID\n"
+    "       tenure state put    --name NAME COLLECTION/ID [FILE] [--force]\n"
+    "       tenure state delete --name NAME COLLECTION/ID [--force]\n"
+    "       tenure state export --name NAME [FILE]\n"
+    "       tenure state import --name NAME FILE [--force]\n"
+    "\n"
+    "Shows and repairs the state of an election: collections of documents that only\n"
+    "the leader of the highest epoch can change.  FILE '-' or none: standard input or\n"
+    "output.  --store URL, --timeout 5s, TENURE_STORE and TENURE_NAME as everywhere.\n"
+    "\n"
+    "  --force  change it although a leader holds the lease.  The leader is told: its\n"
+    "           next commit of that document answers 'conflict', and it loads yours\n"
+    "\n"
+    "put, delete and import keep the epoch that is stored, so that they never fence the\n"
+    "leader.  export writes a line of JSON a document, and import reads that back,\n"
+    "byte for byte.  Damaged documents are shown with their place, and left as they are.\n"
+    "\n"
+    "Exit: 0 done, 1 refused or failed, 2 usage, 3 get: there is no such document.\n";
+
+enum { OPT_FORCE = CLI_OPT_OWN };
+
+/* ---- Pieces -------------------------------------------------------------- */
+
+/* "COLLECTION/ID" in two; false if it is not. */
+static bool split(const char *where, char *collection, size_t size, const char **id)
+{
+    const char *slash = where ? strchr(where, '/') : NULL;
+
+    if (!slash || slash == where || !slash[1] || (size_t)(slash - where) >= size)
+        return false;
+    memcpy(collection, where, (size_t)(slash - where));
+    collection[slash - where] = '\0';
+    *id = slash + 1;
+    return true;
+}
+
+char *cli_state_slurp(const struct cli_state_call *c, const char *path, size_t *len)
+{
+    FILE *in = !path || strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    size_t cap = 65536, n = 0;
+    char *text = malloc(cap + 1), *grown;
+
+    if (!in || !text) {
+        cli_fail(c->verb, 0, "cannot read %s: %s", path, strerror(errno));
+        free(text);
+        return NULL;
+    }
+    for (;;) {
+        size_t got = fread(text + n, 1, cap - n, in);
+
+        n += got;
+        if (n < cap)
+            break;
+        grown = realloc(text, 2 * cap + 1);
+        if (!grown)
+            break;
+        text = grown;
+        cap *= 2;
+    }
+    bool failed = ferror(in) || !feof(in);
+    if (in != stdin)
+        fclose(in);
+    if (failed) {
+        cli_fail(c->verb, 0, "cannot read %s", path ? path : "standard input");
+        free(text);
+        return NULL;
+    }
+    text[n] = '\0';
+    *len = n;
+    return text;
+}
+
+/* An edit over a leader's head wants --force. */
+static bool may_edit(struct cli_state_call *c)
+{
+    struct tenure_lease_view view = TENURE_LEASE_VIEW;
+    struct tenure_error err;
+    tenure_store *store;
+    bool held = false;
+
+    if (c->force)
+        return true;
+    store = cli_open(c->verb, &c->common);
+    if (!store)
+        return false;
+    if (tenure_lease_look(store, c->common.name, &view, c->deadline, &err)) {
+        cli_fail(c->verb, 0, "%s", err.text);
+        held = true;
+    } else if (view.state == TENURE_LEASE_HELD) {
+        cli_fail(c->verb, 0,
+                 "%s is led by %s, which may be using this; --force changes it all the same, and "
+                 "the leader is told",
+                 c->common.name, view.holder);
+        held = true;
+    }
+    tenure_store_close(store);
+    return !held;
+}
+
+/* ---- show ---------------------------------------------------------------- */
+
+struct names {
+    char **name;
+    size_t n;
+};
+
+/* Noted first and visited later: the handle serves one walk at a time. */
+static bool note_name(void *arg, const char *name)
+{
+    struct names *l = arg;
+    char **grown = realloc(l->name, (l->n + 1) * sizeof *grown);
+
+    if (!grown)
+        return false;
+    l->name = grown;
+    l->name[l->n] = strdup(name);
+    return l->name[l->n] && ++l->n;
+}
+
+int cli_state_each(struct cli_state_call *c, const char *only,
+                   enum tenure_status (*each)(void *arg, const char *collection,
+                                              struct tenure_error *err),
+                   void *arg)
+{
+    struct names l = {0};
+    struct tenure_error err = {0};
+    enum tenure_status status = TENURE_OK;
+
+    if (only)
+        note_name(&l, only);
+    else
+        status = tenure_state_collections(c->state, note_name, &l, c->deadline, &err);
+    for (size_t i = 0; i < l.n; i++) {
+        if (!status)
+            status = each(arg, l.name[i], &err);
+        free(l.name[i]);
+    }
+    free(l.name);
+    return status ? cli_fail(c->verb, CLI_FAILED, "%s", err.text) : CLI_OK;
+}
+
+struct listing {
+    struct cli_state_call *call;
+    const char *collection;
+    unsigned damaged;
+};
+
+/* Ids are anybody's bytes; a terminal should not obey them. */
+static void print_safely(const char *id)
+{
+    for (; *id; id++)
+        putchar((unsigned char)*id < 0x20 || *id == 0x7f ? '?' : *id);
+}
+
+static bool show_document(void *arg, const char *id, const struct tenure_document *d,
+                          const char *damage)
+{
+    struct listing *l = arg;
+
+    l->damaged += damage != NULL;
+    if (l->call->common.json) {
+        json_t *o =
+            json_pack("{s:s, s:s%, s:I, s:I, s:I, s:b, s:s?}", "collection", l->collection, "id",
+                      id, strlen(id), "epoch", (json_int_t)d->epoch, "seq", (json_int_t)d->seq,
+                      "bytes", (json_int_t)d->value.len, "edited", d->edited, "damage", damage);
+        if (o)
+            json_dumpf(o, stdout, JSON_COMPACT);
+        json_decref(o);
+        putchar('\n');
+    } else {
+        printf("%s%s/", cli_bold(), l->collection);
+        print_safely(id);
+        if (damage)
+            printf("%s  %sdamaged%s: %s\n", cli_plain(), cli_red(), cli_plain(), damage);
+        else
+            printf("%s  %zu bytes, commit %" PRIu64 " of epoch %" PRIu64 "%s\n", cli_plain(),
+                   d->value.len, d->seq, d->epoch, d->edited ? ", edited by an operator" : "");
+    }
+    return !ferror(stdout);
+}
+
+static enum tenure_status show_collection(void *arg, const char *collection,
+                                          struct tenure_error *err)
+{
+    struct listing *l = arg;
+
+    l->collection = collection;
+    return tenure_state_list(l->call->state, collection, show_document, l, l->call->deadline, err);
+}
+
+static int show(struct cli_state_call *c)
+{
+    struct listing l = {.call = c};
+    int code = cli_state_each(c, c->where, show_collection, &l);
+
+    return code == CLI_OK && l.damaged ? CLI_FAILED : code;
+}
+
+/* ---- get, put, delete ---------------------------------------------------- */
+
+static int get(struct cli_state_call *c)
+{
+    struct tenure_document d = {0};
+    struct tenure_error err;
+    char collection[128];
+    const char *id;
+    int code = CLI_OK;
+
+    if (!split(c->where, collection, sizeof collection, &id))
+        return cli_misuse(c->verb, "which document? give COLLECTION/ID");
+    if (tenure_state_load(c->state, collection, id, &d, c->deadline, &err))
+        code = cli_fail(c->verb, CLI_FAILED, "%s", err.text);
+    else if (!d.exists)
+        code = cli_fail(c->verb, CLI_NOT_HELD, "there is no document %s", c->where);
+    else if (fwrite(d.value.data, 1, d.value.len, stdout) != d.value.len || fflush(stdout))
+        code = cli_fail(c->verb, CLI_FAILED, "cannot write: %s", strerror(errno));
+    tenure_document_free(&d);
+    return code;
+}
+
+static int edit(struct cli_state_call *c, bool remove)
+{
+    struct tenure_document d = {0};
+    struct tenure_error err;
+    char collection[128];
+    const char *id;
+    char *text = NULL;
+    size_t len = 0;
+    int code = CLI_FAILED;
+
+    if (!split(c->where, collection, sizeof collection, &id))
+        return cli_misuse(c->verb, "which document? give COLLECTION/ID");
+    if (!may_edit(c) || (!remove && !(text = cli_state_slurp(c, c->file, &len))))
+        return CLI_FAILED;
+    if (tenure_state_load(c->state, collection, id, &d, c->deadline, &err))
+        cli_fail(c->verb, 0, "%s", err.text);
+    else if (remove && !d.exists)
+        code = cli_fail(c->verb, CLI_NOT_HELD, "there is no document %s", c->where);
+    else if (tenure_state_edit(c->state, collection, id, &d, text, len, c->deadline, &err))
+        cli_fail(c->verb, 0, "%s", err.text);
+    else
+        code = CLI_OK;
+    free(text);
+    tenure_document_free(&d);
+    return code;
+}
+
+static int put(struct cli_state_call *c)
+{
+    return edit(c, false);
+}
+
+static int delete (struct cli_state_call *c)
+{
+    return edit(c, true);
+}
+
+static int export(struct cli_state_call *c)
+{
+    c->file = c->where;
+    return cli_state_export(c);
+}
+
+static int import(struct cli_state_call *c)
+{
+    c->file = c->where;
+    return may_edit(c) ? cli_state_import(c) : CLI_FAILED;
+}
+
+/* ---- The verb ------------------------------------------------------------ */
+
+static const struct {
+    const char *word;
+    int (*run)(struct cli_state_call *c);
+    int most; /* arguments behind the word */
+} words[] = {
+    {"show", show, 1},     {"get", get, 1},       {"put", put, 2},
+    {"delete", delete, 1}, {"export", export, 1}, {"import", import, 1},
+};
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    static const struct option options[] = {
+        CLI_COMMON_OPTIONS, {"force", no_argument, NULL, OPT_FORCE}, {0}};
+    struct cli_state_call c = {.verb = verb};
+    struct tenure_error err;
+    size_t which = 0;
+    int opt, code;
+
+    cli_common_init(&c.common);
+    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (opt == OPT_FORCE)
+            c.force = true;
+        else if (!cli_common_take(&c.common, verb, opt))
+            return CLI_USAGE;
+    }
+    const char *word = optind < argc ? argv[optind++] : "";
+    while (which < sizeof words / sizeof words[0] && strcmp(words[which].word, word) != 0)
+        which++;
+    if (which == sizeof words / sizeof words[0])
+        return cli_misuse(verb, "do what? show, get, put, delete, export or import");
+    if (argc - optind > words[which].most || !c.common.name)
+        return cli_misuse(verb, c.common.name ? "too many arguments"
+                                              : "which election? give --name NAME");
+    c.where = optind < argc ? argv[optind] : NULL;
+    c.file = optind + 1 < argc ? argv[optind + 1] : NULL;
+    if (!c.common.store && !(c.common.store = cli_default_store(verb)))
+        return CLI_FAILED;
+    c.deadline = tenure_now() + c.common.timeout_ns;
+    if (tenure_state_open(c.common.store, c.common.name, NULL, c.deadline, &c.state, &err))
+        return cli_fail(verb, CLI_FAILED, "%s", err.text);
+    code = words[which].run(&c);
+    tenure_state_close(c.state);
+    return code;
+}
+
+const struct cli_verb cli_state = {"state", "show and repair what the next leader loads", help,
+                                   run};
