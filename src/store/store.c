@@ -36,6 +36,12 @@ static const struct {
     const char *package; /* Debian's, for the message */
 } modules[] = {
     {"sqlite", "sqlite", "libsqlite3-0"},
+    {"redis", "redis", "libhiredis0.14"},
+    {"redis+unix", "redis", "libhiredis0.14"},
+    {"redis+sentinel", "redis", "libhiredis0.14"},
+    {"unix", "redis", "libhiredis0.14"},
+    {"rediss", "rediss", "libhiredis0.14 and libssl3"},
+    {"rediss+sentinel", "rediss", "libhiredis0.14 and libssl3"},
 };
 
 /* ---- Schemes ------------------------------------------------------------- */

@@ -1,0 +1,162 @@
+/*
+ * redis: - registers in a Redis server, a Sentinel set or a cluster.
+ *
+ * The table of functions.  What runs in the server is redis_script.c, the way
+ * there redis_server.c, changes redis_swap.c, listings redis_list.c, and news
+ * of changes redis_wait.c.
+ */
+#include "redis.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/redis_ops.h"
+#include "store/redis_server.h"
+#include "store/redis_wait.h"
+
+/* ---- Life ---------------------------------------------------------------- */
+
+static void redis_close(void *impl)
+{
+    struct tn_redis *h = impl;
+
+    tn_redis_drop(h);
+    tn_redis_sentinels_close(&h->sentinels);
+    tn_redis_conf_free(&h->conf);
+    free(h);
+}
+
+static enum tenure_status redis_open(const char *url, int64_t deadline, void **impl,
+                                     struct tenure_error *err)
+{
+    struct tn_redis *h = calloc(1, sizeof *h);
+    enum tenure_status status;
+
+    if (!h)
+        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
+    status = tn_redis_conf_parse(url, &h->conf, err);
+    if (status) {
+        free(h);
+        return status;
+    }
+    tn_redis_sentinels_init(&h->sentinels, &h->conf);
+    snprintf(h->registers, sizeof h->registers, "{%s}:k:", h->conf.prefix);
+    snprintf(h->seq, sizeof h->seq, "{%s}:seq", h->conf.prefix);
+    snprintf(h->index, sizeof h->index, "{%s}:index", h->conf.prefix);
+    snprintf(h->log, sizeof h->log, "{%s}:log", h->conf.prefix);
+    snprintf(h->sync, sizeof h->sync, "{%s}:sync", h->conf.prefix);
+    status = tn_redis_ready(h, deadline, err);
+    if (status)
+        redis_close(h);
+    else
+        *impl = h;
+    return status;
+}
+
+static void redis_info(void *impl, struct tenure_store_info *info)
+{
+    struct tn_redis *h = impl;
+
+    info->scheme = h->conf.url.scheme;
+    info->promise = h->promise;
+    info->notifies = true;
+    info->shared = true;
+    info->batch_max = TN_REDIS_BATCH_MAX;
+}
+
+/* ---- Reading ------------------------------------------------------------- */
+
+static enum tenure_status run_read(struct tn_redis *h, const char *name, int64_t deadline,
+                                   struct tn_redis_answer *answer, struct tenure_error *err)
+{
+    struct tn_redis_args args;
+    char limit[16];
+    enum tenure_status status;
+
+    if (!tn_redis_args_init(&args, 6))
+        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
+    snprintf(limit, sizeof limit, "%u", TENURE_DATA_MAX + TN_REDIS_HEAD_MAX);
+    tn_redis_args_text(&args, "3");
+    tn_redis_args_text(&args, h->seq);
+    tn_redis_args_text(&args, h->sync);
+    tn_redis_args_text(&args, name);
+    tn_redis_args_text(&args, h->conf.replicas ? "1" : "0");
+    tn_redis_args_text(&args, limit);
+    status = tn_redis_run(h, TN_REDIS_READ, &args, deadline, answer, err);
+    tn_redis_args_free(&args);
+    return status;
+}
+
+static enum tenure_status take_value(struct tn_redis *h, const redisReply *r,
+                                     struct tenure_value *value, struct tenure_error *err)
+{
+    static const struct tenure_token absent;
+    enum tenure_status status;
+
+    if (r->type == REDIS_REPLY_STRING)
+        return tn_redis_decode(r->str, (size_t)r->len, h->timeline, value, err);
+    if (r->type != REDIS_REPLY_NIL)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "the server answered with something else");
+    status = tenure_value_set(value, NULL, 0, err);
+    if (!status) {
+        value->token = absent;
+        value->tombstone = false;
+        memset(value->prev, 0, TENURE_NONCE_SIZE);
+    }
+    return status;
+}
+
+static enum tenure_status redis_read(void *impl, const char *key, struct tenure_value *value,
+                                     int64_t deadline, struct tenure_error *err)
+{
+    struct tn_redis *h = impl;
+    struct tn_redis_answer answer = {0};
+    char name[TN_REDIS_NAME_MAX];
+    enum tenure_status status;
+    unsigned tries = 0;
+
+    snprintf(name, sizeof name, "%s%s", h->registers, key);
+    do {
+        memset(&answer, 0, sizeof answer);
+        status = tn_redis_ready(h, deadline, err);
+        if (!status)
+            status = run_read(h, name, deadline, &answer, err);
+    } while (status && tn_redis_read_again(h, status, &answer, &tries));
+    if (!status)
+        status = tn_redis_confirmed(h, &answer, err);
+    if (!status && (status = take_value(h, answer.reply, value, err)))
+        tenure_fail_context(err, "redis: %s", name);
+    if (answer.reply)
+        freeReplyObject(answer.reply);
+    if (!status)
+        tn_redis_news_learn(h, key, &value->token);
+    return status;
+}
+
+static enum tenure_status redis_wait(void *impl, const struct tenure_watch *watches, size_t n,
+                                     int wake_fd, int64_t deadline, struct tenure_error *err)
+{
+    return tn_redis_wait(impl, watches, n, wake_fd, deadline, err);
+}
+
+#define TABLE(symbol, name)                                                                        \
+    const struct tenure_store_ops symbol = {                                                       \
+        .abi = TENURE_STORE_ABI,                                                                   \
+        .scheme = name,                                                                            \
+        .open = redis_open,                                                                        \
+        .close = redis_close,                                                                      \
+        .info = redis_info,                                                                        \
+        .read = redis_read,                                                                        \
+        .swap = tn_redis_swap,                                                                     \
+        .swap_many = tn_redis_swap_many,                                                           \
+        .wait = redis_wait,                                                                        \
+        .list = tn_redis_list,                                                                     \
+    }
+
+TABLE(tn_store_redis, "redis");
+TABLE(tn_store_redis_unix, "redis+unix");
+TABLE(tn_store_unix, "unix");
+TABLE(tn_store_redis_sentinel, "redis+sentinel");
+TABLE(tn_store_rediss, "rediss");
+TABLE(tn_store_rediss_sentinel, "rediss+sentinel");

@@ -1,0 +1,86 @@
+/*
+ * store/redis_server.h - one handle's way to the master, and scripts run there.
+ */
+#ifndef TN_STORE_REDIS_SERVER_H
+#define TN_STORE_REDIS_SERVER_H
+
+#include "store/redis_link.h"
+#include "store/redis_reply.h"
+#include "store/redis_script.h"
+#include "store/redis_sentinel.h"
+#include "tenure/store.h"
+
+#define TN_REDIS_SHA      40
+#define TN_REDIS_NAME_MAX (TN_REDIS_PREFIX_MAX + TENURE_KEY_MAX + 8)
+
+struct tn_redis_news; /* redis_wait.c */
+
+struct tn_redis {
+    struct tn_redis_conf conf;
+    struct tn_redis_sentinels sentinels;
+    struct tn_redis_link *link;           /* to the master; NULL: none now */
+    struct tn_redis_addr at;              /* what the link was opened to, as it was named */
+    struct tn_redis_addr moved;           /* the cluster's node for our slot, if it told us */
+    char timeline[TN_REDIS_TIMELINE + 1]; /* of the link */
+    char sha[TN_REDIS_SCRIPTS][TN_REDIS_SHA + 1];
+    char registers[TN_REDIS_PREFIX_MAX + 6]; /* "{PREFIX}:k:" */
+    char seq[TN_REDIS_PREFIX_MAX + 10];      /* the names of redis_script.h */
+    char index[TN_REDIS_PREFIX_MAX + 10];
+    char log[TN_REDIS_PREFIX_MAX + 10];
+    char sync[TN_REDIS_PREFIX_MAX + 10];
+    char promise[512];
+    struct tn_redis_news *news;
+};
+
+/* What became of one request. */
+struct tn_redis_answer {
+    redisReply *reply;         /* not an error, if the call was OK; the caller frees it */
+    enum tn_redis_fault fault; /* what to do about an error */
+    bool lost;                 /* no answer came, but the request may have arrived */
+    bool unconfirmed;          /* fewer replicas than the URL demands have it */
+};
+
+/*
+ * Make sure that there is a link to the master, that it is alive, and (with
+ * Sentinel) that a majority still calls it the master.  Nothing that the
+ * caller wants was sent yet, so every failure is a definite one.
+ */
+enum tenure_status tn_redis_ready(struct tn_redis *h, int64_t deadline, struct tenure_error *err);
+/* Close the link, and with it what was known on it. */
+void tn_redis_drop(struct tn_redis *h);
+
+/* Arguments of a script, binary; the pointers are the caller's. */
+struct tn_redis_args {
+    const char **argv;
+    size_t *lens;
+    int n, cap;
+};
+bool tn_redis_args_init(struct tn_redis_args *args, int cap);
+void tn_redis_args_free(struct tn_redis_args *args);
+void tn_redis_args_reset(struct tn_redis_args *args);
+void tn_redis_args_add(struct tn_redis_args *args, const char *text, size_t n);
+void tn_redis_args_text(struct tn_redis_args *args, const char *text);
+
+/*
+ * Run a script on the link that tn_redis_ready() left.  args begin with the
+ * number of keys.  On failure answer->reply is NULL, and the link is gone
+ * unless the server itself answered with an error.
+ */
+enum tenure_status tn_redis_run(struct tn_redis *h, enum tn_redis_script script,
+                                const struct tn_redis_args *args, int64_t deadline,
+                                struct tn_redis_answer *answer, struct tenure_error *err);
+
+/*
+ * After a failed run: should the caller get ready and try again?  Yes if the
+ * request certainly did not run and another server, or a fresh connection, may
+ * take it.  Bounded by *tries, which starts at 0.
+ */
+bool tn_redis_try_again(struct tn_redis *h, const struct tn_redis_answer *answer, unsigned *tries);
+/* The same for a read, which is also repeated if its connection broke: that harms nobody. */
+bool tn_redis_read_again(struct tn_redis *h, enum tenure_status status,
+                         const struct tn_redis_answer *answer, unsigned *tries);
+/* UNAVAILABLE if fewer replicas than the URL demands have what was read. */
+enum tenure_status tn_redis_confirmed(struct tn_redis *h, const struct tn_redis_answer *answer,
+                                      struct tenure_error *err);
+
+#endif
