@@ -123,6 +123,8 @@ enum tenure_status tn_redis_sentinels_ask(struct tn_redis_sentinels *s, int64_t 
         enum tenure_status one =
             ask_one(s, s->order[place], now + (deadline - now) / (left + 1), &addr, err);
 
+        if (one == TENURE_CANCELLED)
+            return one;
         if (one) {
             status = one;
             ask_last(s, place);

@@ -325,15 +325,15 @@ static enum tenure_status connect_any(struct tn_redis *h, int64_t deadline,
     if (moved.host[0]) {
         /* The node may be the very one that is down: ask the others then. */
         status = reach(h, &moved, now + (deadline - now) / 2, err);
-        if (!status) {
+        if (!status)
             h->moved = moved;
+        if (!status || status == TENURE_CANCELLED)
             return status;
-        }
     }
     for (unsigned i = 0, left = h->conf.n_hosts; i < h->conf.n_hosts; i++, left--) {
         now = tenure_now();
         status = reach(h, &h->conf.hosts[i], now + (deadline - now) / left, err);
-        if (tenure_status_class(status) != TENURE_CLASS_TRANSIENT)
+        if (tenure_status_class(status) != TENURE_CLASS_TRANSIENT || status == TENURE_CANCELLED)
             break;
     }
     return status;

@@ -409,9 +409,11 @@ enum tenure_status tn_redis_wait(struct tn_redis *h, const struct tenure_watch *
                                  int wake_fd, int64_t deadline, struct tenure_error *err)
 {
     struct waiting w = {.watches = watches, .n = n};
+    struct pollfd wake = {.fd = wake_fd, .events = POLLIN};
     enum tenure_status status;
 
-    if (n == 0)
+    /* Woken already: better now than in the middle of an exchange. */
+    if (n == 0 || poll(&wake, 1, 0) > 0)
         return doze(-1, wake_fd, deadline, err);
     h->conf.cancel_fd = wake_fd;
     status = wait_inner(h, &w, wake_fd, deadline, err);

@@ -1,0 +1,88 @@
+"""Servers of a test: private ports, a folder of their own, gone whatever happens."""
+
+import ctypes
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent():
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def free_port():
+    """A port of 127.0.0.1 that nobody uses right now."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def until(what, limit=30.0, pause=0.02):
+    """Call what() until it is true, and return that; fail after a generous limit."""
+    end = time.monotonic() + limit
+    while True:
+        answer = what()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"still not true after {limit} s: {what}")
+        time.sleep(pause)
+
+
+class Daemon:
+    """One process in a folder of its own, killed by stop() or with the test run."""
+
+    def __init__(self, name):
+        self.name = name
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"tenure-{name}-"))
+        self.process = None
+
+    def spawn(self, argv, **options):
+        log = open(self.dir / "log", "ab")
+        self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log,
+                                        stderr=subprocess.STDOUT, cwd=self.dir,
+                                        preexec_fn=_die_with_parent, **options)
+        log.close()
+
+    def log(self):
+        return (self.dir / "log").read_text(errors="replace")
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def signal(self, number):
+        os.kill(self.process.pid, number)
+
+    def pause(self):
+        """Stop it, and return when it has really stopped."""
+        self.signal(signal.SIGSTOP)
+        until(lambda: pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+              .rsplit(")", 1)[1].split()[0] == "T")
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def kill(self):
+        """At once, without a chance to save anything."""
+        if self.alive():
+            self.signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+
+    def stop(self):
+        self.kill()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()

@@ -1,0 +1,177 @@
+"""A TCP proxy that misbehaves on request.
+
+    proxy = Proxy(("127.0.0.1", port))      # or Proxy("/path/of/a/socket")
+    connect to proxy.port, then at any time:
+    proxy.hold("down")       answers stop flowing, nothing is closed
+    proxy.release()          and flow again, late
+    proxy.delay = 0.2        every piece waits that long
+    proxy.cut_after("down", n)   after n more bytes that way, reset the connection
+    proxy.cut()              reset all connections now
+    proxy.half_close()       the server seems to have ended its side
+    proxy.refusing = True    new connections are reset at once
+    proxy.black_hole = True  new connections are taken, and nothing happens on them
+
+"up" is towards the server, "down" towards the client.
+"""
+
+import select
+import socket
+import struct
+import threading
+import time
+
+_PIECE = 65536
+
+
+def _reset(sock):
+    """Close with RST, so that the other side sees an error at once."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    except OSError:
+        pass
+    sock.close()
+
+
+class _Pair:
+    """One client and its server."""
+
+    def __init__(self, proxy, client):
+        self.proxy = proxy
+        self.client = client
+        self.server = None
+        self.dead = False
+
+    def run(self):
+        try:
+            while self.proxy.black_hole and not self.dead:
+                time.sleep(0.005)
+            if self.dead:
+                return
+            self.server = self.proxy.dial()
+            for source, sink, way in ((self.client, self.server, "up"),
+                                      (self.server, self.client, "down")):
+                threading.Thread(target=self.pump, args=(source, sink, way), daemon=True).start()
+        except OSError:
+            self.cut()
+
+    def pump(self, source, sink, way):
+        proxy = self.proxy
+        try:
+            while not self.dead:
+                if not select.select([source], [], [], 0.02)[0]:
+                    continue
+                data = source.recv(_PIECE)
+                if proxy.delay:
+                    time.sleep(proxy.delay)
+                while way in proxy.held and not self.dead:
+                    time.sleep(0.002)
+                if not data:
+                    sink.shutdown(socket.SHUT_WR)
+                    return
+                data, last = proxy.spend(way, data)
+                sink.sendall(data)
+                if last:
+                    self.cut()
+                    return
+                proxy.count(way, len(data))
+        except (OSError, ValueError):
+            self.cut()
+
+    def cut(self):
+        self.dead = True
+        for sock in (self.client, self.server):
+            if sock:
+                _reset(sock)
+
+
+class Proxy:
+    def __init__(self, target):
+        self.target = target
+        self.delay = 0.0
+        self.held = set()
+        self.refusing = False
+        self.black_hole = False
+        self.passed = {"up": 0, "down": 0}
+        self._budget = {}
+        self._pairs = []
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self._listener.getsockname()[1]
+        self._closed = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def dial(self):
+        if isinstance(self.target, str):
+            sock = socket.socket(socket.AF_UNIX)
+            sock.connect(self.target)
+        else:
+            sock = socket.create_connection(self.target)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+
+    def _accept(self):
+        while not self._closed:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.refusing:
+                _reset(client)
+                continue
+            pair = _Pair(self, client)
+            with self._lock:
+                self._pairs.append(pair)
+            threading.Thread(target=pair.run, daemon=True).start()
+
+    def count(self, way, n):
+        with self._lock:
+            self.passed[way] += n
+
+    def spend(self, way, data):
+        """What may still pass, and whether the connection ends behind it."""
+        with self._lock:
+            if way not in self._budget:
+                return data, False
+            left = self._budget[way]
+            if len(data) < left:
+                self._budget[way] = left - len(data)
+                return data, False
+            del self._budget[way]
+            return data[:left], True
+
+    def hold(self, *ways):
+        self.held.update(ways)
+
+    def release(self):
+        self.held.clear()
+
+    def cut_after(self, way, n):
+        with self._lock:
+            self._budget[way] = n
+
+    def cut(self):
+        with self._lock:
+            pairs, self._pairs = self._pairs, []
+        for pair in pairs:
+            pair.cut()
+
+    def half_close(self):
+        with self._lock:
+            pairs = list(self._pairs)
+        for pair in pairs:
+            try:
+                pair.client.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+
+    def close(self):
+        self._closed = True
+        self._listener.close()
+        self.cut()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
