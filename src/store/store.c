@@ -42,6 +42,9 @@ static const struct {
     {"unix", "redis", "libhiredis0.14"},
     {"rediss", "rediss", "libhiredis0.14 and libssl3"},
     {"rediss+sentinel", "rediss", "libhiredis0.14 and libssl3"},
+    {"postgres", "postgres", "libpq5"},
+    {"postgresql", "postgres", "libpq5"},
+    {"postgres+advisory", "postgres", "libpq5"},
 };
 
 /* ---- Schemes ------------------------------------------------------------- */

@@ -1,0 +1,291 @@
+/*
+ * store/postgres.h - what the files of the PostgreSQL stores share.
+ *
+ *   postgres_conf.c    the URL, split into what is ours and what is libpq's
+ *   postgres_target.c  which servers to try, and how strictly TLS is checked
+ *   postgres_conn.c    connect, set the session up, let it go
+ *   postgres_sql.c     the text of every statement
+ *   postgres_exec.c    one statement, with a deadline
+ *   postgres_error.c   what a failure means
+ *   postgres_schema.c  the table, as SQL text (no libpq)
+ *   postgres_row.c     read, swap, list
+ *   postgres_batch.c   swap_many
+ *   postgres_wait.c    wait
+ *   postgres_lock.c    the advisory lock of postgres+advisory:
+ *   postgres.c         open, close, and the tables of functions
+ *
+ * docs/adr/0006-postgres.md has the reasons.
+ */
+#ifndef TN_STORE_POSTGRES_H
+#define TN_STORE_POSTGRES_H
+
+#include <libpq-fe.h>
+
+#include "store/postgres_schema.h"
+#include "tenure/store.h"
+
+/* Types of the wire protocol (pg_type.dat); parameters and results are binary. */
+enum { TN_PG_BOOL = 16, TN_PG_BYTEA = 17, TN_PG_INT8 = 20, TN_PG_TEXT = 25, TN_PG_UUID = 2950 };
+
+#define TN_PG_PARAMS 8
+
+/* Raise synchronous_commit to "on" if it is weaker, for the session or this transaction alone. */
+#define TN_PG_SYNC(local)                                                                          \
+    "set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN "         \
+    "('off', 'local', 'remote_write') THEN 'on' ELSE current_setting('synchronous_commit') "       \
+    "END, " #local ")"
+
+/* A batch is cut into statements of at most this. */
+#define TN_PG_BATCH_ROWS  10000
+#define TN_PG_BATCH_BYTES (16u << 20)
+
+/* ---- The URL ------------------------------------------------------------- */
+
+enum tn_pg_key { TN_PG_KEY_LEASE, TN_PG_KEY_NUMBER, TN_PG_KEY_NAME };
+
+struct tn_pg_conf {
+    char *uri; /* for libpq, without our own parameters; may hold a password */
+    char schema[TN_PG_SCHEMA_MAX + 1];
+    bool create;     /* make the schema if it is not there */
+    bool notify;     /* NOTIFY on a change, and LISTEN */
+    int64_t poll_ns; /* how often wait() looks when it cannot listen */
+
+    bool advisory;
+    enum tn_pg_key key_kind;
+    int64_t key;                       /* NUMBER */
+    char key_name[TENURE_KEY_MAX + 1]; /* NAME */
+    int64_t retry_ns;                  /* from one try of the lock to the next */
+    bool takeover_now;                 /* takeover_delay=0 */
+};
+
+/* CONFIG with the fix.  On success tn_pg_conf_free() it. */
+enum tenure_status tn_pg_conf_parse(const char *url, struct tn_pg_conf *conf,
+                                    struct tenure_error *err);
+/* Accepts a zeroed struct. */
+void tn_pg_conf_free(struct tn_pg_conf *conf);
+
+/* ---- Statements ---------------------------------------------------------- */
+
+enum tn_pg_stmt {
+    TN_PG_READ,
+    TN_PG_CREATE,
+    TN_PG_SWAP,
+    TN_PG_BATCH,
+    TN_PG_LIST,
+    TN_PG_MARK,
+    TN_PG_COMPARE,
+    TN_PG_LOCK,
+    TN_PG_UNLOCK,
+    TN_PG_LOCKED_SWAP,
+    TN_PG_FREE_SWAP,
+    TN_PG_HOLDER,
+    TN_PG_END_FORMER,
+    TN_PG_STATEMENTS,
+};
+
+struct tn_pg_sql {
+    const char *name; /* under which the server keeps it prepared */
+    const char *text; /* before the schema is put in */
+    int n;
+    Oid types[TN_PG_PARAMS];
+};
+extern const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS];
+
+/* Parameters of one statement; what the pointers point at is the caller's. */
+struct tn_pg_args {
+    int n;
+    const char *value[TN_PG_PARAMS];
+    int len[TN_PG_PARAMS];
+    int64_t number[TN_PG_PARAMS]; /* room for integers in network order */
+};
+
+/* ---- The handle ---------------------------------------------------------- */
+
+/* A register as this session last saw it, while it listens: no notification
+ * since means no change since, so wait() need not ask (see postgres_wait.c). */
+struct tn_pg_seen {
+    char key[TENURE_KEY_MAX + 1];
+    struct tenure_token token;
+    bool clean;
+};
+
+#define TN_PG_OWN 4
+
+/* The advisory lock of this session; postgres_lock.c. */
+struct tn_pg_lock {
+    bool held;
+    int64_t id;                     /* the 64-bit key, as the server computed it */
+    int pid;                        /* of the server process that was granted it last, or 0 */
+    uint32_t ttl_ms;                /* the session ends if it is silent for longer */
+    char lease[TENURE_KEY_MAX + 1]; /* the register that it is held for */
+    char session[2 * TENURE_NONCE_SIZE + 1];   /* what the session's marker must say */
+    uint8_t own[TN_PG_OWN][TENURE_NONCE_SIZE]; /* of what we wrote under it, or may have */
+    unsigned own_next;
+
+    struct tenure_token refused; /* what the claim expected that was refused last */
+    unsigned refusals;           /* in a row, on that token */
+    int64_t refused_until_ns;    /* until then the server is not asked again */
+    char refused_by[160];
+    int64_t look_at_ns; /* takeover_delay=0: when to look for a dead leader again */
+};
+
+struct tn_pg {
+    struct tn_pg_conf conf;
+    char *sql[TN_PG_STATEMENTS];
+    const char *scheme;
+
+    PGconn *conn;      /* NULL: the next call connects */
+    unsigned turn;     /* which target comes first */
+    bool pooled;       /* something between us and the server shares its sessions */
+    bool unprepared;   /* it does not keep prepared statements either */
+    bool listening;    /* LISTEN is in force */
+    bool pending;      /* a statement was sent whose result nobody waits for any more */
+    bool doubt;        /* the server warned that a commit is not replicated as it should be */
+    bool missing;      /* the last failure was that the table is not there */
+    bool dying;        /* the server said that it ends this session */
+    unsigned misses;   /* deadlines that passed on this connection, in a row */
+    uint32_t prepared; /* which statements the server knows, by bit */
+    bool patient;      /* in wait(), and the caller's deadline is nearer than that of a request */
+    int wake_fd;       /* during wait(): -1 otherwise */
+    struct tn_pg_seen seen[TENURE_WATCH_MAX];
+    unsigned seen_next;
+    struct tn_pg_lock lock;
+};
+
+/* ---- Connections --------------------------------------------------------- */
+
+/* One server to try. */
+struct tn_pg_target {
+    char host[256];
+    char address[64]; /* "": a Unix socket, or left to libpq */
+    char port[8];
+};
+
+#define TN_PG_TARGETS 16
+
+struct tn_pg_plan {
+    struct tn_pg_target targets[TN_PG_TARGETS];
+    unsigned n;
+    bool strict;      /* sslmode=verify-full: a remote host, and nobody said otherwise */
+    bool gss_given;   /* the user chose a gssencmode */
+    bool quick_given; /* the user chose keepalives or tcp_user_timeout */
+    bool attrs_given; /* the user chose target_session_attrs */
+};
+
+/* Merge URL, service file and environment as libpq does, and resolve the names. */
+enum tenure_status tn_pg_plan(struct tn_pg *pg, int64_t deadline, struct tn_pg_plan *plan,
+                              struct tenure_error *err);
+
+/* Be connected, by deadline.  Nothing is sent that changes a register. */
+enum tenure_status tn_pg_connect(struct tn_pg *pg, int64_t deadline, struct tenure_error *err);
+/* End the session; the next call makes a new one. */
+void tn_pg_drop(struct tn_pg *pg);
+/* Wait for the socket, the deadline, or wake_fd: OK, TIMEOUT, CANCELLED, UNAVAILABLE. */
+enum tenure_status tn_pg_poll(struct tn_pg *pg, short events, int64_t deadline,
+                              struct tenure_error *err);
+
+/* ---- Statements ---------------------------------------------------------- */
+
+void tn_pg_arg_text(struct tn_pg_args *args, const char *text);
+void tn_pg_arg_bytes(struct tn_pg_args *args, const void *data, size_t len);
+void tn_pg_arg_int8(struct tn_pg_args *args, int64_t number);
+void tn_pg_arg_bool(struct tn_pg_args *args, bool flag);
+void tn_pg_arg_null(struct tn_pg_args *args);
+
+/* Fill pg->sql for this schema; close() frees each. */
+enum tenure_status tn_pg_sql_fill(struct tn_pg *pg, struct tenure_error *err);
+
+/*
+ * Run a statement, connecting first if need be.  OK: *result holds rows (the
+ * caller clears it), and what it did is committed.  UNKNOWN: it was sent, and
+ * whether it took effect, or still will, cannot be told.  Any other status: it
+ * did not and will not.
+ */
+enum tenure_status tn_pg_run(struct tn_pg *pg, enum tn_pg_stmt stmt, const struct tn_pg_args *args,
+                             int64_t deadline, PGresult **result, struct tenure_error *err);
+/* The same for statements that change nothing: TIMEOUT or UNAVAILABLE instead of UNKNOWN. */
+enum tenure_status tn_pg_ask(struct tn_pg *pg, enum tn_pg_stmt stmt, const struct tn_pg_args *args,
+                             int64_t deadline, PGresult **result, struct tenure_error *err);
+/* Be connected and quiet: nothing is left to be said about earlier statements. */
+enum tenure_status tn_pg_ready(struct tn_pg *pg, int64_t deadline, struct tenure_error *err);
+/* As run, for SQL of the moment; args may be NULL.  Only after tn_pg_ready(). */
+enum tenure_status tn_pg_say(struct tn_pg *pg, const char *sql, const struct tn_pg_args *args,
+                             int64_t deadline, PGresult **result, struct tenure_error *err);
+
+/* As say, for several statements at once, without parameters. */
+enum tenure_status tn_pg_script(struct tn_pg *pg, const char *sql, int64_t deadline,
+                                PGresult **result, struct tenure_error *err);
+
+/* Fields of a binary result, checked: false if the server sent something else. */
+bool tn_pg_get_int8(const PGresult *r, int row, int column, int64_t *out);
+bool tn_pg_get_bool(const PGresult *r, int row, int column, bool *out);
+bool tn_pg_get_nonce(const PGresult *r, int row, int column, uint8_t out[TENURE_NONCE_SIZE]);
+
+/* ---- Failures ------------------------------------------------------------ */
+
+/* What a result that is an error means.  *fatal: the session is over. */
+enum tenure_status tn_pg_result_fail(const struct tn_pg *pg, const PGresult *result, bool *fatal,
+                                     struct tenure_error *err);
+/* What a connection that could not be made means. */
+enum tenure_status tn_pg_connect_fail(const struct tn_pg *pg, const struct tn_pg_target *target,
+                                      struct tenure_error *err);
+enum tenure_status tn_pg_garbled(const struct tn_pg *pg, const char *what,
+                                 struct tenure_error *err);
+/* The server is a standby: what it shows may be old (C1). */
+enum tenure_status tn_pg_standby(const struct tn_pg *pg, struct tenure_error *err);
+
+/* ---- Registers ----------------------------------------------------------- */
+
+enum tenure_status tn_pg_row_read(struct tn_pg *pg, const char *key, struct tenure_value *value,
+                                  int64_t deadline, struct tenure_error *err);
+enum tenure_status tn_pg_row_swap(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
+                                  struct tenure_error *err);
+enum tenure_status tn_pg_row_list(struct tn_pg *pg, const char *prefix, const char *after,
+                                  tenure_visit_fn visit, void *arg,
+                                  char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
+                                  struct tenure_error *err);
+/* The number in a token's version; false if it cannot be one of ours. */
+bool tn_pg_version(const struct tenure_token *token, int64_t *number);
+void tn_pg_token(int64_t number, const uint8_t nonce[TENURE_NONCE_SIZE],
+                 struct tenure_token *token);
+/* Check that column 0 says "not a standby". */
+enum tenure_status tn_pg_check_primary(const struct tn_pg *pg, const PGresult *r,
+                                       struct tenure_error *err);
+/* The mark of a prefix. */
+enum tenure_status tn_pg_mark(struct tn_pg *pg, const char *prefix,
+                              char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
+                              struct tenure_error *err);
+
+/* Swaps whose key skip() names (NULL: none) are left alone. */
+enum tenure_status tn_pg_batch(struct tn_pg *pg, struct tenure_swap *swaps, size_t n,
+                               bool (*skip)(const char *key), int64_t deadline,
+                               struct tenure_error *err);
+
+/* ---- Waiting ------------------------------------------------------------- */
+
+enum tenure_status tn_pg_wait(struct tn_pg *pg, const struct tenure_watch *watches, size_t n,
+                              int wake_fd, int64_t deadline, struct tenure_error *err);
+/* Take in what the server has notified so far; true if it may concern a watch. */
+bool tn_pg_notified(struct tn_pg *pg, const struct tenure_watch *watches, size_t n);
+/* Remember a register as this session has just seen it. */
+void tn_pg_remember(struct tn_pg *pg, const char *key, const struct tenure_token *token);
+/* It may be about to change by our own doing, of which we are not notified.  NULL: all. */
+void tn_pg_forget(struct tn_pg *pg, const char *key);
+
+/* ---- The advisory lock --------------------------------------------------- */
+
+/* "…/lease": the registers that the lock guards. */
+bool tn_pg_is_lease(const char *key);
+enum tenure_status tn_pg_lock_swap(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
+                                   struct tenure_error *err);
+/* A read of key showed this nonce: let go of a lock that is no longer ours to hold. */
+void tn_pg_lock_check(struct tn_pg *pg, const char *key, const uint8_t nonce[TENURE_NONCE_SIZE],
+                      int64_t deadline);
+/*
+ * During wait(), with takeover_delay=0: if a watched lease is held but its lock
+ * is not, mark it free.  Lowers *until to when to look again.
+ */
+enum tenure_status tn_pg_lock_look(struct tn_pg *pg, const struct tenure_watch *watches, size_t n,
+                                   int64_t deadline, int64_t *until, struct tenure_error *err);
+
+#endif

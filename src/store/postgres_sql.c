@@ -1,0 +1,171 @@
+/* The text of every statement. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/postgres.h"
+
+/*
+ * @S is the schema; @N and @M notify of one key, or of each of many, or do not.
+ *
+ * Whatever reads says in its first column whether the server is a standby, in
+ * the same snapshot and even if there is no row: a standby shows the past (C1).
+ *
+ * A commit is on disk when it is answered, also on a session that a pooler
+ * shares, where nothing but the transaction is ours: SYNC.
+ */
+#define STANDBY  "(SELECT pg_is_in_recovery() AS standby) s"
+#define SYNC     TN_PG_SYNC(true) " IS NOT NULL"
+#define REGISTER "\"@S\".register"
+#define NEW_ROW  REGISTER " (key, version, nonce, tombstone, data)"
+#define CHANGE   "version = r.version + 1, prev = r.nonce"
+
+/* The compare-and-swap: version AND nonce (C2).  Parameters $1 to $6. */
+#define SWAP                                                                                       \
+    "UPDATE " REGISTER " r SET " CHANGE ", nonce = $4, tombstone = $5, data = $6"                  \
+    " WHERE key = $1 AND version = $2 AND nonce = $3 AND " SYNC
+#define SWAP_TYPES TN_PG_TEXT, TN_PG_INT8, TN_PG_UUID, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA
+
+/* The session that holds the lock says this of itself. */
+#define MARKER "current_setting('tenure.session', true)"
+
+/* How pg_locks shows the lock with the 64-bit key $1. */
+#define IS_LOCK                                                                                    \
+    "l.locktype = 'advisory' AND l.granted AND l.objsubid = 1"                                     \
+    " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"           \
+    " AND l.classid = (($1 >> 32) & 4294967295)::oid AND l.objid = ($1 & 4294967295)::oid"
+
+const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
+    [TN_PG_READ] =
+        {"tn_read",
+         "SELECT s.standby, r.version, r.nonce, r.prev, r.tombstone, r.data FROM " STANDBY
+         " LEFT JOIN " REGISTER " r ON r.key = $1",
+         1,
+         {TN_PG_TEXT}},
+    [TN_PG_COMPARE] = {"tn_compare",
+                       "SELECT s.standby, r.version, r.nonce FROM " STANDBY " LEFT JOIN " REGISTER
+                       " r ON r.key = $1",
+                       1,
+                       {TN_PG_TEXT}},
+    [TN_PG_CREATE] = {"tn_create",
+                      "INSERT INTO " NEW_ROW " SELECT $1, 1, $2, $3, $4 WHERE " SYNC
+                      " ON CONFLICT (key) DO NOTHING RETURNING @N",
+                      4,
+                      {TN_PG_TEXT, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA}},
+    [TN_PG_SWAP] = {"tn_swap", SWAP " RETURNING @N", 6, {SWAP_TYPES}},
+    /*
+     * Arrays: keys, expected versions (0: create), expected nonces, new nonces,
+     * tombstones, data.  Batches go one after the other (the lock), so that no
+     * two of them wait for each other's rows.  Answers the keys it changed.
+     */
+    [TN_PG_BATCH] =
+        {"tn_batch",
+         "WITH s AS MATERIALIZED (SELECT t.* FROM"
+         " (SELECT pg_advisory_xact_lock(hashtextextended('tenure batch @S', 0)) WHERE " SYNC ") l,"
+         " unnest($1, $2, $3, $4, $5, $6)"
+         " AS t(key, version, expect, nonce, tombstone, data)),"
+         " u AS (UPDATE " REGISTER " r SET " CHANGE
+         ", nonce = s.nonce, tombstone = s.tombstone, data = s.data FROM s WHERE s.version > 0"
+         " AND r.key = s.key AND r.version = s.version AND r.nonce = s.expect RETURNING r.key),"
+         " i AS (INSERT INTO " NEW_ROW
+         " SELECT s.key, 1, s.nonce, s.tombstone, s.data FROM s WHERE s.version = 0"
+         " ON CONFLICT (key) DO NOTHING RETURNING key)"
+         " SELECT key, @M FROM (SELECT key, count(*) OVER () AS n"
+         " FROM (SELECT key FROM u UNION ALL SELECT key FROM i) d) d",
+         6,
+         {1009, 1016, 2951, 2951, 1000, 1001}},
+    /* Keys above $1, from $2 to below $3, cut at 1000 rows or about 4 MiB. */
+    [TN_PG_LIST] = {"tn_list",
+                    "SELECT s.standby, p.* FROM " STANDBY " LEFT JOIN LATERAL"
+                    " (SELECT key, version, nonce, prev, tombstone, data FROM"
+                    " (SELECT *, sum(octet_length(data)) OVER (ORDER BY key) AS total FROM"
+                    " (SELECT * FROM " REGISTER " WHERE key > $1 AND key >= $2 AND key < $3"
+                    " ORDER BY key LIMIT 1000) t) w"
+                    " WHERE total - octet_length(data) < 4194304 ORDER BY key) p ON true",
+                    3,
+                    {TN_PG_TEXT, TN_PG_TEXT, TN_PG_TEXT}},
+    /* A sum over hashes of (key, nonce) does not depend on their order. */
+    [TN_PG_MARK] = {"tn_mark",
+                    "SELECT pg_is_in_recovery(), count(*)::text || '.' ||"
+                    " coalesce(sum(hashtextextended(key || nonce::text, 0)), 0)::text"
+                    " FROM " REGISTER " WHERE key >= $1 AND key < $2",
+                    2,
+                    {TN_PG_TEXT, TN_PG_TEXT}},
+    /* $1: the key of the lock, or null: $2 hashed.  $3 marks the session as
+     * ours; $4 = $5 is the setting that ends it when it falls silent. */
+    [TN_PG_LOCK] = {"tn_lock",
+                    "SELECT k.id, pg_try_advisory_lock(k.id), set_config('tenure.session', $3,"
+                    " false), set_config($4, $5, false)"
+                    " FROM (SELECT coalesce($1, ('x' || encode(substring(sha256("
+                    "convert_to($2, 'UTF8')) FROM 1 FOR 8), 'hex'))::bit(64)::int8) AS id"
+                    " OFFSET 0) k",
+                    5,
+                    {TN_PG_INT8, TN_PG_TEXT, TN_PG_TEXT, TN_PG_TEXT, TN_PG_TEXT}},
+    [TN_PG_UNLOCK] = {"tn_unlock",
+                      "SELECT pg_advisory_unlock($1), set_config('tenure.session', '', false),"
+                      " set_config($2, '0', false)",
+                      2,
+                      {TN_PG_INT8, TN_PG_TEXT}},
+    /* Swap or create ($2 is 0), but only in the session that $7 marks. */
+    [TN_PG_LOCKED_SWAP] = {"tn_locked_swap",
+                           "WITH u AS (" SWAP " AND " MARKER " = $7 RETURNING @N),"
+                           " i AS (INSERT INTO " NEW_ROW
+                           " SELECT $1, 1, $4, $5, $6 WHERE $2 = 0 AND " MARKER " = $7 AND " SYNC
+                           " ON CONFLICT (key) DO NOTHING RETURNING @N)"
+                           " SELECT " MARKER " IS NOT DISTINCT FROM $7,"
+                           " EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM i)",
+                           7,
+                           {SWAP_TYPES, TN_PG_TEXT}},
+    /* Swap, and let go of the lock $7 before the commit can be seen: whoever is
+     * notified finds it free. */
+    [TN_PG_FREE_SWAP] = {"tn_free_swap",
+                         "WITH u AS (" SWAP " RETURNING @N)"
+                         " SELECT EXISTS (SELECT FROM u), pg_advisory_unlock($7),"
+                         " set_config('tenure.session', '', false), set_config($8, '0', false)",
+                         8,
+                         {SWAP_TYPES, TN_PG_INT8, TN_PG_TEXT}},
+    /* Who holds the lock $1, as far as this role may see. */
+    [TN_PG_HOLDER] = {"tn_holder",
+                      "SELECT 'process ' || l.pid || coalesce(' (' || nullif(a.application_name,"
+                      " '') || ')', '') || coalesce(' of ' || a.usename, '')"
+                      " || coalesce(' from ' || host(a.client_addr), '')"
+                      " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
+                      " WHERE " IS_LOCK " LIMIT 1",
+                      1,
+                      {TN_PG_INT8}},
+    /* End the session of process $2, if it is that which holds the lock $1. */
+    [TN_PG_END_FORMER] = {"tn_end_former",
+                          "SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE " IS_LOCK
+                          " AND l.pid = $2",
+                          2,
+                          {TN_PG_INT8, TN_PG_INT8}},
+};
+
+/* Writers notify in the very statement that writes, and only if it wrote.  A
+ * large batch says '', which means: look at everything. */
+static void notices(const struct tn_pg *pg, char one[128], char many[128])
+{
+    const char *schema = pg->conf.schema;
+
+    if (pg->conf.notify) {
+        snprintf(one, 128, "pg_notify('%s', key)", schema);
+        snprintf(many, 128, "pg_notify('%s', CASE WHEN n > 32 THEN '' ELSE key END)", schema);
+    } else {
+        snprintf(one, 128, "NULL");
+        snprintf(many, 128, "NULL");
+    }
+}
+
+enum tenure_status tn_pg_sql_fill(struct tn_pg *pg, struct tenure_error *err)
+{
+    char one[128], many[128];
+    const char *const with[3] = {pg->conf.schema, one, many};
+
+    notices(pg, one, many);
+    for (int i = 0; i < TN_PG_STATEMENTS; i++) {
+        pg->sql[i] = tn_pg_fill(tn_pg_sql[i].text, with);
+        if (!pg->sql[i])
+            return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    }
+    return TENURE_OK;
+}
