@@ -111,7 +111,7 @@ enum tn_action {
 #define TN_STOP_MAP(X)                                                                             \
     X(NONE, "none")                                                                                \
     X(EXPIRED, "renewals failed until the deadline")                                               \
-    X(LOST, "the store shows another grant")                                                       \
+    X(LOST, "the store no longer shows this grant")                                                \
     X(FENCED, "the state knows a later epoch")                                                     \
     X(FIRED, "the guard fired")                                                                    \
     X(YIELD, "asked to step down")                                                                 \
@@ -232,7 +232,7 @@ bool tn_elector_leads(const struct tn_elector *e, int64_t now_ns);
 
 /* "following", "leading", ... */
 const char *tn_phase_word(enum tn_phase phase);
-/* "the store shows another grant", ... */
+/* "the guard fired", ... */
 const char *tn_stop_text(enum tn_stop stop);
 
 #endif
