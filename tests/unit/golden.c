@@ -49,37 +49,60 @@ static char *next_line(const char **at)
 
 /* ---- Differences --------------------------------------------------------- */
 
-static size_t same_head(const char *a, const char *b)
-{
-    size_t line = 0;
+#define LINES 512 /* in one block */
 
-    for (size_t i = 0; a[i] && a[i] == b[i]; i++) {
-        if (a[i] == '\n')
-            line = i + 1;
-    }
-    return line;
+static size_t split_lines(const char *text, char **lines)
+{
+    size_t n = 0;
+
+    for (char *line; n < LINES && (line = next_line(&text)); n++)
+        lines[n] = line;
+    return n;
 }
 
-static void print_lines(const char *mark, const char *text)
+/* The longest common lines, by the book: common[i][j] is how many a[i..] and b[j..] share. */
+static void print_changes(char **a, size_t n, char **b, size_t m)
 {
-    for (char *line; (line = next_line(&text)); free(line))
-        printf("# %s%s\n", mark, line);
+    static unsigned short common[LINES + 1][LINES + 1];
+    size_t i = 0, j = 0;
+
+    memset(common, 0, sizeof common);
+    for (i = n; i-- > 0;) {
+        for (j = m; j-- > 0;) {
+            unsigned short skip =
+                common[i + 1][j] > common[i][j + 1] ? common[i + 1][j] : common[i][j + 1];
+
+            common[i][j] =
+                strcmp(a[i], b[j]) == 0 ? (unsigned short)(common[i + 1][j + 1] + 1) : skip;
+        }
+    }
+    for (i = j = 0; i < n || j < m;) {
+        if (i < n && j < m && strcmp(a[i], b[j]) == 0) {
+            printf("#   %s\n", a[i++]);
+            j++;
+        } else if (i < n && (j == m || common[i + 1][j] >= common[i][j + 1])) {
+            printf("# - %s\n", a[i++]);
+        } else {
+            printf("# + %s\n", b[j++]);
+        }
+    }
 }
 
 static void print_difference(const char *path, const char *commands, const char *expected,
                              const char *printed)
 {
-    size_t same = same_head(expected, printed);
-
-    char *head = strndup(expected, same);
+    char *a[LINES], *b[LINES], *line;
+    size_t n = split_lines(expected, a), m = split_lines(printed, b);
 
     printf("# %s\n", path);
-    print_lines("  ", commands);
-    print_lines("  ", "----");
-    print_lines("  ", head);
-    free(head);
-    print_lines("- ", expected + same);
-    print_lines("+ ", printed + same);
+    for (; (line = next_line(&commands)); free(line))
+        printf("#   %s\n", line);
+    printf("#   ----\n");
+    print_changes(a, n, b, m);
+    while (n > 0)
+        free(a[--n]);
+    while (m > 0)
+        free(b[--m]);
 }
 
 /* ---- Scripts ------------------------------------------------------------- */
@@ -125,10 +148,11 @@ static bool run_block(struct world *w, const char *path, const char **at, bool u
     fputs(commands.data, kept);
     bool same = true;
     if (has_command(commands.data)) {
+        unsigned faults = w->faults;
         char *printed = obey_block(w, commands.data);
 
-        same = dashes && !w->failed && strcmp(printed, expected.data) == 0;
-        if (!same && (!update || w->failed))
+        same = dashes && w->faults == faults && strcmp(printed, expected.data) == 0;
+        if (!same && (!update || w->faults > faults))
             print_difference(path, commands.data, expected.data, printed);
         fprintf(kept, "----\n%s", printed);
         free(printed);
@@ -183,7 +207,7 @@ static bool run_script(const char *path, bool update)
             fputc('\n', kept.file);
     }
     fclose(kept.file);
-    if (update && !w->failed) {
+    if (update && !w->faults) {
         write_script(path, kept.data);
         same = true;
     }

@@ -52,7 +52,7 @@ void print_fault(struct world *w, const char *format, ...)
 {
     va_list args;
 
-    w->failed = true;
+    w->faults++;
     fputs("!! ", w->out);
     va_start(args, format);
     vfprintf(w->out, format, args);
@@ -77,7 +77,7 @@ void print_value(struct world *w, const struct value *v)
     if (v->corrupt)
         fputs(" corrupt", w->out);
     else if (v->bare)
-        fputs(" tombstone", w->out);
+        fputs(v->tombstone ? " tombstone" : " without a record", w->out);
     else if (v->tombstone)
         fprintf(w->out, " tombstone epoch %llu", (unsigned long long)r->epoch);
     else if (r->holder[0])

@@ -18,15 +18,18 @@ void world_name_nonce(struct world *w, const uint8_t nonce[TENURE_NONCE_SIZE], c
     w->n_names++;
 }
 
-bool world_find_nonce(struct world *w, const char *name, uint8_t nonce[TENURE_NONCE_SIZE])
+/* One that is new gets bytes of its own. */
+void world_nonce(struct world *w, const char *name, uint8_t nonce[TENURE_NONCE_SIZE])
 {
     for (unsigned i = 0; i < w->n_names; i++) {
         if (strcmp(w->names[i].name, name) == 0) {
             memcpy(nonce, w->names[i].nonce, TENURE_NONCE_SIZE);
-            return true;
+            return;
         }
     }
-    return false;
+    memset(nonce, 0xdd, TENURE_NONCE_SIZE);
+    nonce[0] = (uint8_t)w->n_names;
+    world_name_nonce(w, nonce, name);
 }
 
 /* ---- The register -------------------------------------------------------- */
@@ -113,13 +116,14 @@ static void remember_program(struct world *w, struct candidate *c, const struct 
     if (out->set & TN_ACT_START)
         c->running = true;
     if (out->set & TN_ACT_SEAL)
-        c->seal_at_ns = w->now_ns + 1;
+        c->sealing = true;
     if (out->set & TN_ACT_STOP) {
-        c->seal_at_ns = 0;
-        c->death_at_ns = w->now_ns + (c->running ? c->dies_ns : 1);
+        c->sealing = false;
+        c->dying = true;
+        c->death_at_ns = w->now_ns + (c->running ? c->dies_ns : 0);
     }
-    if (c->death_at_ns > out->deadline_ns && out->deadline_ns)
-        c->death_at_ns = out->deadline_ns;
+    if (c->death_at_ns > out->deadline_ns)
+        c->death_at_ns = out->deadline_ns; /* the guard's work */
 }
 
 void world_event(struct world *w, struct candidate *c, struct tn_event *ev)
@@ -145,11 +149,9 @@ void world_wake(struct world *w, struct candidate *c, enum tn_event_kind kind)
     if (kind == TN_EV_SEALED || kind == TN_EV_STOPPED)
         memcpy(ev.grant, c->elector.grant, TENURE_NONCE_SIZE);
     if (kind == TN_EV_SEALED)
-        c->seal_at_ns = 0;
-    if (kind == TN_EV_STOPPED) {
-        c->running = false;
-        c->death_at_ns = 0;
-    }
+        c->sealing = false;
+    if (kind == TN_EV_STOPPED)
+        c->running = c->dying = false;
     world_event(w, c, &ev);
 }
 
@@ -222,9 +224,9 @@ static int64_t next_at(const struct world *w, const struct candidate *c, int64_t
 
     if (c->frozen || c->elector.phase == TN_PHASE_NEW || c->elector.phase == TN_PHASE_HALTED)
         return TN_FOREVER;
-    if (c->seal_at_ns)
-        return c->seal_at_ns;
-    int64_t at = c->death_at_ns ? c->death_at_ns : TN_FOREVER;
+    if (c->sealing)
+        return w->now_ns;
+    int64_t at = c->dying ? c->death_at_ns : TN_FOREVER;
     int64_t next = last->wait_until_ns;
     if (c->request.out)
         next = c->cut ? c->request.by_ns : c->request.sent_ns + latency_ns;
@@ -235,10 +237,10 @@ static int64_t next_at(const struct world *w, const struct candidate *c, int64_t
 
 static void happen(struct world *w, struct candidate *c)
 {
-    if (c->seal_at_ns) {
+    if (c->sealing) {
         print_line(w, c->name, "< sealed");
         world_wake(w, c, TN_EV_SEALED);
-    } else if (c->death_at_ns && c->death_at_ns <= w->now_ns) {
+    } else if (c->dying && c->death_at_ns <= w->now_ns) {
         print_line(w, c->name, "< stopped");
         world_wake(w, c, TN_EV_STOPPED);
     } else if (c->request.out && c->cut) {

@@ -44,14 +44,15 @@ struct candidate {
     bool frozen;         /* takes no step in `run`: a stopped process */
     bool cut;            /* the store cannot be reached in `run` */
     int64_t dies_ns;     /* how long its program takes to stop, in `run` */
-    int64_t seal_at_ns;  /* in `run`; 0: nothing to seal */
-    int64_t death_at_ns; /* in `run`; 0: the program was not told to stop */
+    bool sealing;        /* for `run`: the state is to be sealed */
+    bool dying;          /* for `run`: its program was told to stop, */
+    int64_t death_at_ns; /* and will have stopped by then */
     int64_t shown_ns;    /* the deadline that was printed last */
 };
 
 struct world {
     FILE *out;
-    bool failed; /* a line began with "!!": --update does not take it */
+    unsigned faults; /* lines that began with "!!": --update does not take them */
     int64_t now_ns;
     uint64_t wall_ms;
     uint64_t dice; /* entropy[0] of every step: the jitter */
@@ -86,7 +87,8 @@ void world_land(struct world *w, const char *name);
 void world_put(struct world *w, const struct value *value);
 void world_run(struct world *w, int64_t until_ns, int64_t latency_ns);
 void world_name_nonce(struct world *w, const uint8_t nonce[TENURE_NONCE_SIZE], const char *name);
-bool world_find_nonce(struct world *w, const char *name, uint8_t nonce[TENURE_NONCE_SIZE]);
+/* The nonce of that name. */
+void world_nonce(struct world *w, const char *name, uint8_t nonce[TENURE_NONCE_SIZE]);
 
 /* golden_print.c */
 #define TEXT 64
