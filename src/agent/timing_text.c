@@ -32,9 +32,10 @@ enum tenure_status tn_timing_explain(enum tn_timing_fault fault, const struct tn
                            "rho) / (1 + rho) - kill must be positive; raise ttl or lower kill",
                            ttl, kill);
     case TN_TIMING_RENEW:
-        return tenure_fail(err, TENURE_CONFIG,
-                           "renewing every %s is not safe with ttl %s: give less than ttl / 2 = %s",
-                           renew, ttl, half);
+        return tenure_fail(
+            err, TENURE_CONFIG,
+            "renewing every %s is not safe with ttl %s: give 1ms to less than ttl / 2 = %s", renew,
+            ttl, half);
     case TN_TIMING_REQUEST:
         return tenure_fail(err, TENURE_CONFIG,
                            "renew %s + 2 x request %s do not fit into D = %s (of ttl %s): a single "

@@ -41,7 +41,7 @@ enum tn_timing_fault tn_timing_plan(const struct tn_timing_wish *wish, struct tn
 
     t.renew_ns = wish->renew_ns ? wish->renew_ns : t.ttl_ns / 3;
     *out = t;
-    if (t.renew_ns <= 0 || t.renew_ns >= t.ttl_ns / 2)
+    if (t.renew_ns < TN_MS || t.renew_ns >= t.ttl_ns / 2)
         return TN_TIMING_RENEW;
 
     t.request_ns = wish->request_ns ? wish->request_ns : min64(t.hold_ns / 5, 2 * TN_S);
@@ -52,9 +52,11 @@ enum tn_timing_fault tn_timing_plan(const struct tn_timing_wish *wish, struct tn
         return TN_TIMING_REQUEST;
 
     t.retry_ns = min64(t.request_ns / 4, TN_S);
+    if (t.retry_ns < TN_MS)
+        t.retry_ns = TN_MS; /* a wish for tiny requests must not become a hot loop */
     t.poll_ns = wish->poll_ns ? wish->poll_ns : (wish->notifies ? t.ttl_ns / 2 : t.renew_ns);
     *out = t;
-    if (t.poll_ns <= 0 || t.poll_ns > TN_TTL_MAX_MS * TN_MS)
+    if (t.poll_ns < TN_MS || t.poll_ns > TN_TTL_MAX_MS * TN_MS)
         return TN_TIMING_POLL;
 
     t.grace_ns = min64(wish->grace_ns ? wish->grace_ns : 8 * TN_S,

@@ -62,9 +62,9 @@ enum tn_timing_fault {
     TN_TIMING_TTL,     /* ttl outside 1 s .. 1 h, or not whole milliseconds */
     TN_TIMING_RHO,     /* rho outside 0 .. 50 % */
     TN_TIMING_KILL,    /* K leaves no D */
-    TN_TIMING_RENEW,   /* renew is not less than ttl / 2, or not positive */
+    TN_TIMING_RENEW,   /* renew is not less than ttl / 2, or less than 1 ms */
     TN_TIMING_REQUEST, /* renew + two requests do not fit into D */
-    TN_TIMING_POLL,    /* poll outside 0 .. 1 h */
+    TN_TIMING_POLL,    /* poll outside 1 ms .. 1 h */
     TN_TIMING_GRACE,   /* grace is negative: TERM would fall behind D */
 };
 
