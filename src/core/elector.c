@@ -34,14 +34,18 @@ static void retry_later(struct tn_elector *e, const struct tn_event *ev)
 
 /* ---- Unknown outcomes ---------------------------------------------------- */
 
-const struct tn_attempt *tn_attempt_find(const struct tn_elector *e,
-                                         const uint8_t nonce[TENURE_NONCE_SIZE])
+/* The attempt that the register now shows to have taken effect, or NULL (I6):
+ * its nonce, and the grant that it wrote, under our own name. */
+static const struct tn_attempt *attempt_landed(const struct tn_elector *e)
 {
-    if (nonce_equal(nonce, zero))
+    if (e->seen != TN_SEEN_HELD || nonce_equal(e->token.nonce, zero))
         return NULL;
     for (int i = 0; i < TN_ATTEMPTS; i++) {
-        if (nonce_equal(e->attempts[i].nonce, nonce))
-            return &e->attempts[i];
+        const struct tn_attempt *a = &e->attempts[i];
+
+        if (nonce_equal(a->nonce, e->token.nonce) &&
+            tn_lease_is_grant(&e->lease, e->cfg.id, e->cfg.incarnation, a->grant))
+            return a;
     }
     return NULL;
 }
@@ -282,16 +286,14 @@ static void shut_down(struct tn_elector *e, struct tn_actions *out)
 static void read_holding(struct tn_elector *e, bool moved, const struct tn_event *ev,
                          struct tn_actions *out)
 {
-    if (e->lost)
-        return;
     if (e->seen == TN_SEEN_REFUSED) {
         /* Not another grant, so no loss (I9), but nothing to renew on either. */
         e->must_read = true;
         retry_later(e, ev);
         return;
     }
-    const struct tn_attempt *mine = tn_attempt_find(e, e->token.nonce);
-    if (mine && tn_sees_own_process(e) && !nonce_equal(mine->grant, e->grant)) {
+    const struct tn_attempt *mine = attempt_landed(e);
+    if (mine && !nonce_equal(mine->grant, e->grant)) {
         struct tn_attempt won = *mine;
         attempts_settle(e);
         regranted(e, &won, out);
@@ -311,9 +313,9 @@ static void read_holding(struct tn_elector *e, bool moved, const struct tn_event
 
 static void read_following(struct tn_elector *e, bool moved, struct tn_actions *out)
 {
-    const struct tn_attempt *mine = tn_attempt_find(e, e->token.nonce);
+    const struct tn_attempt *mine = attempt_landed(e);
 
-    if (mine && tn_sees_own_process(e) && e->now_ns < mine->stop_at_ns) {
+    if (mine && e->now_ns < mine->stop_at_ns) {
         struct tn_attempt won = *mine;
         attempts_settle(e);
         win(e, &won, out);
@@ -324,9 +326,9 @@ static void read_following(struct tn_elector *e, bool moved, struct tn_actions *
 
 static void read_releasing(struct tn_elector *e)
 {
-    const struct tn_attempt *mine = tn_attempt_find(e, e->token.nonce);
+    const struct tn_attempt *mine = attempt_landed(e);
 
-    if (mine && tn_sees_own_process(e))
+    if (mine)
         memcpy(e->grant, mine->grant, TENURE_NONCE_SIZE);
     /* Only the very term that ended here may be released (I8); a record that
      * is refused is not touched. */
@@ -366,26 +368,18 @@ static void swap_took_effect(struct tn_elector *e, enum tn_purpose purpose,
     struct tn_attempt done = *attempt_last(e);
 
     observe_own(e, ev);
-    switch (purpose) {
-    case TN_FOR_CLAIM:
-        /* An answer that came too late leaves a record of ours that nobody
-         * acts under; it is claimed anew, or released if we are ending. */
-        if (e->now_ns < done.stop_at_ns)
-            win(e, &done, out);
-        break;
-    case TN_FOR_REGRANT:
-        regranted(e, &done, out);
-        break;
-    case TN_FOR_RENEW:
+    if (purpose == TN_FOR_RENEW) {
         extend(e, &done);
-        break;
-    case TN_FOR_RELEASE:
+    } else if (purpose == TN_FOR_REGRANT) {
+        regranted(e, &done, out);
+    } else if (purpose == TN_FOR_RELEASE) {
         out->set |= TN_ACT_LEADER;
         follow(e);
-        break;
-    case TN_FOR_NONE:
-        break;
+    } else if (e->now_ns < done.stop_at_ns) {
+        win(e, &done, out);
     }
+    /* A claim whose answer came too late leaves a record of ours that nobody
+     * acts under; it is claimed anew, or released if we are ending. */
 }
 
 static void swap_done(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)

@@ -13,10 +13,6 @@ static inline bool tn_holding(const struct tn_elector *e)
            e->phase == TN_PHASE_STOPPING;
 }
 
-/* The attempt whose nonce the register now shows, or NULL (I6). */
-const struct tn_attempt *tn_attempt_find(const struct tn_elector *e,
-                                         const uint8_t nonce[TENURE_NONCE_SIZE]);
-
 /* The register shows the grant in hand. */
 bool tn_sees_own_grant(const struct tn_elector *e);
 /* The register shows a grant of this process, in hand or not. */

@@ -226,22 +226,12 @@ void tn_elector_plan(struct tn_elector *e, const struct tn_event *ev, struct tn_
 {
     if (e->out != TN_FOR_NONE || e->reading)
         return;
-    switch (e->phase) {
-    case TN_PHASE_NEW:
-        break;
-    case TN_PHASE_FOLLOWING:
+    if (e->phase == TN_PHASE_FOLLOWING)
         plan_following(e, ev, out);
-        break;
-    case TN_PHASE_SEALING:
-    case TN_PHASE_LEADING:
-    case TN_PHASE_STOPPING:
+    else if (tn_holding(e))
         plan_holding(e, ev, out);
-        break;
-    case TN_PHASE_RELEASING:
+    else if (e->phase == TN_PHASE_RELEASING)
         plan_releasing(e, ev, out);
-        break;
-    case TN_PHASE_HALTED:
+    else if (e->phase == TN_PHASE_HALTED)
         out->set |= TN_ACT_HALT;
-        break;
-    }
 }
