@@ -219,7 +219,7 @@ static const struct {
     {"fired", TN_EV_FIRED, NULL},         {"shutdown", TN_EV_SHUTDOWN, NULL},
     {"yield", TN_EV_YIELD, on_yield},     {"pause", TN_EV_CONTROL, on_pause},
     {"resume", TN_EV_CONTROL, on_resume}, {"delay", TN_EV_CONTROL, on_delay},
-    {"timing", TN_EV_TIMING, on_timing},
+    {"timing", TN_EV_TIMING, on_timing},  {"nonsense", (enum tn_event_kind)99, NULL},
 };
 
 /* Told by what follows from them. */

@@ -8,12 +8,13 @@
  *   plan ttl= ...                 tn_timing_plan()
  *   wall MS | dice N              the wall clock; the jitter of the steps that follow
  *   put held NAME grant=WORD epoch=N ttl=D [as=NAME] | free epoch= | corrupt | nothing
- *   put tombstone epoch= | tombstone empty   (as: that candidate's incarnation)
+ *   put tombstone epoch= | tombstone empty   as: that candidate's incarnation; nonce=: no new one
  *   vanish | restore vN           the register is lost, or an old value comes back
  *   land NAME#N                   a request of unknown outcome arrives
  *   run until SECONDS [latency=D] everybody's requests are answered
  *   freeze | thaw | cut | heal NAME   for run: a stopped process, a lost network
  *   epoch previous= wall= floor=  tn_epoch_next()
+ *   texts                         tn_phase_word(), tn_stop_text(), and one beyond each
  *
  *   NAME start [floor=N] | timer | wakes | changed | restart
  *   NAME answered                 its request reaches the store, and the answer comes back
@@ -60,6 +61,9 @@ static void do_put(struct words *words)
     } else if (strcmp(what, "free") != 0) {
         print_fault(w, "put what? \"%s\"", what);
     }
+    const char *nonce = words_option(words, "nonce");
+    if (nonce)
+        world_nonce(w, nonce, v.token.nonce);
     world_put(w, &v);
     fprintf(w->out, "[%7s] store ", show_time(w->now_ns, when));
     print_value(w, &w->now);
@@ -79,6 +83,14 @@ static void do_restore(struct words *words)
         }
     }
     print_fault(w, "there never was a %s", version);
+}
+
+static void do_texts(struct world *w)
+{
+    for (unsigned i = TN_PHASE_NEW; i <= TN_PHASE_HALTED + 1; i++)
+        fprintf(w->out, "  %s\n", tn_phase_word((enum tn_phase)i));
+    for (unsigned i = TN_STOP_NONE; i <= TN_STOP_PROGRAM + 1; i++)
+        fprintf(w->out, "  %s\n", tn_stop_text((enum tn_stop)i));
 }
 
 static void do_epoch(struct words *words)
@@ -173,6 +185,8 @@ void world_obey(struct world *w, const char *line)
         w->dice = strtoull(words_take(&words), NULL, 0);
     else if (strcmp(verb, "epoch") == 0)
         do_epoch(&words);
+    else if (strcmp(verb, "texts") == 0)
+        do_texts(w);
     else if (strcmp(verb, "freeze") == 0 || strcmp(verb, "thaw") == 0 || strcmp(verb, "cut") == 0 ||
              strcmp(verb, "heal") == 0)
         do_to(&words, verb);

@@ -61,14 +61,16 @@ static bool apply(struct world *w, struct request *r)
 
 void world_put(struct world *w, const struct value *value)
 {
+    static const uint8_t none[TENURE_NONCE_SIZE];
     struct value v = *value;
     char name[24];
 
     next_version(w, &v);
     snprintf(name, sizeof name, "edit#%u", ++w->edits);
-    memset(v.token.nonce, 0xee, TENURE_NONCE_SIZE);
-    v.token.nonce[0] = (uint8_t)w->edits;
-    world_name_nonce(w, v.token.nonce, name);
+    if (memcmp(v.token.nonce, none, TENURE_NONCE_SIZE) == 0)
+        world_nonce(w, name, v.token.nonce);
+    else if (strcmp(show_nonce(w, v.token.nonce), "zero") == 0)
+        memset(v.token.nonce, 0, TENURE_NONCE_SIZE);
     write_value(w, &v);
 }
 
