@@ -18,7 +18,6 @@
 #include "store/builtin.h"
 
 struct reg {
-    struct reg *next; /* sorted by key */
     char *key;
     struct tenure_value value;
     uint64_t number;
@@ -29,7 +28,8 @@ struct space {
     char *name; /* NULL: private (noop:) */
     unsigned users;
     pthread_mutex_t lock;
-    struct reg *regs;
+    struct reg **regs; /* sorted by key */
+    size_t n_regs, cap_regs;
     struct handle *handles; /* to wake on a change */
     uint64_t changes;
 };
@@ -60,14 +60,12 @@ static struct space *space_new(const char *name)
 
 static void space_free(struct space *s)
 {
-    while (s->regs) {
-        struct reg *r = s->regs;
-
-        s->regs = r->next;
-        tenure_value_free(&r->value);
-        free(r->key);
-        free(r);
+    for (size_t i = 0; i < s->n_regs; i++) {
+        tenure_value_free(&s->regs[i]->value);
+        free(s->regs[i]->key);
+        free(s->regs[i]);
     }
+    free(s->regs);
     pthread_mutex_destroy(&s->lock);
     free(s->name);
     free(s);
@@ -176,13 +174,27 @@ static void memory_info(void *impl, struct tenure_store_info *info)
     info->batch_max = 1000;
 }
 
-static struct reg *lookup(struct space *s, const char *key)
+/* The place of the first register whose key is not below this one. */
+static size_t place(const struct space *s, const char *key)
 {
-    for (struct reg *r = s->regs; r; r = r->next) {
-        if (strcmp(r->key, key) == 0)
-            return r;
+    size_t low = 0, high = s->n_regs;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (strcmp(s->regs[middle]->key, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return NULL;
+    return low;
+}
+
+static struct reg *lookup(const struct space *s, const char *key)
+{
+    size_t at = place(s, key);
+
+    return at < s->n_regs && strcmp(s->regs[at]->key, key) == 0 ? s->regs[at] : NULL;
 }
 
 static enum tenure_status copy_out(const struct reg *r, struct tenure_value *value,
@@ -219,26 +231,33 @@ static enum tenure_status memory_read(void *impl, const char *key, struct tenure
 static struct reg *insert(struct space *s, const char *key)
 {
     struct reg *r = calloc(1, sizeof *r);
-    struct reg **link = &s->regs;
+    size_t at = place(s, key);
 
-    if (!r || !(r->key = strdup(key))) {
+    if (s->n_regs == s->cap_regs) {
+        size_t cap = s->cap_regs ? 2 * s->cap_regs : 16;
+        struct reg **grown = realloc(s->regs, cap * sizeof *grown);
+
+        if (grown) {
+            s->regs = grown;
+            s->cap_regs = cap;
+        }
+    }
+    if (!r || s->n_regs == s->cap_regs || !(r->key = strdup(key))) {
         free(r);
         return NULL;
     }
-    while (*link && strcmp((*link)->key, key) < 0)
-        link = &(*link)->next;
-    r->next = *link;
-    *link = r;
+    memmove(s->regs + at + 1, s->regs + at, (s->n_regs - at) * sizeof *s->regs);
+    s->regs[at] = r;
+    s->n_regs++;
     return r;
 }
 
 static void remove_reg(struct space *s, struct reg *r)
 {
-    struct reg **link = &s->regs;
+    size_t at = place(s, r->key);
 
-    while (*link != r)
-        link = &(*link)->next;
-    *link = r->next;
+    s->n_regs--;
+    memmove(s->regs + at, s->regs + at + 1, (s->n_regs - at) * sizeof *s->regs);
     free(r->key);
     free(r);
 }
@@ -357,14 +376,14 @@ static enum tenure_status memory_list(void *impl, const char *prefix, const char
     if (mark)
         snprintf(mark, TENURE_VERSION_MAX + 1, "%llu", (unsigned long long)h->space->changes);
     while (more && status == TENURE_OK) {
-        struct reg *r = h->space->regs;
+        size_t at = place(h->space, strcmp(key, prefix) < 0 ? prefix : key);
 
-        while (r && (strncmp(r->key, prefix, strlen(prefix)) != 0 || strcmp(r->key, key) <= 0))
-            r = r->next;
-        if (!r)
+        if (at < h->space->n_regs && strcmp(h->space->regs[at]->key, key) == 0)
+            at++; /* strictly behind the last one */
+        if (at == h->space->n_regs || strncmp(h->space->regs[at]->key, prefix, strlen(prefix)) != 0)
             break;
-        snprintf(key, sizeof key, "%s", r->key);
-        status = copy_out(r, &value, err);
+        snprintf(key, sizeof key, "%s", h->space->regs[at]->key);
+        status = copy_out(h->space->regs[at], &value, err);
         pthread_mutex_unlock(&h->space->lock);
         more = status == TENURE_OK && visit(arg, key, &value);
         pthread_mutex_lock(&h->space->lock);

@@ -1,0 +1,94 @@
+"""The programs that are measured side by side: each supervises `stamp`."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(ROOT, "build")
+STAMP = os.path.join(BUILD, "bench", "stamp")
+
+
+def boottime():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Tenure:
+    """tenure run on an embedded store."""
+
+    def __init__(self, url, name=None, ttl="15s"):
+        self.url, self.ttl = url, ttl
+        self.name = name or "tenure, " + url.split(":")[0] + ":"
+
+    def command(self, log):
+        return [os.path.join(BUILD, "tenure"), "run", "--store", self.url, "--name", "bench",
+                "--ttl", self.ttl, "--log", "none", "--", STAMP, log]
+
+    def stop(self):
+        pass
+
+
+class Flock:
+    name = "flock(1)"
+
+    def __init__(self, path):
+        self.path = path
+
+    def command(self, log):
+        return ["flock", self.path, STAMP, log]
+
+    def stop(self):
+        pass
+
+
+class Etcd:
+    """One etcd server for both of etcdctl's ways."""
+
+    def __init__(self, folder):
+        client, peer = free_port(), free_port()
+        self.endpoint = f"127.0.0.1:{client}"
+        self.server = subprocess.Popen(
+            ["etcd", "--data-dir", os.path.join(folder, "etcd"), "--name", "e",
+             "--listen-client-urls", f"http://{self.endpoint}",
+             "--advertise-client-urls", f"http://{self.endpoint}",
+             "--listen-peer-urls", f"http://127.0.0.1:{peer}",
+             "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
+             "--initial-cluster", f"e=http://127.0.0.1:{peer}", "--logger", "zap",
+             "--log-level", "error"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.env = dict(os.environ, ETCDCTL_API="3")
+        for _ in range(200):
+            if subprocess.run(["etcdctl", "--endpoints", self.endpoint, "endpoint", "health"],
+                              env=self.env, capture_output=True).returncode == 0:
+                return
+            time.sleep(0.05)
+        raise RuntimeError("etcd did not start")
+
+    def close(self):
+        self.server.kill()
+        self.server.wait()
+
+
+class EtcdLock:
+    name = "etcdctl lock"
+
+    def __init__(self, etcd, ttl=15):
+        self.etcd, self.ttl = etcd, ttl
+
+    def command(self, log):
+        return ["env", "ETCDCTL_API=3", "etcdctl", "--endpoints", self.etcd.endpoint, "lock",
+                "--ttl", str(self.ttl), "bench", STAMP, log]
+
+    def stop(self):
+        pass
+
+
+def present(name):
+    return shutil.which(name) is not None

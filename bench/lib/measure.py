@@ -1,0 +1,158 @@
+"""What is measured of a contender; every figure is a median over rounds."""
+
+import os
+import signal
+import statistics
+import subprocess
+import time
+
+from .contenders import boottime
+
+
+def lines(path):
+    try:
+        with open(path) as f:
+            return f.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def await_stamp(path, count, limit=60):
+    """The count-th time at which the program began."""
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        seen = lines(path)
+        if len(seen) >= count:
+            return int(seen[count - 1].split()[0])
+        time.sleep(0.0005)
+    raise RuntimeError(f"the program did not start {count} times within {limit} s")
+
+
+def start(contender, log):
+    return subprocess.Popen(contender.command(log), stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                            start_new_session=True)
+
+
+def end(process, log=None):
+    """Ask it to stop; its program too, where the contender does not care for it."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    for line in lines(log) if log else []:
+        pid = int(line.split()[1])
+        try:
+            with open(f"/proc/{pid}/comm") as f:
+                if f.read().strip() == "stamp":
+                    os.kill(pid, signal.SIGTERM)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def exec_to_lead(contender, folder, fresh):
+    """Nanoseconds from exec until the program runs, alone on an empty store."""
+    fresh()
+    log = os.path.join(folder, "log")
+    if os.path.exists(log):
+        os.unlink(log)
+    began = boottime()
+    p = start(contender, log)
+    took = await_stamp(log, 1) - began
+    end(p, log)
+    return took
+
+
+def hand_over(contender, folder, fresh):
+    """Nanoseconds from the request to stop until the stand-by's program runs."""
+    fresh()
+    log = os.path.join(folder, "log")
+    if os.path.exists(log):
+        os.unlink(log)
+    a = start(contender, log)
+    await_stamp(log, 1)
+    b = start(contender, log)
+    time.sleep(0.4)
+    program = int(lines(log)[0].split()[1])
+    began = boottime()
+    a.send_signal(signal.SIGTERM)
+    if contender.name == "flock(1)":
+        os.kill(program, signal.SIGTERM)  # the lock lives as long as the program
+    took = await_stamp(log, 2) - began
+    end(a, None)
+    end(b, log)
+    return took
+
+
+def tree(pid):
+    """A process and everything below it."""
+    found = [pid]
+    for p in found:
+        for task in os.listdir(f"/proc/{p}/task"):
+            with open(f"/proc/{p}/task/{task}/children") as f:
+                found += [int(c) for c in f.read().split()]
+    return found
+
+
+def comm(pid):
+    with open(f"/proc/{pid}/comm") as f:
+        return f.read().strip()
+
+
+def resident_kib(pid):
+    with open(f"/proc/{pid}/status") as f:
+        for line in f:
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1])
+    return 0
+
+
+def cpu_ns(pid):
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/schedstat") as f:
+            total += int(f.read().split()[0])
+    return total
+
+
+def switches(pid):
+    """Voluntary context switches: how often it went to sleep, so how often it woke."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/status") as f:
+            for line in f:
+                if line.startswith("voluntary_ctxt_switches:"):
+                    total += int(line.split()[1])
+    return total
+
+
+def idle(contender, folder, fresh, seconds):
+    """Resident KiB, CPU ns and wake-ups of an idle leader and an idle stand-by, by process."""
+    fresh()
+    log = os.path.join(folder, "log")
+    if os.path.exists(log):
+        os.unlink(log)
+    a = start(contender, log)
+    await_stamp(log, 1)
+    b = start(contender, log)
+    time.sleep(1.5)
+    groups = {}
+    for role, p in (("leader", a), ("stand-by", b)):
+        for pid in tree(p.pid):
+            if comm(pid) != "stamp":
+                groups[(role, comm(pid), pid)] = (cpu_ns(pid), switches(pid))
+    time.sleep(seconds)
+    out = []
+    for (role, name, pid), (cpu, woken) in groups.items():
+        if os.path.exists(f"/proc/{pid}"):
+            out.append((role, name, resident_kib(pid), cpu_ns(pid) - cpu, switches(pid) - woken))
+    end(a, log)
+    end(b, log)
+    return out
+
+
+def median_ms(values):
+    return statistics.median(values) / 1e6

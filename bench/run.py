@@ -1,0 +1,190 @@
+#!/usr/bin/python3
+"""make bench: tenure beside its peers, interleaved in one run, as ratios.
+
+    bench/run.py [--rounds 15] [--idle 30] [--quick] [--write]
+
+Prints a table; with --write keeps it in docs/benchmarks.md.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from lib import contenders, measure  # noqa: E402
+from lib.contenders import BUILD, ROOT, Etcd, EtcdLock, Flock, Tenure  # noqa: E402
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Report:
+    def __init__(self):
+        self.parts = []
+
+    def table(self, title, head, rows, comment=""):
+        self.parts.append((title, head, rows, comment))
+
+    def text(self):
+        out = []
+        for title, head, rows, comment in self.parts:
+            out.append(f"## {title}\n")
+            out.append("| " + " | ".join(head) + " |")
+            out.append("|" + "---|" * len(head))
+            out += ["| " + " | ".join(str(c) for c in row) + " |" for row in rows]
+            out.append("")
+            if comment:
+                out.append(comment + "\n")
+        return "\n".join(out)
+
+
+def machine():
+    model = ""
+    with open("/proc/cpuinfo") as f:
+        for line in f:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return f"{os.cpu_count()} cores ({model}), Linux {platform.release()}"
+
+
+def run(*args):
+    return subprocess.run(args, capture_output=True, text=True, check=True).stdout
+
+
+def embedded(folder):
+    """The contenders, each with a way to make its store empty."""
+    file_dir = os.path.join(folder, "file")
+    db = os.path.join(folder, "s.db")
+
+    def fresh_file():
+        shutil.rmtree(file_dir, ignore_errors=True)
+
+    def fresh_db():
+        for end in ("", "-wal", "-shm"):
+            if os.path.exists(db + end):
+                os.unlink(db + end)
+
+    return [(Tenure("file:" + file_dir), fresh_file), (Tenure("sqlite:" + db), fresh_db)]
+
+
+def peers(folder, etcd):
+    found = []
+    if contenders.present("flock"):
+        found.append((Flock(os.path.join(folder, "lock")), lambda: None))
+    if etcd:
+        found.append((EtcdLock(etcd), lambda: None))
+    return found
+
+
+def latencies(report, all_of_them, folder, rounds):
+    for title, how in (("From exec to leading, on an empty store", measure.exec_to_lead),
+                       ("Clean hand-over: from TERM until the stand-by's program runs",
+                        measure.hand_over)):
+        values = {c.name: [] for c, _ in all_of_them}
+        for i in range(rounds):
+            note(f"{title}: round {i + 1} of {rounds}")
+            for contender, fresh in all_of_them:
+                values[contender.name].append(how(contender, folder, fresh))
+        base = measure.median_ms(values.get("etcdctl lock", [0]))
+        rows = []
+        for name, v in values.items():
+            m = measure.median_ms(v)
+            rows.append((name, f"{m:.2f} ms", f"{min(v) / 1e6:.2f}", f"{max(v) / 1e6:.2f}",
+                         f"{base / m:.1f} x" if base else "-"))
+        report.table(title, ("contender", "median", "min", "max", "faster than etcdctl lock by"),
+                     rows)
+
+
+def idle(report, all_of_them, folder, seconds):
+    rows = []
+    for contender, fresh in all_of_them:
+        note(f"idle: {contender.name} for {seconds} s")
+        for role, name, kib, cpu, woken in measure.idle(contender, folder, fresh, seconds):
+            rows.append((contender.name, role, name, f"{kib / 1024:.2f} MiB", f"{cpu / 1e6:.2f} ms",
+                         woken))
+    report.table(f"Idle for {seconds} s, ttl 15 s",
+                 ("contender", "role", "process", "resident", "CPU", "wake-ups"), rows)
+
+
+def cycles(report, folder, n):
+    rows = []
+    for scheme, floor in (("file", "floor_file"), ("sqlite", "floor_sqlite")):
+        ratios = []
+        ours_all, floor_all = [], []
+        for i in range(5):
+            note(f"cycles: {scheme}, round {i + 1} of 5")
+            d = tempfile.mkdtemp(dir=folder)
+            bare = float(run(os.path.join(BUILD, "bench", floor), d, str(n)).split()[0]) / 2
+            url = f"{scheme}:{d}/store" + (".db" if scheme == "sqlite" else "")
+            out = run(os.path.join(BUILD, "bench", "store_cycles"), url, str(n))
+            ours = next(float(w.split()[-2]) for w in out.splitlines() if "cycle" in w)
+            ours_all.append(ours)
+            floor_all.append(bare)
+            ratios.append(ours / bare)
+            shutil.rmtree(d)
+        ratios.sort(), ours_all.sort(), floor_all.sort()
+        rows.append((scheme + ":", f"{ours_all[2]:.0f}", f"{floor_all[2]:.0f}",
+                     f"{100 * ratios[2]:.0f} %"))
+    report.table("Acquire + release, a second, against the bare sequence",
+                 ("store", "tenure", "bare", "ratio"), rows,
+                 "Bare: write, fsync, link, fsync of the directory (file); one commit, WAL, "
+                 "synchronous FULL (SQLite). Two of them are one cycle. Medians of interleaved "
+                 "rounds.")
+
+
+def steps(report):
+    note("elector steps")
+    out = run(os.path.join(BUILD, "bench", "steps"))
+    report.table("The elector alone", ("what", "figure"),
+                 [tuple(line.split(":", 1)) for line in out.splitlines() if ":" in line])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--idle", type=int, default=30)
+    parser.add_argument("--cycles", type=int, default=1000)
+    parser.add_argument("--quick", action="store_true", help="few rounds, to try the harness")
+    parser.add_argument("--write", action="store_true", help="keep it in docs/benchmarks.md")
+    args = parser.parse_args()
+    if args.quick:
+        args.rounds, args.idle, args.cycles = 3, 3, 200
+
+    folder = tempfile.mkdtemp(prefix="tenure-bench.")
+    report = Report()
+    etcd = None
+    try:
+        if contenders.present("etcd") and contenders.present("etcdctl"):
+            etcd = Etcd(folder)
+        else:
+            note("etcd is not installed: its column is left out")
+        everyone = embedded(folder) + peers(folder, etcd)
+        latencies(report, everyone, folder, args.rounds)
+        idle(report, everyone, folder, args.idle)
+        cycles(report, folder, args.cycles)
+        if os.path.exists(os.path.join(BUILD, "bench", "steps")):
+            steps(report)
+    finally:
+        if etcd:
+            etcd.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    text = (f"# Benchmarks\n\nMeasured by `make bench` (`bench/run.py --rounds {args.rounds} "
+            f"--idle {args.idle}`), {datetime.date.today()}, on {machine()}. Contenders take turns "
+            f"in one run; figures of other machines differ, the ratios should not.\n\n"
+            + report.text())
+    print(text)
+    if args.write:
+        with open(os.path.join(ROOT, "docs", "benchmarks.md"), "w") as f:
+            f.write(text)
+
+
+if __name__ == "__main__":
+    main()
