@@ -165,7 +165,11 @@ static void distrust(sqlite3 *db)
 
 /* ---- The schema ---------------------------------------------------------- */
 
-/* Is this database ours, or nobody's yet (*empty)?  CONFIG if it is another's. */
+/*
+ * Is this database ours, or nobody's yet (*empty)?  CONFIG if it is another's.
+ * To be called in a transaction: somebody may be making it right now, and the
+ * three answers must be of one moment.
+ */
 static enum tenure_status identify(struct tn_sqlite *h, bool *empty, struct tenure_error *err)
 {
     long id = 0, version = 0, tables = 0;
@@ -219,12 +223,16 @@ static enum tenure_status prepare(struct tn_sqlite *h, struct tenure_error *err)
     char mode[32];
     int rc = sqlite3_exec(h->db, settings, NULL, NULL, NULL);
 
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(h->db, "BEGIN", NULL, NULL, NULL);
     if (rc != SQLITE_OK)
         return tn_sqlite_fail(h, rc, err);
     status = identify(h, &empty, err);
     if (status)
         return status;
-    rc = ask(h->db, "PRAGMA journal_mode = WAL", mode);
+    rc = sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = ask(h->db, "PRAGMA journal_mode = WAL", mode);
     if (rc != SQLITE_OK)
         return tn_sqlite_fail(h, rc, err);
     if (strcmp(mode, "wal") != 0)
