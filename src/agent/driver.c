@@ -148,11 +148,8 @@ static void publish(tenure_elector *e)
         return;
     e->published_ns = deadline;
     tn_dispatch_deadline(&e->dispatch, deadline);
-    if (e->hooks.publish && !e->hooks.publish(e->hooks.arg, deadline)) {
-        tn_driver_lock(e);
-        e->requests.fired = true;
-        tn_driver_unlock_and_wake(e);
-    }
+    if (e->hooks.publish && !e->hooks.publish(e->hooks.arg, deadline))
+        tn_driver_fired(e);
 }
 
 static void announce(tenure_elector *e)
@@ -310,14 +307,24 @@ static void stamp(struct tn_event *ev)
     ev->now_ns = tenure_now();
 }
 
+/* A request that does not end leaves its mark with whoever watches this process. */
+static void mark_request(tenure_elector *e, int64_t until_ns)
+{
+    if (e->hooks.request)
+        e->hooks.request(e->hooks.arg, until_ns);
+}
+
 /* Carry out the request of the last step, or wait; fill the event that results. */
 static void next_event(tenure_elector *e, struct tn_event *ev)
 {
     memset(ev, 0, sizeof *ev);
-    if (e->actions.set & TN_ACT_READ) {
-        do_read(e, ev);
-    } else if (e->actions.set & TN_ACT_SWAP) {
-        do_swap(e, ev);
+    if (e->actions.set & (TN_ACT_READ | TN_ACT_SWAP)) {
+        mark_request(e, e->actions.request_by_ns);
+        if (e->actions.set & TN_ACT_READ)
+            do_read(e, ev);
+        else
+            do_swap(e, ev);
+        mark_request(e, 0);
     } else {
         drain_wake(e);
         if (next_request(e, ev))
@@ -344,5 +351,7 @@ void *tn_driver_main(void *arg)
     }
     atomic_store(&e->halted, true);
     tn_dispatch_leader(&e->dispatch, e->status.leader, e->status.leader_epoch);
+    if (e->hooks.halted)
+        e->hooks.halted(e->hooks.arg);
     return NULL;
 }

@@ -26,6 +26,14 @@ struct tn_driver_hooks {
      */
     enum tenure_status (*seal)(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE],
                                uint64_t *floor, struct tenure_error *err);
+    /*
+     * OPTIONAL, on the driver's thread, around every store request but waits:
+     * it ends by until_ns; 0: it has ended.  Must not block.
+     */
+    void (*request)(void *arg, int64_t until_ns);
+    /* OPTIONAL, on the driver's thread, the last thing it does: tenure_elector_stop()
+     * will not block any more. */
+    void (*halted)(void *arg);
 };
 
 /* As tenure_elector_start(), with hooks (may be NULL; copied). */
@@ -33,6 +41,8 @@ enum tenure_status tn_driver_start(const struct tenure_elector_options *options,
                                    const struct tn_driver_hooks *hooks, tenure_elector **elector,
                                    struct tenure_error *err);
 
+/* The guard has fired on the grant in hand, or is gone: the grant is over. */
+void tn_driver_fired(tenure_elector *elector);
 /* The program of that epoch has ended by itself: the lease is released; contends again. */
 void tn_driver_ended(tenure_elector *elector, uint64_t epoch);
 /* May this candidate claim (pause, health)?  delay_ns: let others go first by that much. */

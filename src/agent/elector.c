@@ -310,6 +310,13 @@ void tenure_elector_fenced(tenure_elector *e, uint64_t floor)
     tn_driver_unlock_and_wake(e);
 }
 
+void tn_driver_fired(tenure_elector *e)
+{
+    tn_driver_lock(e);
+    e->requests.fired = true;
+    tn_driver_unlock_and_wake(e);
+}
+
 void tn_driver_ended(tenure_elector *e, uint64_t epoch)
 {
     tn_driver_lock(e);
