@@ -1,0 +1,128 @@
+/* A cgroup v2 of our own, where we may make one: killed as a whole, atomically. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "guard/guard.h"
+
+/* Read a small file of /proc.  Returns its length; text is terminated. */
+static ssize_t slurp(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t held = 0;
+    ssize_t n;
+
+    if (fd < 0)
+        return -1;
+    while (held + 1 < size && (n = read(fd, text + held, size - 1 - held)) > 0)
+        held += (size_t)n;
+    close(fd);
+    text[held] = '\0';
+    return (ssize_t)held;
+}
+
+/* Where cgroup v2 is mounted: the line of mountinfo whose type is cgroup2. */
+static bool find_mount(char *out, size_t size)
+{
+    static char text[32768];
+
+    if (slurp("/proc/self/mountinfo", text, sizeof text) <= 0)
+        return false;
+    for (char *line = text; line && *line;) {
+        char *next = strchr(line, '\n');
+        char point[256];
+
+        if (next)
+            *next++ = '\0';
+        if (strstr(line, " - cgroup2 ") && sscanf(line, "%*s %*s %*s %*s %255s", point) == 1) {
+            snprintf(out, size, "%s", point);
+            return true;
+        }
+        line = next;
+    }
+    return false;
+}
+
+/* Our own place in it: the line "0::/path". */
+static bool find_own(char *out, size_t size)
+{
+    char text[4096];
+
+    if (slurp("/proc/self/cgroup", text, sizeof text) <= 0)
+        return false;
+    char *line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
+    if (!line)
+        return false;
+    line = strchr(line, '/');
+    if (!line)
+        return false;
+    line[strcspn(line, "\n")] = '\0';
+    snprintf(out, size, "%s", strcmp(line, "/") == 0 ? "" : line);
+    return true;
+}
+
+int tn_cgroup_make(struct tn_tree *tree)
+{
+    char mount[256], own[160];
+
+    if (!find_mount(mount, sizeof mount) || !find_own(own, sizeof own))
+        return ENOENT;
+    snprintf(tree->cgroup_path, sizeof tree->cgroup_path, "%s%s/tenure-%d", mount, own,
+             (int)getpid());
+    if (mkdir(tree->cgroup_path, 0755) != 0 && errno != EEXIST) {
+        int error = errno;
+
+        tree->cgroup_path[0] = '\0';
+        return error;
+    }
+    tree->cgroup = open(tree->cgroup_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (tree->cgroup < 0 || faccessat(tree->cgroup, "cgroup.kill", W_OK, AT_EACCESS) != 0 ||
+        faccessat(tree->cgroup, "cgroup.procs", W_OK, AT_EACCESS) != 0) {
+        int error = errno;
+
+        tn_cgroup_remove(tree);
+        return error;
+    }
+    return 0;
+}
+
+void tn_cgroup_kill(const struct tn_tree *tree)
+{
+    if (tree->cgroup < 0)
+        return;
+    int fd = openat(tree->cgroup, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (write(fd, "1", 1) < 0) {
+        /* Tried again until the cgroup is empty. */
+    }
+    close(fd);
+}
+
+bool tn_cgroup_empty(const struct tn_tree *tree)
+{
+    char text[128];
+
+    if (tree->cgroup < 0)
+        return true;
+    int fd = openat(tree->cgroup, "cgroup.events", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return strstr(text, "populated 0") != NULL;
+}
+
+void tn_cgroup_remove(struct tn_tree *tree)
+{
+    if (tree->cgroup >= 0)
+        close(tree->cgroup);
+    if (tree->cgroup_path[0])
+        rmdir(tree->cgroup_path);
+    tree->cgroup = -1;
+    tree->cgroup_path[0] = '\0';
+}

@@ -1,0 +1,167 @@
+#include "guard/children.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What getdents64(2) fills in. */
+struct entry {
+    uint64_t ino;
+    int64_t off;
+    unsigned short len;
+    unsigned char type;
+    char name[];
+};
+
+static bool spared(pid_t pid, const pid_t *spare, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (spare[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+static pid_t parse_pid(const char *text, const char *end)
+{
+    pid_t pid = 0;
+
+    for (; text < end && *text >= '0' && *text <= '9'; text++)
+        pid = pid * 10 + (*text - '0');
+    return text == end ? pid : 0;
+}
+
+/* A tree that is larger than this is reached in several rounds. */
+#define QUEUE_MAX 4096
+
+struct queue {
+    unsigned n;
+    pid_t pids[QUEUE_MAX];
+};
+
+/* Take the numbers in one file, each followed by a blank. */
+static void read_numbers(int fd, struct queue *q)
+{
+    char text[1024];
+    size_t held = 0;
+    ssize_t n;
+
+    while ((n = read(fd, text + held, sizeof text - held)) > 0) {
+        char *at = text, *end = text + held + n, *blank;
+
+        while ((blank = memchr(at, ' ', (size_t)(end - at)))) {
+            pid_t pid = parse_pid(at, blank);
+
+            if (pid > 1 && q->n < QUEUE_MAX)
+                q->pids[q->n++] = pid;
+            at = blank + 1;
+        }
+        held = (size_t)(end - at);
+        memmove(text, at, held);
+    }
+}
+
+static int open_dir(const char *path)
+{
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* The children of every thread of pid.  false: this kernel does not list them. */
+static bool read_children(pid_t pid, struct queue *q)
+{
+    _Alignas(8) char buffer[1024];
+    char path[48];
+    bool any = false;
+    long n;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    int dir = open_dir(path);
+    if (dir < 0)
+        return false;
+    while ((n = syscall(SYS_getdents64, dir, buffer, sizeof buffer)) > 0) {
+        for (long at = 0; at < n;) {
+            struct entry *e = (struct entry *)(void *)(buffer + at);
+
+            at += e->len;
+            if (e->name[0] == '.')
+                continue;
+            snprintf(path, sizeof path, "%.10s/children", e->name);
+            int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+            if (fd < 0)
+                continue;
+            any = true;
+            read_numbers(fd, q);
+            close(fd);
+        }
+    }
+    close(dir);
+    return any;
+}
+
+static pid_t parent_of(const char *name)
+{
+    char path[32], text[512], *paren;
+    pid_t parent = 0;
+
+    snprintf(path, sizeof path, "/proc/%.10s/stat", name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    /* "pid (name) state ppid": the name may hold anything, so look from the end. */
+    paren = strrchr(text, ')');
+    if (paren && strlen(paren) > 4) {
+        char *number = paren + 4;
+        parent = parse_pid(number, number + strspn(number, "0123456789"));
+    }
+    return parent;
+}
+
+void tn_children_kill_all(const pid_t *spare, unsigned n_spare)
+{
+    _Alignas(8) char buffer[4096];
+    pid_t self = getpid();
+    long n;
+    int fd = open_dir("/proc");
+
+    if (fd < 0)
+        return;
+    while ((n = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
+        for (long at = 0; at < n;) {
+            struct entry *e = (struct entry *)(void *)(buffer + at);
+            pid_t pid = parse_pid(e->name, e->name + strlen(e->name));
+
+            if (pid > 1 && parent_of(e->name) == self && !spared(pid, spare, n_spare))
+                kill(pid, SIGKILL);
+            at += e->len;
+        }
+    }
+    close(fd);
+}
+
+void tn_children_kill(void)
+{
+    static struct queue q;
+
+    q.n = 0;
+    if (!read_children(getpid(), &q)) {
+        tn_children_kill_all(NULL, 0);
+        return;
+    }
+    /* A parent is killed before its children are looked for, so that it cannot
+     * have more of them.  Nobody waits for anybody to be scheduled and die:
+     * under load that would take a while for each generation. */
+    for (unsigned i = 0; i < q.n; i++) {
+        kill(q.pids[i], SIGKILL);
+        read_children(q.pids[i], &q);
+    }
+}

@@ -1,0 +1,350 @@
+/*
+ * What the guard does, and when.  Every way through here ends with the whole
+ * tree dead by the deadline, and only a dead tree is ever reported as such or
+ * followed by a release (I8).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "guard/guard.h"
+
+#define MS INT64_C(1000000)
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void report(uint32_t kind)
+{
+    tn_guard_report(&(struct tn_guard_report){.kind = kind});
+}
+
+/* ---- Stopping and killing ------------------------------------------------ */
+
+static void start_kill(struct tn_guard *g, int64_t now)
+{
+    if (g->phase == TN_GUARD_IDLE || g->phase == TN_GUARD_KILLING)
+        return;
+    g->phase = TN_GUARD_KILLING;
+    g->kill_again_ns = now;
+}
+
+/* signal now, KILL at by_ns. */
+static void start_stop(struct tn_guard *g, int signal, int64_t by_ns)
+{
+    if (g->phase == TN_GUARD_RUNNING) {
+        tn_tree_signal(&g->tree, signal, true);
+        g->phase = TN_GUARD_STOPPING;
+        g->stop_by_ns = by_ns;
+    } else if (g->phase == TN_GUARD_STOPPING) {
+        g->stop_by_ns = min64(g->stop_by_ns, by_ns);
+    }
+}
+
+/* From here on this grant is not renewed.  false: the word has just changed. */
+static bool fire(struct tn_guard *g, uint64_t word)
+{
+    if (word & TN_WORD_FIRED)
+        return true;
+    if (!atomic_compare_exchange_strong(&g->page->word, &word, word | TN_WORD_FIRED))
+        return false;
+    report(TN_GUARD_FIRED);
+    return true;
+}
+
+static void fire_for_certain(struct tn_guard *g)
+{
+    while (!fire(g, atomic_load(&g->page->word)))
+        continue;
+}
+
+/* ---- The deadline -------------------------------------------------------- */
+
+static void check_deadline(struct tn_guard *g, int64_t now)
+{
+    uint64_t word;
+    int64_t deadline, due;
+
+    do {
+        word = atomic_load(&g->page->word);
+        deadline = (int64_t)(word & TN_WORD_DEADLINE);
+        if (deadline == 0) {
+            tn_guard_arm(TN_GUARD_FD_TIMER, TN_GUARD_NEVER);
+            if (!g->warm)
+                start_kill(g, now); /* no grant: nothing may run */
+            return;
+        }
+        /* TERM early enough, KILL before the deadline.  What was told to stop
+         * already, and a grant under which nothing runs, has the whole time. */
+        due = deadline -
+              (g->phase == TN_GUARD_RUNNING ? atomic_load(&g->page->grace_ns) : g->page->margin_ns);
+        if (now < due && !(word & TN_WORD_FIRED)) {
+            tn_guard_arm(TN_GUARD_FD_TIMER, due);
+            return;
+        }
+    } while (!fire(g, word));
+
+    int64_t kill_at = deadline - g->page->margin_ns;
+    start_stop(g, g->page->stop_signal, kill_at);
+    if (now >= kill_at)
+        start_kill(g, now);
+    bool waiting = g->phase == TN_GUARD_STOPPING;
+    tn_guard_arm(TN_GUARD_FD_TIMER, waiting ? kill_at : TN_GUARD_NEVER);
+}
+
+/* ---- The tree ------------------------------------------------------------ */
+
+static void drain_keeper(struct tn_guard *g)
+{
+    struct tn_keeper_message m;
+
+    while (g->tree.socket >= 0 &&
+           recv(g->tree.socket, &m, sizeof m, MSG_DONTWAIT) == (ssize_t)sizeof m)
+        tn_guard_hear(g, &m);
+}
+
+static void check_tree(struct tn_guard *g, int64_t now)
+{
+    if (g->phase == TN_GUARD_IDLE)
+        return;
+    if (g->phase == TN_GUARD_STOPPING && now >= g->stop_by_ns)
+        start_kill(g, now);
+    /* Again and again: a death wakes us up, and what the dead leave behind is ours. */
+    if (g->phase == TN_GUARD_KILLING) {
+        tn_tree_kill(&g->tree);
+        g->kill_again_ns = now + 5 * MS;
+    }
+    if (tn_tree_reap(&g->tree)) {
+        drain_keeper(g);
+        tn_tree_forget(&g->tree);
+        tn_watchdog_stop(g);
+        g->phase = TN_GUARD_IDLE;
+        report(TN_GUARD_DEAD);
+    } else if (g->phase == TN_GUARD_RUNNING && (g->exited || g->tree.keeper == 0)) {
+        /* The program has ended and left others behind, or its keeper was shot. */
+        start_kill(g, now);
+        check_tree(g, now);
+    }
+}
+
+/* ---- Tenure -------------------------------------------------------------- */
+
+static void shoot_tenure(struct tn_guard *g, int64_t now)
+{
+    syscall(SYS_pidfd_send_signal, TN_GUARD_FD_TENURE, SIGKILL, NULL, 0);
+    g->tenure_shot = true;
+    g->hang_by_ns = now + g->page->hang_ns;
+    fire_for_certain(g);
+}
+
+/* A stand-by frozen inside a transaction blocks everybody (SAFETY: sqlite). */
+static void check_busy(struct tn_guard *g, int64_t now)
+{
+    uint64_t busy = atomic_load(&g->page->busy_ns);
+
+    if (busy == 0 || (int64_t)busy > now || g->tenure_gone || g->tenure_shot)
+        return;
+    /* Who holds a grant keeps it until the deadline, which is looked after. */
+    if ((atomic_load(&g->page->word) & TN_WORD_DEADLINE) == 0)
+        shoot_tenure(g, now);
+}
+
+/* It has fired and the tree is dead: tenure gives the grant up, or it hangs. */
+static void check_hang(struct tn_guard *g, int64_t now)
+{
+    bool fired = atomic_load(&g->page->word) & TN_WORD_FIRED;
+
+    if (g->phase != TN_GUARD_IDLE || g->tenure_gone || g->tenure_shot || !fired) {
+        if (!g->tenure_shot)
+            g->hang_by_ns = TN_GUARD_NEVER;
+        return;
+    }
+    if (g->hang_by_ns == TN_GUARD_NEVER)
+        g->hang_by_ns = now + g->page->hang_ns;
+    if (now >= g->hang_by_ns)
+        shoot_tenure(g, now);
+}
+
+/* Become the releaser: the program is dead, and so is whoever else could do it. */
+static _Noreturn void release(struct tn_guard *g)
+{
+    static char name[] = "tenure", verb[] = "release-grant", empty[] = "";
+    char *const args[] = {name, verb, NULL};
+    struct sched_param normal = {0};
+    struct stat st;
+    sigset_t none;
+
+    if (fstat(TN_GUARD_FD_FACTS, &st) != 0 || st.st_size == 0)
+        _exit(0); /* there never was a grant */
+    tn_cgroup_remove(&g->tree);
+    sched_setscheduler(0, SCHED_OTHER, &normal);
+    setpriority(PRIO_PROCESS, 0, g->origin.nice);
+    fcntl(TN_GUARD_FD_FACTS, F_SETFD, 0);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    syscall(SYS_execveat, TN_GUARD_FD_EXE, empty, args, environ, 0x1000 /* AT_EMPTY_PATH */);
+    _exit(1); /* the lease runs out by itself */
+}
+
+static void check_end(struct tn_guard *g, int64_t now)
+{
+    if (g->phase != TN_GUARD_IDLE)
+        return;
+    if (g->quit) {
+        tn_cgroup_remove(&g->tree);
+        _exit(0);
+    }
+    if (!g->tenure_gone && !g->tenure_shot)
+        return;
+    /* A tenure that cannot even be killed (it hangs in the kernel) can no
+     * longer renew either: its grant has fired. */
+    if (!g->tenure_dead && !g->tenure_shot) {
+        shoot_tenure(g, now);
+        return;
+    }
+    if (!g->tenure_dead && now < g->hang_by_ns)
+        return;
+    if (g->release_at_ns == TN_GUARD_NEVER)
+        g->release_at_ns = now + g->page->release_delay_ns;
+    if (now >= g->release_at_ns)
+        release(g);
+}
+
+void tn_guard_orphan(struct tn_guard *g, bool dead)
+{
+    int64_t now = tn_guard_now();
+
+    g->tenure_dead |= dead;
+    if (g->tenure_gone)
+        return;
+    g->tenure_gone = true;
+    fire_for_certain(g);
+    if (g->page->orphan_grace_ns > 0)
+        start_stop(g, g->page->stop_signal, now + g->page->orphan_grace_ns);
+    else
+        start_kill(g, now);
+}
+
+/* ---- Commands and word from the keeper ----------------------------------- */
+
+static void spawn(struct tn_guard *g, int block)
+{
+    struct tn_guard_block head = {0};
+    enum tn_guard_stage stage = TN_STAGE_NONE;
+    uint64_t word = atomic_load(&g->page->word);
+    int64_t term_at = (int64_t)(word & TN_WORD_DEADLINE) - atomic_load(&g->page->grace_ns);
+    int error = 0;
+
+    if (block < 0 || pread(block, &head, sizeof head, 0) != (ssize_t)sizeof head) {
+        stage = TN_STAGE_BLOCK;
+        error = EINVAL;
+    }
+    bool warm = head.flags & TN_BLOCK_WARM;
+    if (g->phase != TN_GUARD_IDLE || g->tenure_gone || g->quit || (word & TN_WORD_FIRED) ||
+        (!warm && tn_guard_now() >= term_at)) {
+        report(TN_GUARD_REFUSED);
+        return;
+    }
+    g->exited = false;
+    g->warm = warm;
+    if (!error) {
+        stage = TN_STAGE_WATCHDOG;
+        error = tn_watchdog_start(g);
+    }
+    if (!error) {
+        g->phase = TN_GUARD_RUNNING;
+        error = tn_tree_start(&g->tree, &g->origin, block, &stage);
+    }
+    if (error) {
+        tn_guard_report(
+            &(struct tn_guard_report){.kind = TN_GUARD_FAILED, .error = error, .stage = stage});
+        g->phase = TN_GUARD_KILLING; /* a keeper may be there; DEAD follows in any case */
+        g->kill_again_ns = 0;
+    }
+}
+
+/* Tenure lowers the word as well; if it has already, or has been faster still,
+ * there is only the timer left to set, which follows every command. */
+static void lower(struct tn_guard *g, uint64_t expect, int64_t to_ns)
+{
+    if (to_ns > 0 && !(expect & TN_WORD_FIRED))
+        atomic_compare_exchange_strong(&g->page->word, &expect, (uint64_t)to_ns);
+}
+
+void tn_guard_obey(struct tn_guard *g, const struct tn_guard_command *command, int block)
+{
+    switch (command->kind) {
+    case TN_GUARD_SPAWN:
+        spawn(g, block);
+        break;
+    case TN_GUARD_SIGNAL:
+        if (g->phase == TN_GUARD_RUNNING || g->phase == TN_GUARD_STOPPING)
+            tn_tree_signal(&g->tree, command->signal, false);
+        break;
+    case TN_GUARD_STOP:
+        if (g->phase == TN_GUARD_IDLE)
+            report(TN_GUARD_DEAD);
+        else
+            start_stop(g, command->signal, command->by_ns);
+        break;
+    case TN_GUARD_LOWER:
+        lower(g, command->expect, command->by_ns);
+        break;
+    case TN_GUARD_QUIT:
+        g->quit = true;
+        start_kill(g, tn_guard_now());
+        break;
+    default:
+        break;
+    }
+}
+
+void tn_guard_hear(struct tn_guard *g, const struct tn_keeper_message *m)
+{
+    if (m->kind == TN_GUARD_EXITED)
+        g->exited = true;
+    tn_guard_report(&(struct tn_guard_report){
+        .kind = m->kind,
+        .pid = m->pid,
+        .status = m->kind == TN_GUARD_EXITED ? m->value : 0,
+        .error = m->kind == TN_GUARD_FAILED ? m->value : 0,
+        .stage = m->stage,
+        .contain = g->tree.contain,
+    });
+}
+
+void tn_guard_act(struct tn_guard *g)
+{
+    int64_t now = tn_guard_now();
+    int64_t next = TN_GUARD_NEVER;
+
+    check_deadline(g, now);
+    check_tree(g, now);
+    check_busy(g, now);
+    check_hang(g, now);
+    check_end(g, now);
+    /* A tree that outlives its deadline is what the watchdog is there for. */
+    uint64_t word = atomic_load(&g->page->word);
+    int64_t deadline = (int64_t)(word & TN_WORD_DEADLINE);
+    if (g->warm || now < deadline)
+        tn_watchdog_pet(g, now);
+
+    if (g->phase == TN_GUARD_STOPPING)
+        next = min64(next, g->stop_by_ns);
+    if (g->phase == TN_GUARD_KILLING)
+        next = min64(next, g->kill_again_ns);
+    next = min64(next, g->hang_by_ns);
+    next = min64(next, g->release_at_ns);
+    if (g->watchdog >= 0 && (g->warm || now < deadline))
+        next = min64(next, g->pet_at_ns);
+    tn_guard_arm(g->own_timer, next);
+}

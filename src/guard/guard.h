@@ -1,0 +1,149 @@
+/*
+ * guard/guard.h - the guard's own state, and what its files do for each other.
+ *
+ *     tenure ── tenure-guard ── keeper ── program ── ...
+ *
+ * The guard decides (guard.c): it knows the deadline, tenure's health and what
+ * was ordered.  The keeper (keeper.c) is a fork of it that starts the program,
+ * reaps, and passes signals on; it is the first process of the PID namespace
+ * or else the nearest sub-reaper, so it is what the tree hangs from.  Nothing
+ * allocates after the start, and nobody wakes up while nothing is due.
+ */
+#ifndef TN_GUARD_GUARD_H
+#define TN_GUARD_GUARD_H
+
+#include <sys/types.h>
+
+#include "guard/protocol.h"
+
+#define TN_GUARD_NEVER (INT64_MAX / 2)
+
+enum tn_guard_phase {
+    TN_GUARD_IDLE,     /* nothing of the program is left */
+    TN_GUARD_RUNNING,  /* it runs, or is about to */
+    TN_GUARD_STOPPING, /* it was told to stop; KILL comes at stop_by */
+    TN_GUARD_KILLING,  /* KILL went out and is repeated until nothing is left */
+};
+
+/* What must be undone in a new program that the guard did to itself. */
+struct tn_guard_origin {
+    int nice;
+    int oom_score_adj;
+    bool oom_known;
+};
+
+/* The tree and what holds it together. */
+struct tn_tree {
+    enum tn_contain contain; /* in force, never AUTO */
+    pid_t keeper;            /* 0: none */
+    int socket;              /* SOCK_SEQPACKET to the keeper; -1 */
+    int cgroup;              /* its directory; -1 */
+    char cgroup_path[512];   /* "" if none was made */
+};
+
+struct tn_guard {
+    struct tn_guard_page *page;
+    struct tn_guard_origin origin;
+    struct tn_tree tree;
+    int signals;   /* signalfd: SIGCHLD */
+    int own_timer; /* timerfd: everything that is due but the deadline */
+    int watchdog;  /* -1 */
+
+    enum tn_guard_phase phase;
+    bool warm;        /* what runs may run without a grant */
+    bool exited;      /* the program itself has ended */
+    bool quit;        /* QUIT came */
+    bool tenure_gone; /* dead, or it has hung up */
+    bool tenure_dead; /* its pidfd says so */
+    bool tenure_shot; /* SIGKILL was sent to it */
+
+    int64_t stop_by_ns;    /* STOPPING: KILL then */
+    int64_t kill_again_ns; /* KILLING: look again then */
+    int64_t hang_by_ns;    /* tenure must have answered by then */
+    int64_t release_at_ns; /* the releaser is executed then */
+    int64_t pet_at_ns;     /* the watchdog wants to hear from us then */
+};
+
+/* CLOCK_BOOTTIME in nanoseconds. */
+int64_t tn_guard_now(void);
+/* Arm a timerfd at an absolute time; TN_GUARD_NEVER disarms. */
+void tn_guard_arm(int timer, int64_t at_ns);
+
+/* ---- tree.c: what can be reached, and killing it ------------------------- */
+
+/* Find out what works, given what was wished for.  0, or errno if the wish cannot be met. */
+int tn_tree_probe(struct tn_tree *tree, enum tn_contain wish);
+/* Start a keeper for the block in fd.  0 or errno; *stage says what failed. */
+int tn_tree_start(struct tn_tree *tree, const struct tn_guard_origin *origin, int block,
+                  enum tn_guard_stage *stage);
+/* Pass a signal on: to the program, or to its process group. */
+void tn_tree_signal(struct tn_tree *tree, int signal, bool group);
+/* Kill what can be found.  Call again until tn_tree_reap() says that nothing is left. */
+void tn_tree_kill(struct tn_tree *tree);
+/* Reap.  true: no child and no member of the cgroup is left. */
+bool tn_tree_reap(struct tn_tree *tree);
+/* It is dead: hang up on the keeper. */
+void tn_tree_forget(struct tn_tree *tree);
+
+/* ---- cgroup.c ------------------------------------------------------------ */
+
+/* Make a cgroup below our own.  0 or errno. */
+int tn_cgroup_make(struct tn_tree *tree);
+void tn_cgroup_kill(const struct tn_tree *tree);
+/* Nobody is in it.  true also if there is none. */
+bool tn_cgroup_empty(const struct tn_tree *tree);
+void tn_cgroup_remove(struct tn_tree *tree);
+
+/* ---- keeper.c ------------------------------------------------------------ */
+
+/* Between guard and keeper, both ways. */
+struct tn_keeper_message {
+    uint32_t kind; /* SPAWNED, FAILED, EXITED as reports; SIGNAL, STOP as commands */
+    int32_t pid;
+    int32_t value; /* status, errno or signal */
+    uint32_t stage;
+};
+
+struct tn_keeper_orders {
+    int socket;   /* to the guard */
+    int block;    /* memfd */
+    int cgroup;   /* put the program there; -1 */
+    bool pidns;   /* the keeper is the first process of a namespace */
+    pid_t same;   /* try to give the program this number, inside and outside; 0: any */
+    pid_t keeper; /* filled in by the keeper itself: its own number */
+    struct tn_guard_origin origin;
+};
+
+/* The life of a keeper.  Never returns. */
+_Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders);
+
+/* ---- child.c ------------------------------------------------------------- */
+
+/* In the new process: become what the block describes.  Returns only on failure. */
+int tn_child_exec(const struct tn_keeper_orders *orders, enum tn_guard_stage *stage);
+
+/* ---- decide.c: what to do about it --------------------------------------- */
+
+void tn_guard_report(const struct tn_guard_report *report);
+/* A command of tenure's; block is the descriptor that came with it, or -1. */
+void tn_guard_obey(struct tn_guard *g, const struct tn_guard_command *command, int block);
+/* Word from the keeper. */
+void tn_guard_hear(struct tn_guard *g, const struct tn_keeper_message *message);
+/* Tenure is dead (its pidfd says so), or has closed its socket. */
+void tn_guard_orphan(struct tn_guard *g, bool dead);
+/* Do everything that is due, and arm the timers for what will be.  Exits when
+ * there is nothing left to guard. */
+void tn_guard_act(struct tn_guard *g);
+
+/* ---- watchdog.c ---------------------------------------------------------- */
+
+/* May it be opened?  0 or errno.  Opening it would arm it, so it is not. */
+int tn_watchdog_probe(const struct tn_guard_page *page);
+/* 0 or errno. */
+int tn_watchdog_start(struct tn_guard *g);
+/* Pet it, if that is due. */
+void tn_watchdog_pet(struct tn_guard *g, int64_t now);
+/* Closes it the way that tells the device to stop. */
+void tn_watchdog_stop(struct tn_guard *g);
+
+#endif

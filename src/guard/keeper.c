@@ -1,0 +1,202 @@
+/* The keeper: starts the program, reaps, passes signals on.  It decides nothing. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "guard/children.h"
+#include "guard/fork.h"
+#include "guard/guard.h"
+
+struct keeper {
+    struct tn_keeper_orders orders;
+    int signals; /* signalfd: SIGCHLD */
+    int pipe;    /* what the child could not do; its end is success.  -1: known */
+    pid_t pid;   /* the program, in our namespace */
+    bool exited;
+};
+
+struct failure {
+    int error;
+    enum tn_guard_stage stage;
+};
+
+static void tell(const struct keeper *k, uint32_t kind, int value, enum tn_guard_stage stage)
+{
+    struct tn_keeper_message m = {.kind = kind, .pid = k->pid, .value = value, .stage = stage};
+
+    if (send(k->orders.socket, &m, sizeof m, MSG_NOSIGNAL) < 0)
+        return; /* the guard is gone, which the poll below finds out */
+}
+
+/* The guard's end of the socket is closed: it is dead. */
+static bool guard_is_gone(const struct keeper *k)
+{
+    char byte;
+
+    return recv(k->orders.socket, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* Kill until there is no child left, then end.  As the first process of a
+ * namespace it is enough to end: the kernel takes everybody along. */
+static _Noreturn void end_all(const struct keeper *k)
+{
+    while (!k->orders.pidns) {
+        tn_children_kill();
+        /* Blocks until one of them is dead; its children are ours from then on. */
+        if (waitpid(-1, NULL, 0) < 0 && errno == ECHILD)
+            break;
+    }
+    _exit(0);
+}
+
+static void start(struct keeper *k)
+{
+    struct tn_fork how = {.cgroup = k->orders.cgroup, .same = k->orders.same};
+    struct failure failure = {0};
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        tell(k, TN_GUARD_FAILED, errno, TN_STAGE_FORK);
+        _exit(1);
+    }
+    k->pid = tn_fork(&how);
+    if (k->pid < 0 && how.same > 0) {
+        how.same = 0; /* the number is taken, or we may not choose: any will do */
+        k->pid = tn_fork(&how);
+    }
+    if (k->pid == 0) {
+        failure.error = tn_child_exec(&k->orders, &failure.stage);
+        if (write(ends[1], &failure, sizeof failure) < 0)
+            _exit(1);
+        _exit(127);
+    }
+    if (k->pid < 0) {
+        tell(k, TN_GUARD_FAILED, errno, TN_STAGE_FORK);
+        _exit(1);
+    }
+    close(ends[1]);
+    close(k->orders.block);
+    k->orders.block = -1;
+    k->pipe = ends[0];
+}
+
+static void hear_child(struct keeper *k)
+{
+    struct failure failure;
+    ssize_t n = read(k->pipe, &failure, sizeof failure);
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (n == sizeof failure)
+        tell(k, TN_GUARD_FAILED, failure.error, failure.stage);
+    else
+        tell(k, TN_GUARD_SPAWNED, 0, TN_STAGE_NONE);
+    close(k->pipe);
+    k->pipe = -1;
+}
+
+static void reap(struct keeper *k)
+{
+    struct signalfd_siginfo info;
+    int status;
+    pid_t pid;
+
+    while (read(k->signals, &info, sizeof info) > 0)
+        continue;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid != k->pid)
+            continue; /* an orphan that came to us */
+        if (k->pipe >= 0)
+            hear_child(k); /* it wrote before it ended */
+        k->exited = true;
+        tell(k, TN_GUARD_EXITED, status, TN_STAGE_NONE);
+    }
+    if (pid < 0 && errno == ECHILD)
+        _exit(0); /* nothing is left to keep */
+}
+
+static void obey(struct keeper *k)
+{
+    struct tn_keeper_message m;
+    ssize_t n = recv(k->orders.socket, &m, sizeof m, MSG_DONTWAIT);
+
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        end_all(k);
+    /* Once it is reaped, its number may be a stranger's. */
+    if (n != sizeof m || k->exited)
+        return;
+    if (m.kind == TN_GUARD_SIGNAL || kill(-k->pid, m.value) != 0)
+        kill(k->pid, m.value); /* also if it has no group of its own yet */
+}
+
+static void keep_only(struct keeper *k)
+{
+    int *fds[] = {&k->orders.socket, &k->orders.block, &k->orders.cgroup};
+    int next = 3;
+
+    /* Away from the low numbers, then down to them: no two can collide. */
+    for (int i = 0; i < 3; i++) {
+        if (*fds[i] >= 0)
+            *fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, 64);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (*fds[i] >= 0) {
+            dup3(*fds[i], next, O_CLOEXEC);
+            *fds[i] = next++;
+        }
+    }
+    /* Above all the guard's socket to tenure, whose end tells of its death, and
+     * the facts of the releaser, which hold secrets. */
+    syscall(SYS_close_range, (unsigned)next, ~0u, 0);
+}
+
+_Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders)
+{
+    struct keeper k = {.orders = *orders, .pipe = -1};
+    struct tn_keeper_message go;
+    sigset_t set;
+
+    struct sched_param first = {.sched_priority = 1};
+
+    prctl(PR_SET_NAME, "tenure-keeper", 0, 0, 0);
+    /* As punctual as the guard: it has to be scheduled to die. */
+    sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first);
+    keep_only(&k);
+    if (k.orders.pidns)
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    else
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    k.orders.keeper = getpid();
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    k.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    /* The guard says when the namespace is ready.  This also finds a guard that
+     * died before the parent-death signal was asked for. */
+    if (k.signals < 0 || recv(k.orders.socket, &go, sizeof go, 0) != sizeof go || guard_is_gone(&k))
+        _exit(1);
+    start(&k);
+    for (;;) {
+        struct pollfd fds[] = {
+            {.fd = k.pipe, .events = POLLIN},
+            {.fd = k.signals, .events = POLLIN},
+            {.fd = k.orders.socket, .events = POLLIN},
+        };
+
+        if (poll(fds, 3, -1) < 0)
+            continue;
+        if (fds[0].revents)
+            hear_child(&k);
+        if (fds[1].revents)
+            reap(&k);
+        if (fds[2].revents)
+            obey(&k);
+    }
+}

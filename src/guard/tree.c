@@ -1,0 +1,162 @@
+/* The program's tree: how much of it can be reached for certain, and its end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "guard/children.h"
+#include "guard/fork.h"
+#include "guard/guard.h"
+
+static bool is_pidns(enum tn_contain contain)
+{
+    return contain == TN_CONTAIN_PIDNS || contain == TN_CONTAIN_USERNS;
+}
+
+static uint64_t clone_flags(enum tn_contain contain)
+{
+    return (is_pidns(contain) ? CLONE_NEWPID : 0) |
+           (contain == TN_CONTAIN_USERNS ? CLONE_NEWUSER : 0);
+}
+
+/* A process that ends at once.  Its number, or -1 with errno. */
+static pid_t try_fork(enum tn_contain contain)
+{
+    struct tn_fork how = {.flags = clone_flags(contain), .cgroup = -1};
+    pid_t pid = tn_fork(&how);
+
+    if (pid == 0)
+        _exit(0);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    return pid;
+}
+
+static int try_contain(struct tn_tree *tree, enum tn_contain contain)
+{
+    int error = 0;
+
+    if (contain == TN_CONTAIN_CGROUP)
+        error = tn_cgroup_make(tree);
+    else if (is_pidns(contain) && try_fork(contain) < 0)
+        error = errno;
+    if (!error)
+        tree->contain = contain;
+    return error;
+}
+
+int tn_tree_probe(struct tn_tree *tree, enum tn_contain wish)
+{
+    tree->contain = TN_CONTAIN_GROUP;
+    if (wish != TN_CONTAIN_AUTO)
+        return try_contain(tree, wish);
+    /* A user namespace is never chosen unasked: it shows other users' files as
+     * nobody's, which some programs do not bear. */
+    if (try_contain(tree, TN_CONTAIN_PIDNS) != 0)
+        try_contain(tree, TN_CONTAIN_CGROUP);
+    return 0;
+}
+
+static bool put(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+/* Whoever we are outside, we are inside. */
+static int map_user(pid_t pid)
+{
+    char path[48], text[48];
+
+    snprintf(path, sizeof path, "/proc/%d/setgroups", (int)pid);
+    put(path, "deny"); /* a condition for unprivileged group maps */
+    snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
+    snprintf(text, sizeof text, "%u %u 1", (unsigned)geteuid(), (unsigned)geteuid());
+    if (!put(path, text))
+        return EPERM;
+    snprintf(path, sizeof path, "/proc/%d/gid_map", (int)pid);
+    snprintf(text, sizeof text, "%u %u 1", (unsigned)getegid(), (unsigned)getegid());
+    return put(path, text) ? 0 : EPERM;
+}
+
+int tn_tree_start(struct tn_tree *tree, const struct tn_guard_origin *origin, int block,
+                  enum tn_guard_stage *stage)
+{
+    struct tn_keeper_orders orders = {.block = block, .cgroup = tree->cgroup, .origin = *origin};
+    struct tn_keeper_message go = {.kind = TN_GUARD_SPAWN};
+    struct tn_fork how = {.flags = clone_flags(tree->contain), .cgroup = -1};
+    int ends[2];
+    int error = 0;
+
+    *stage = TN_STAGE_CONTAIN;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return errno;
+    orders.socket = ends[1];
+    orders.pidns = is_pidns(tree->contain);
+    /* A number that was free a moment ago, for a program whose own idea of its
+     * number is then the one that the rest of the machine has: pid files. */
+    if (tree->contain == TN_CONTAIN_PIDNS)
+        orders.same = try_fork(TN_CONTAIN_GROUP);
+    tree->keeper = tn_fork(&how);
+    if (tree->keeper == 0)
+        tn_keeper_main(&orders);
+    close(ends[1]);
+    tree->socket = ends[0];
+    if (tree->keeper < 0) {
+        error = errno;
+        tree->keeper = 0;
+        return error;
+    }
+    if (tree->contain == TN_CONTAIN_USERNS)
+        error = map_user(tree->keeper);
+    if (error || send(tree->socket, &go, sizeof go, MSG_NOSIGNAL) != sizeof go)
+        return error ? error : EPIPE;
+    return 0;
+}
+
+void tn_tree_signal(struct tn_tree *tree, int signal, bool group)
+{
+    struct tn_keeper_message m = {.kind = group ? TN_GUARD_STOP : TN_GUARD_SIGNAL, .value = signal};
+
+    if (tree->socket >= 0 && send(tree->socket, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        return; /* the keeper is dead, and the tree on its way */
+}
+
+void tn_tree_kill(struct tn_tree *tree)
+{
+    /* The first process of a namespace takes everybody along, and can be reaped
+     * only when nobody is left.  It has to be scheduled for that, so the others
+     * are killed one by one as well. */
+    if (tree->keeper)
+        kill(tree->keeper, SIGKILL);
+    tn_cgroup_kill(tree);
+    tn_children_kill();
+}
+
+bool tn_tree_reap(struct tn_tree *tree)
+{
+    pid_t pid;
+
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+        if (pid == tree->keeper)
+            tree->keeper = 0;
+    }
+    return pid < 0 && errno == ECHILD && tn_cgroup_empty(tree);
+}
+
+void tn_tree_forget(struct tn_tree *tree)
+{
+    if (tree->socket >= 0)
+        close(tree->socket);
+    tree->socket = -1;
+}
