@@ -29,12 +29,13 @@ enum {
 
 struct cli_verb {
     const char *name;
-    const char *summary; /* one line for `tenure help` */
+    const char *summary; /* one line for `tenure help`; NULL: not for people */
     const char *help;    /* the whole text of `tenure VERB --help` */
     int (*run)(const struct cli_verb *verb, int argc, char **argv);
 };
 
-extern const struct cli_verb cli_status, cli_watch, cli_reset, cli_state;
+extern const struct cli_verb cli_run, cli_status, cli_watch, cli_reset, cli_state,
+    cli_release_grant;
 
 /* Options that most verbs take.  Strings are argv's or the environment's. */
 struct cli_common {

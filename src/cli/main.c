@@ -5,10 +5,12 @@
 #include "cli/cli.h"
 
 static const struct cli_verb *const verbs[] = {
+    &cli_run,
     &cli_status,
     &cli_watch,
     &cli_reset,
     &cli_state,
+    &cli_release_grant, /* the guard's */
 };
 #define N_VERBS (sizeof verbs / sizeof verbs[0])
 
@@ -17,8 +19,10 @@ static void usage(FILE *to)
     fputs("tenure makes a program highly available: run copies of it, one is active.\n\n"
           "usage: tenure VERB [options]\n\n",
           to);
-    for (size_t i = 0; i < N_VERBS; i++)
-        fprintf(to, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+    for (size_t i = 0; i < N_VERBS; i++) {
+        if (verbs[i]->summary) /* those without are not for people */
+            fprintf(to, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+    }
     fputs("\n  tenure VERB --help    says more; tenure --version says which this is\n", to);
 }
 

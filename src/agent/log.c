@@ -1,0 +1,80 @@
+#include "agent/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static enum tn_log_format how;
+static char name[208], id[128];
+
+void tn_log_setup(enum tn_log_format format, const char *new_name, const char *new_id)
+{
+    pthread_mutex_lock(&lock);
+    how = format;
+    snprintf(name, sizeof name, "%s", new_name);
+    snprintf(id, sizeof id, "%s", new_id);
+    pthread_mutex_unlock(&lock);
+}
+
+/* JSON wants quotes, backslashes and control characters escaped; bytes above
+ * that are passed on, as all our words are ASCII or a store's own UTF-8. */
+static void escape(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+
+    for (; *text && n + 7 < size; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\')
+            n += (size_t)snprintf(out + n, size - n, "\\%c", c);
+        else if (c < 0x20)
+            n += (size_t)snprintf(out + n, size - n, "\\u%04x", c);
+        else
+            out[n++] = (char)c;
+    }
+    out[n] = '\0';
+}
+
+static int as_json(const char *event, const char *text, char *line, size_t size)
+{
+    char escaped[1536], when[32];
+    struct timespec now;
+    struct tm utc;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
+    escape(text, escaped, sizeof escaped);
+    return snprintf(line, size,
+                    "{\"time\":\"%s.%03ldZ\",\"name\":\"%s\",\"id\":\"%s\",\"event\":\"%s\","
+                    "\"text\":\"%s\"}\n",
+                    when, now.tv_nsec / 1000000, name, id, event, escaped);
+}
+
+void tn_log(const char *event, const char *format, ...)
+{
+    char text[768], line[2560];
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pthread_mutex_lock(&lock);
+    if (how == TN_LOG_JSON)
+        n = as_json(event, text, line, sizeof line);
+    else
+        n = snprintf(line, sizeof line, "tenure run: %s: %s\n", name, text);
+    bool silent = how == TN_LOG_NONE;
+    pthread_mutex_unlock(&lock);
+    if (n >= (int)sizeof line) {
+        n = (int)sizeof line - 1;
+        line[n - 1] = '\n';
+    }
+    if (!silent && write(STDERR_FILENO, line, (size_t)n) < 0)
+        return; /* nobody listens; leadership goes on */
+}

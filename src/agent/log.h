@@ -1,0 +1,15 @@
+/* agent/log.h - what `tenure run` tells people, on stderr, a line at a time. */
+#ifndef TN_AGENT_LOG_H
+#define TN_AGENT_LOG_H
+
+#include "tenure/status.h"
+
+enum tn_log_format { TN_LOG_TEXT, TN_LOG_JSON, TN_LOG_NONE };
+
+/* name and id stand in every line.  Copied. */
+void tn_log_setup(enum tn_log_format format, const char *name, const char *id);
+/* event is one word for programs ("leading", "stopped"); the rest is for people.  One write(2),
+ * so that lines of several processes do not mix. */
+void tn_log(const char *event, const char *format, ...) TENURE_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * agent/releaser.h - `tenure release-grant`: what the guard becomes when tenure
+ * is dead and the program's whole tree is too.
+ *
+ * The facts come in a memfd that the guard was born with: they hold the store's
+ * URL, which may hold a password, so they never stand in an argument.
+ */
+#ifndef TN_AGENT_RELEASER_H
+#define TN_AGENT_RELEASER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tenure/status.h"
+#include "tenure/store.h"
+
+#define TN_RELEASE_FACTS_MAX 4096
+
+struct tn_release_facts {
+    const char *store;
+    const char *name;
+    const char *id;
+    uint8_t incarnation[TENURE_NONCE_SIZE];
+    uint8_t grant[TENURE_NONCE_SIZE];
+};
+
+/* Returns the length. */
+size_t tn_release_facts_write(const struct tn_release_facts *facts, char *text, size_t size);
+/* The strings point into text, which is cut up.  false: not complete. */
+bool tn_release_facts_read(struct tn_release_facts *facts, char *text);
+
+/* Read the facts from fd and release.  Tries for as long as somebody may gain by it. */
+enum tenure_status tn_release_from(int fd, struct tenure_error *err);
+
+#endif

@@ -1,0 +1,365 @@
+/* The supervisor's loop: signals, the mailbox, the guard, the timers. */
+#include "agent/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/driver.h"
+#include "agent/supervisor_inner.h"
+#include "core/timing.h"
+#include "os/poll.h"
+
+/* ---- Callbacks, on other threads: leave word, wake the loop -------------- */
+
+static void wake(struct tn_mailbox *m)
+{
+    uint64_t one = 1;
+
+    while (write(m->event_fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+}
+
+static void on_started(void *arg, const struct tenure_term *term)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->start = true;
+    m->epoch = term->epoch;
+    snprintf(m->id, sizeof m->id, "%s", term->id);
+    pthread_mutex_unlock(&m->lock);
+    wake(m);
+}
+
+/* Returns only when nothing of the program is left (I8). */
+static void on_stopped(void *arg, const struct tenure_term *term, const char *why)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    (void)term;
+    pthread_mutex_lock(&m->lock);
+    m->start = false;
+    m->stop = true;
+    snprintf(m->why, sizeof m->why, "%s", why);
+    wake(m);
+    while (m->stop)
+        pthread_cond_wait(&m->quiet, &m->lock);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void on_new_leader(void *arg, const char *leader, uint64_t epoch)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->leader_changed = true;
+    snprintf(m->leader, sizeof m->leader, "%s", leader);
+    m->leader_epoch = epoch;
+    pthread_mutex_unlock(&m->lock);
+    wake(m);
+}
+
+static void on_halted(void *arg)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->halted = true;
+    pthread_mutex_unlock(&m->lock);
+    wake(m);
+}
+
+static bool publish(void *arg, int64_t deadline_ns)
+{
+    return tn_guard_link_publish(&((struct tn_supervisor *)arg)->link, deadline_ns);
+}
+
+/* Half of what a request may last again, and at least half a second: then a
+ * stand-by hangs in it, and who hangs in an SQLite transaction blocks everybody. */
+static void on_request(void *arg, int64_t until_ns)
+{
+    struct tn_supervisor *s = arg;
+
+    if (until_ns > 0) {
+        int64_t span = until_ns - tenure_now();
+        until_ns += span > TN_S ? span / 2 : TN_S / 2;
+    }
+    tn_guard_link_busy(&s->link, until_ns);
+}
+
+/* ---- Signals ------------------------------------------------------------- */
+
+/* Everything that is passed on or means something to us; the rest stays as it was. */
+static void handled_signals(sigset_t *set)
+{
+    static const int plain[] = {SIGTERM, SIGINT,   SIGQUIT, SIGHUP,  SIGUSR1, SIGUSR2,
+                                SIGALRM, SIGWINCH, SIGCHLD, SIGPIPE, SIGIO};
+
+    sigemptyset(set);
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        sigaddset(set, plain[i]);
+    for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+        sigaddset(set, i);
+}
+
+/* The first time: drain.  The second time: at once. */
+static void asked_to_go(struct tn_supervisor *s, int signal)
+{
+    int64_t grace = (s->options->elector.grace_ms ? s->options->elector.grace_ms : 8000) * TN_MS;
+
+    if (++s->signals_seen > 1) {
+        tn_log("hastening", "asked again: killing the program");
+        tn_guard_link_stop(&s->link, SIGKILL, 1);
+        return;
+    }
+    tn_log("leaving", "asked to stop (%s)", strsignal(signal));
+    if (signal != SIGTERM)
+        s->stop_signal = signal; /* as the terminal would have */
+    /* Before the driver knows, who may be waiting for a slow store. */
+    if (s->state != TN_PROGRAM_NONE)
+        tn_guard_link_stop(&s->link, s->stop_signal, tenure_now() + grace);
+    tn_supervisor_leave(s);
+}
+
+static void take_signals(struct tn_supervisor *s)
+{
+    struct signalfd_siginfo info;
+
+    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        int signal = (int)info.ssi_signo;
+
+        if (signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
+            (signal == SIGHUP && s->has_terminal)) {
+            asked_to_go(s, signal);
+        } else if (signal == SIGCHLD) {
+            while (waitpid(-1, NULL, WNOHANG) > 0)
+                continue; /* orphans come to us too: as PID 1, or as their sub-reaper */
+        } else if (signal != SIGPIPE && signal != SIGIO) {
+            tn_guard_link_signal(&s->link, signal);
+        }
+    }
+}
+
+void tn_supervisor_leave(struct tn_supervisor *s)
+{
+    if (s->leaving)
+        return;
+    s->leaving = true;
+    s->restart_at_ns = TN_NEVER;
+    tn_notify(&s->notify, "STOPPING=1\nSTATUS=stopping");
+    tn_driver_shutdown(s->elector);
+}
+
+/* ---- The mailbox --------------------------------------------------------- */
+
+static bool lost(const char *why)
+{
+    return strcmp(why, tn_stop_text(TN_STOP_YIELD)) != 0 &&
+           strcmp(why, tn_stop_text(TN_STOP_SHUTDOWN)) != 0;
+}
+
+static void take_stop(struct tn_supervisor *s, const char *why)
+{
+    s->restart_at_ns = TN_NEVER;
+    if (lost(why)) {
+        tn_log("lost", "leadership is over: %s", why);
+        if (s->options->on_loss == TN_LOSS_EXIT && !s->leaving) {
+            s->exit_code = s->codes->lost;
+            s->failed = true;
+            tn_supervisor_leave(s);
+        }
+    }
+    tn_supervisor_stop_program(s, TN_NEVER); /* the published deadline bounds it */
+}
+
+static bool take_mail(struct tn_supervisor *s)
+{
+    struct tn_mailbox *m = &s->mailbox;
+    struct tn_mailbox mail;
+    uint64_t count;
+
+    if (read(m->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+        return false;
+    pthread_mutex_lock(&m->lock);
+    mail = *m;
+    m->start = m->leader_changed = false;
+    pthread_mutex_unlock(&m->lock);
+
+    if (mail.stop && !s->stop_passed_on) {
+        s->stop_passed_on = true;
+        take_stop(s, mail.why);
+    }
+    if (mail.start) {
+        s->epoch = mail.epoch;
+        snprintf(s->id, sizeof s->id, "%s", mail.id);
+        tn_supervisor_start_program(s);
+    }
+    if (mail.leader_changed && strcmp(mail.leader, s->id) != 0) {
+        if (mail.leader[0])
+            tn_log("standby", "%s leads, epoch %" PRIu64, mail.leader, mail.leader_epoch);
+        tn_notify(&s->notify, "STATUS=stand-by; %s leads", mail.leader[0] ? mail.leader : "nobody");
+    }
+    return !mail.halted;
+}
+
+/* ---- The loop ------------------------------------------------------------ */
+
+static void pass_time(struct tn_supervisor *s)
+{
+    int64_t now = tenure_now();
+
+    if (now >= s->restart_at_ns)
+        tn_supervisor_start_program(s);
+    if (now >= s->pet_at_ns) {
+        tn_notify(&s->notify, "WATCHDOG=1");
+        s->pet_at_ns = now + s->notify.watchdog_ns;
+    }
+}
+
+static void loop(struct tn_supervisor *s)
+{
+    for (;;) {
+        struct pollfd fds[] = {
+            {.fd = s->link.socket, .events = POLLIN},
+            {.fd = s->link.pidfd, .events = POLLIN},
+            {.fd = s->mailbox.event_fd, .events = POLLIN},
+            {.fd = s->signal_fd, .events = POLLIN},
+        };
+        int64_t next = s->restart_at_ns < s->pet_at_ns ? s->restart_at_ns : s->pet_at_ns;
+
+        if (tn_poll(fds, 4, next) < 0)
+            continue;
+        if (fds[0].revents & POLLIN)
+            tn_supervisor_reports(s);
+        if (fds[1].revents || (fds[0].revents & POLLHUP))
+            tn_supervisor_guard_died(s);
+        if (fds[3].revents)
+            take_signals(s);
+        if (fds[2].revents && !take_mail(s))
+            return;
+        pass_time(s);
+    }
+}
+
+/* ---- Life ---------------------------------------------------------------- */
+
+static enum tenure_status open_guard(struct tn_supervisor *s, struct tenure_error *err)
+{
+    const struct tn_run_options *o = s->options;
+    struct tn_timing_wish wish = {.ttl_ns = o->elector.ttl_ms * TN_MS,
+                                  .renew_ns = o->elector.renew_ms * TN_MS,
+                                  .grace_ns = o->elector.grace_ms * TN_MS,
+                                  .kill_ns = o->elector.kill_ms * TN_MS,
+                                  .rho_ppm = o->elector.rho_ppm};
+    struct tn_timing timing;
+
+    /* Times that cannot work are refused by the driver, with the arithmetic. */
+    tn_timing_plan(&wish, &timing);
+    struct tn_guard_wish guard = {.contain = o->contain,
+                                  .grace_ns = timing.grace_ns,
+                                  .kill_ns = timing.kill_ns,
+                                  .orphan_grace_ns = o->orphan_grace_ns,
+                                  .release_delay_ns = o->release_delay_ns,
+                                  .stop_signal = o->stop_signal,
+                                  .watchdog = o->watchdog,
+                                  .watchdog_s = (uint32_t)((timing.kill_ns + TN_S - 1) / TN_S)};
+    enum tenure_status status = tn_guard_link_open(&s->link, &guard, err);
+
+    return status ? status : tn_guard_link_start(&s->link, err);
+}
+
+static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error *err)
+{
+    struct tenure_elector_options o = s->options->elector;
+    struct tn_driver_hooks hooks = {.arg = s, .publish = publish, .halted = on_halted};
+    sigset_t set;
+    enum tenure_status status;
+
+    handled_signals(&set);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    s->mailbox.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->signal_fd < 0 || s->mailbox.event_fd < 0)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
+    status = open_guard(s, err);
+    if (status)
+        return status;
+    if (o.store && strncmp(o.store, "sqlite:", 7) == 0)
+        hooks.request = on_request;
+    o.arg = s;
+    o.started = on_started;
+    o.stopped = on_stopped;
+    o.new_leader = on_new_leader;
+    return tn_driver_start(&o, &hooks, &s->elector, err);
+}
+
+static void close_all(struct tn_supervisor *s)
+{
+    tenure_elector_stop(s->elector);
+    tn_guard_link_quit(&s->link);
+    tn_guard_link_close(&s->link);
+    tn_notify_close(&s->notify);
+    if (s->signal_fd >= 0)
+        close(s->signal_fd);
+    if (s->mailbox.event_fd >= 0)
+        close(s->mailbox.event_fd);
+}
+
+static int code_for(const struct tn_supervisor *s, enum tenure_status status)
+{
+    switch (status) {
+    case TENURE_CONFIG:
+    case TENURE_INVALID:
+        return s->codes->usage;
+    default:
+        return s->link.alive ? s->codes->failed : s->codes->broken;
+    }
+}
+
+int tn_run(const struct tn_run_options *options, const struct tn_run_codes *codes)
+{
+    struct tn_supervisor s = {.options = options,
+                              .codes = codes,
+                              .signal_fd = -1,
+                              .stop_signal = options->stop_signal,
+                              .restart_at_ns = TN_NEVER,
+                              .pet_at_ns = TN_NEVER};
+    struct tenure_error err = {0};
+
+    pthread_mutex_init(&s.mailbox.lock, NULL);
+    pthread_cond_init(&s.mailbox.quiet, NULL);
+    s.mailbox.event_fd = s.link.socket = -1;
+    tn_log_setup(options->log, options->elector.name,
+                 options->elector.id ? options->elector.id : "");
+    tn_notify_open(&s.notify, getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"));
+    int terminal = open("/dev/tty", O_RDONLY | O_CLOEXEC);
+    s.has_terminal = terminal >= 0;
+    if (terminal >= 0)
+        close(terminal);
+    /* If the guard dies, what it guarded becomes ours. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+
+    enum tenure_status status = open_all(&s, &err);
+    if (status) {
+        tn_log("failed", "%s", err.text);
+        s.exit_code = code_for(&s, status);
+    } else {
+        tn_notify(&s.notify, "READY=1\nSTATUS=stand-by");
+        if (s.notify.watchdog_ns > 0)
+            s.pet_at_ns = 0;
+        loop(&s);
+    }
+    close_all(&s);
+    return s.exit_code;
+}

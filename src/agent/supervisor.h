@@ -1,0 +1,57 @@
+/*
+ * agent/supervisor.h - what `tenure run` does: contend, run a program only
+ * while leading, behind a guard, and end it in time.
+ *
+ * It owns the process: it takes its signals, reaps its children, and writes to
+ * stderr.  That is why it belongs to the binary and not to the library.
+ */
+#ifndef TN_AGENT_SUPERVISOR_H
+#define TN_AGENT_SUPERVISOR_H
+
+#include "agent/guard_link.h"
+#include "agent/log.h"
+#include "agent/program.h"
+#include "tenure/elector.h"
+
+/* After leadership was lost (not given up on request), and the program ended. */
+enum tn_on_loss { TN_LOSS_STANDBY, TN_LOSS_EXIT };
+/* After the program has ended by itself. */
+enum tn_on_exit {
+    TN_EXIT_EXIT,    /* release, and exit with its code */
+    TN_EXIT_RESTART, /* start it again, with growing pauses; too often: as YIELD */
+    TN_EXIT_YIELD,   /* release, and contend again after a pause */
+};
+
+struct tn_run_options {
+    /* store, name, id, address, build, priority and times; the callbacks are ours. */
+    struct tenure_elector_options elector;
+    struct tn_program program;
+
+    enum tn_contain contain;
+    int stop_signal;
+    int64_t orphan_grace_ns;
+    int64_t release_delay_ns;
+    const char *watchdog; /* the device; NULL: none */
+    bool watchdog_required;
+
+    enum tn_on_loss on_loss;
+    enum tn_on_exit on_exit;
+    int crash_limit; /* RESTART: so many ends in a row yield leadership */
+
+    enum tn_log_format log;
+};
+
+/* How it ended, besides the program's own way (128 + n for signals). */
+struct tn_run_codes {
+    int failed;     /* the store said no before anything began */
+    int usage;      /* the settings cannot work */
+    int lost;       /* leadership was lost, and that was to be the end */
+    int broken;     /* no guard, no descriptors, no threads */
+    int cannot_run; /* the command cannot be executed */
+    int not_found;  /* there is no such command */
+};
+
+/* Returns the exit code.  Prints what happened. */
+int tn_run(const struct tn_run_options *options, const struct tn_run_codes *codes);
+
+#endif
