@@ -1,0 +1,22 @@
+"""Load: LOAD=4 keeps every core busy four times over while the tests run."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def load():
+    count = int(os.environ.get("LOAD", "0")) * len(os.sched_getaffinity(0))
+    spinners = [
+        subprocess.Popen(["sh", "-c", "while :; do :; done"], stdin=subprocess.DEVNULL)
+        for _ in range(count)
+    ]
+    yield
+    for s in spinners:
+        s.kill()
+        s.wait()

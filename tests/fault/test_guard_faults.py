@@ -1,0 +1,206 @@
+"""Whatever happens to tenure or its guard: the program is dead before another one starts."""
+
+import os
+import signal
+import time
+
+import pytest
+import world as w
+from world import World, eventually, trials
+
+IS_ROOT = os.geteuid() == 0
+# What holds in every case, and what a privileged user gets.
+CONTAINS = ["group"] + (["pidns"] if IS_ROOT else [])
+
+
+def pair(**settings):
+    """A world where one candidate leads and another waits."""
+    world = World(**settings)
+    world.start()
+    world.next_leader(0)
+    world.start()
+    return world
+
+
+def refill(world, victim):
+    """The victim is gone; a fresh candidate takes its place behind the new leader."""
+    world.forget(victim)
+    world.start()
+
+
+def by_deadline(world, epoch, fault_ns):
+    """All processes of that epoch ended within D of the fault: the last renewal was sent
+    before it, so the deadline was at most D later (SAFETY: Time).  K is the time that the
+    timing gives the kernel to end them and their last packets."""
+    last = world.dead(epoch)
+    late = last - fault_ns - w.hold_ns(world.ttl_ms)
+    assert late <= w.kill_ns(world.ttl_ms), f"alive {late / 1e6:.3f} ms after its deadline"
+    return late
+
+
+@pytest.mark.parametrize("contain", CONTAINS)
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_tenure_killed(scheme, contain):
+    def trial(world):
+        epoch, victim = world.table.top(), world.leader()
+        fault = w.now()
+        victim.signal(signal.SIGKILL)
+        row = world.next_leader(epoch)
+        by_deadline(world, epoch, fault)
+        refill(world, victim)
+        return row.started - fault
+
+    taken = trials(
+        60,
+        lambda: pair(
+            scheme=scheme, ttl_ms=15000, options=["--contain", contain], words=["stubborn", "brood"]
+        ),
+        trial,
+        workers=2,
+    )
+    print(f"take-over after SIGKILL, ms, median: {sorted(taken)[len(taken) // 2] / 1e6:.1f}")
+
+
+@pytest.mark.parametrize("contain", CONTAINS)
+def test_tenure_stopped_for_several_ttls(contain):
+    def trial(world):
+        epoch, victim = world.table.top(), world.leader()
+        fault = w.now()
+        victim.signal(signal.SIGSTOP)
+        world.next_leader(epoch)
+        late = by_deadline(world, epoch, fault)
+        # The guard took it for hung, and ended it: it never wakes up to a lease of others.
+        assert victim.wait() == -signal.SIGKILL
+        refill(world, victim)
+        return late
+
+    late = trials(
+        24,
+        lambda: pair(options=["--contain", contain], words=["stubborn", "daemon"]),
+        trial,
+        workers=8,
+    )
+    print(f"latest death, ms after the deadline: {max(late) / 1e6:.1f}")
+
+
+def test_tenure_stopped_and_woken_in_between():
+    """Woken before the deadline it goes on leading (I12), and nobody overlaps in any case."""
+
+    def trial(world):
+        epoch, victim = world.table.top(), world.leader()
+        victim.signal(signal.SIGSTOP)
+        time.sleep(0.05)
+        victim.signal(signal.SIGCONT)
+        time.sleep(0.05)
+        return (epoch, world.table.top())
+
+    def make():
+        return pair(ttl_ms=3000)
+
+    for before, after in trials(12, make, trial, workers=4):
+        assert before == after
+
+
+@pytest.mark.parametrize("contain", CONTAINS)
+def test_guard_killed(contain):
+    def trial(world):
+        epoch, leader = world.table.top(), world.leader()
+        guard = leader.guard()
+        fault = w.now()
+        os.kill(guard, signal.SIGKILL)
+        # Tenure ends the program itself, releases, and goes on with a new guard.
+        world.next_leader(epoch)
+        late = by_deadline(world, epoch, fault)
+        assert leader.proc.poll() is None
+        assert leader.guard() != guard
+        return late
+
+    trials(
+        40,
+        lambda: pair(ttl_ms=15000, options=["--contain", contain], words=["stubborn", "daemon"]),
+        trial,
+        workers=2,
+    )
+
+
+@pytest.mark.parametrize("contain", CONTAINS)
+def test_both_killed_at_once(contain):
+    def trial(world):
+        epoch, victim = world.table.top(), world.leader()
+        guard = victim.guard()
+        fault = w.now()
+        os.kill(guard, signal.SIGSTOP)  # neither gets to say anything any more
+        victim.signal(signal.SIGKILL)
+        os.kill(guard, signal.SIGKILL)
+        world.next_leader(epoch)
+        by_deadline(world, epoch, fault)
+        refill(world, victim)
+
+    trials(
+        24,
+        lambda: pair(options=["--contain", contain], words=["stubborn", "brood", "daemon"]),
+        trial,
+        workers=8,
+    )
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="a PID namespace needs privileges here")
+def test_all_of_tenure_killed_at_once():
+    """Tenure, guard and keeper: the kernel alone ends the namespace, daemons and all."""
+
+    def trial(world):
+        epoch, victim = world.table.top(), world.leader()
+        guard = victim.guard()
+        keepers = w.children(guard)
+        fault = w.now()
+        for pid in [guard, *keepers, victim.pid]:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in [victim.pid, guard, *keepers]:
+            os.kill(pid, signal.SIGKILL)
+        world.next_leader(epoch)
+        by_deadline(world, epoch, fault)
+        refill(world, victim)
+
+    trials(
+        16,
+        lambda: pair(options=["--contain", "pidns"], words=["stubborn", "brood", "daemon"]),
+        trial,
+        workers=8,
+    )
+
+
+@pytest.mark.parametrize("contain", CONTAINS)
+def test_keeper_killed(contain):
+    """The process between guard and program: its death ends the program, not the safety."""
+
+    def trial(world):
+        epoch, leader = world.table.top(), world.leader()
+        keeper = eventually("a keeper", lambda: w.children(leader.guard()))[0]
+        fault = w.now()
+        os.kill(keeper, signal.SIGKILL)
+        world.next_leader(epoch)
+        late = by_deadline(world, epoch, fault)
+        refill(world, leader)  # a program that is killed ends its tenure run
+        return late
+
+    trials(
+        24,
+        lambda: pair(ttl_ms=15000, options=["--contain", contain], words=["stubborn", "daemon"]),
+        trial,
+        workers=2,
+    )
+
+
+def test_frozen_standby_does_not_block_sqlite():
+    """A stand-by that is stopped inside a transaction keeps the lock of the whole file.
+    Its guard ends it.  (Hit or miss: it is stopped at any moment.)"""
+
+    def trial(world):
+        epoch, leader = world.table.top(), world.leader()
+        standby = next(c for c in world.candidates if c is not leader)
+        standby.signal(signal.SIGSTOP)
+        time.sleep(0.1)
+        standby.signal(signal.SIGCONT)
+        assert world.table.top() == epoch or world.next_leader(epoch)
+
+    trials(8, lambda: pair(scheme="sqlite", ttl_ms=3000), trial, workers=4)

@@ -1,0 +1,199 @@
+"""Asked to stop, asked twice, and what is passed on."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+import world as w
+from world import TENURE, World, eventually
+
+IS_ROOT = os.geteuid() == 0
+CONTAINS = ["group"] + (["pidns"] if IS_ROOT else [])
+
+
+def state(world):
+    done = subprocess.run(
+        [TENURE, "status", "--name", "w", "--store", world.url, "--json"], capture_output=True
+    )
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize("contain", CONTAINS)
+def test_drain(contain):
+    """TERM reaches the program, renewals go on while it takes its time, then the lease is free."""
+    with World(ttl_ms=1000, options=["--contain", contain], words=["slow=2500"]) as world:
+        first = world.start()
+        row = world.next_leader(0)
+        world.start()
+        first.signal(signal.SIGTERM)
+        assert first.wait() == 0
+        # It drained for two and a half ttls, and nobody started meanwhile.
+        told = world.table.programs()[0]
+        assert told.told == signal.SIGTERM
+        assert told.last - told.started >= 2_500_000_000
+        world.next_leader(row.epoch)
+
+
+def test_drain_ends_with_the_grace():
+    with World(options=["--grace", "300ms"], words=["stubborn"]) as world:
+        c = world.start()
+        world.next_leader(0)
+        c.signal(signal.SIGTERM)
+        assert c.wait() == 128 + signal.SIGKILL
+        assert '"state":"free"' in state(world)
+
+
+def test_second_term_hastens():
+    with World(options=["--grace", "10m"], words=["stubborn"]) as world:
+        c = world.start()
+        world.next_leader(0)
+        c.signal(signal.SIGTERM)
+        eventually("the first word", lambda: "asked to stop" in c.words())
+        c.signal(signal.SIGTERM)
+        assert c.wait() == 128 + signal.SIGKILL
+        assert '"state":"free"' in state(world)
+
+
+def test_standby_stops_at_once():
+    with World() as world:
+        world.start()
+        world.next_leader(0)
+        standby = world.start()
+        eventually("the stand-by", lambda: "leads" in standby.words())
+        standby.signal(signal.SIGTERM)
+        assert standby.wait() == 0
+        assert len(world.table.programs()) == 1
+
+
+def test_stop_signal():
+    with World(options=["--stop-signal", "USR1"]) as world:
+        c = world.start()
+        world.next_leader(0)
+        c.signal(signal.SIGTERM)
+        assert c.wait() == 0
+        assert world.table.programs()[0].told == signal.SIGUSR1
+
+
+def test_interrupt_is_passed_on_as_such():
+    with World() as world:
+        c = world.start()
+        world.next_leader(0)
+        c.signal(signal.SIGINT)
+        assert c.wait() == 0
+        assert world.table.programs()[0].told == signal.SIGINT
+
+
+@pytest.mark.parametrize("contain", CONTAINS)
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,
+                                    signal.SIGWINCH, signal.SIGRTMIN + 3])
+def test_forwarded(contain, number, tmp_path):
+    said = tmp_path / "said"
+    script = f"trap 'echo caught >> {said}' {int(number)}; touch {said}; while :; do sleep 0.01; done"
+    with World(options=["--contain", contain]) as world:
+        c = world.start(command=["bash", "-c", script])
+        eventually("the trap", said.exists)
+        c.signal(number)
+        eventually("the signal", lambda: "caught" in said.read_text())
+        assert c.proc.poll() is None
+
+
+def test_loss_ends_the_program_and_contends_again(tmp_path):
+    """Another grant in the store: the program is ended at once, and the candidate goes on."""
+    with World(ttl_ms=3000) as world:
+        c = world.start()
+        row = world.next_leader(0)
+        subprocess.run(
+            [TENURE, "reset", "--force", "--name", "w", "--store", world.url],
+            check=True,
+            capture_output=True,
+        )
+        world.next_leader(row.epoch)
+        world.dead(row.epoch)
+        assert c.proc.poll() is None
+
+
+def test_loss_can_be_the_end():
+    with World(ttl_ms=3000, options=["--on-loss", "exit"]) as world:
+        c = world.start()
+        world.next_leader(0)
+        subprocess.run(
+            [TENURE, "reset", "--force", "--name", "w", "--store", world.url],
+            check=True,
+            capture_output=True,
+        )
+        assert c.wait() == 124
+
+
+def test_service_manager_is_told(tmp_path):
+    path = tmp_path / "notify"
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(str(path))
+    manager.settimeout(w.PATIENCE)
+    env = dict(os.environ, NOTIFY_SOCKET=str(path), WATCHDOG_USEC="200000")
+    heard = []
+
+    def hear(word):
+        while not any(word in h for h in heard):
+            heard.append(manager.recv(4096).decode())
+
+    with World() as world:
+        c = world.start(env=env)
+        hear("READY=1")
+        hear("STATUS=leading")
+        heard.clear()
+        hear("WATCHDOG=1")
+        heard.clear()
+        hear("WATCHDOG=1")  # and again: it goes on
+        c.signal(signal.SIGTERM)
+        hear("STOPPING=1")
+        assert c.wait() == 0
+    manager.close()
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="a PID namespace needs privileges here")
+def test_as_pid_one(tmp_path):
+    """As in a container: it reaps what others leave, forwards, drains, and its end is the end."""
+    with World() as world:
+        c = world.start(wrap=["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"])
+        world.next_leader(0)
+        inner = eventually("tenure as PID 1", lambda: w.children(c.pid))[0]
+        os.kill(inner, signal.SIGTERM)
+        c.wait()
+        assert world.table.programs()[0].told == signal.SIGTERM
+        assert '"state":"free"' in state(world)
+
+
+def test_killed_with_its_whole_process_group():
+    """The guard is in a session of its own: the program is ended and the lease released."""
+    with World(ttl_ms=15000) as world:
+        first = world.start()
+        row = world.next_leader(0)
+        world.start()
+        os.killpg(first.pid, signal.SIGKILL)
+        world.next_leader(row.epoch)
+        world.dead(row.epoch)
+
+
+def test_orphan_grace():
+    """With --orphan-grace a crash of tenure leaves the program time to end by itself."""
+    with World(ttl_ms=15000, options=["--orphan-grace", "5s"], words=["slow=50"]) as world:
+        c = world.start()
+        row = world.next_leader(0)
+        world.start()
+        c.signal(signal.SIGKILL)
+        world.next_leader(row.epoch)
+        assert world.table.programs()[0].told == signal.SIGTERM
+
+
+def test_release_delay():
+    """The release waits for the last packets of a crashed leader's program."""
+    with World(ttl_ms=15000, options=["--release-delay", "700ms"]) as world:
+        c = world.start()
+        row = world.next_leader(0)
+        world.start()
+        c.signal(signal.SIGKILL)
+        new = world.next_leader(row.epoch)
+        assert new.started - world.dead(row.epoch) >= 700_000_000

@@ -1,0 +1,343 @@
+"""Candidates, their guards and the program they fight over, as real processes.
+
+A World is one election on one store. Its judge is the table that every witness
+(tests/support/witness.c) writes its life into, on CLOCK_BOOTTIME: whatever
+tenure believes, two rows of different epochs must never overlap.
+"""
+
+import concurrent.futures
+import mmap
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENURE_BUILD", ROOT / "build"))
+TENURE = BUILD / "tenure"
+WITNESS = BUILD / "tests" / "support" / "witness"
+
+TRIALS = int(os.environ.get("TRIALS", "0"))  # 0: each test's own moderate number
+PATIENCE = 60.0  # seconds after which a test gives up waiting; never a measure of speed
+
+NS = 1_000_000_000
+ROW = struct.Struct("<QqqqQQQQ")
+
+
+def now():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def hold_ns(ttl_ms):
+    """D as src/core/timing.h has it: W (1 - rho) / (1 + rho) - K."""
+    kill = min(ttl_ms * 1_000_000 // 10, NS)
+    return ttl_ms * 1000 * 900_000 // 1_100_000 * 1000 - kill
+
+
+def kill_ns(ttl_ms):
+    return min(ttl_ms * 1_000_000 // 10, NS)
+
+
+class Row:
+    def __init__(self, fields):
+        self.epoch, self.started, self.last, self.pid, self.kind, self.told = fields[:6]
+
+    def __repr__(self):
+        return (
+            f"<epoch {self.epoch} kind {self.kind} pid {self.pid} "
+            f"{self.started / NS:.6f}..{self.last / NS:.6f}>"
+        )
+
+
+class Table:
+    """What the witnesses wrote."""
+
+    def __init__(self, path):
+        self.path = path
+        size = 64 + 65536 * 64
+        with open(path, "wb") as f:
+            f.truncate(size)
+        with open(path, "r+b") as f:
+            self.map = mmap.mmap(f.fileno(), size)
+
+    def rows(self):
+        count = struct.unpack_from("<Q", self.map, 0)[0]
+        rows = [Row(ROW.unpack_from(self.map, 64 + 64 * i)) for i in range(count)]
+        return [r for r in rows if r.epoch != 0]
+
+    def programs(self):
+        return [r for r in self.rows() if r.kind == 0]
+
+    def top(self):
+        return max((r.epoch for r in self.rows()), default=0)
+
+    def check(self):
+        """No overlap of two epochs, and later epochs ran later (I1, I2)."""
+        terms = {}
+        for r in self.rows():
+            start, last = terms.get(r.epoch, (r.started, r.last))
+            terms[r.epoch] = (min(start, r.started), max(last, r.last))
+        end, before = 0, 0
+        for epoch in sorted(terms):
+            start, last = terms[epoch]
+            assert start > end, (
+                f"epoch {epoch} began {(end - start) / 1e6:.3f} ms before {before} had ended: "
+                f"{self.rows()}"
+            )
+            end, before = last, epoch
+        return len(terms)
+
+
+def children(pid):
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += [int(p) for p in task.read_text().split()]
+        except OSError:
+            pass
+    return found
+
+
+def comm(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def eventually(what, predicate, patience=PATIENCE):
+    limit = time.monotonic() + patience
+    while True:
+        value = predicate()
+        if value:
+            return value
+        if time.monotonic() > limit:
+            raise AssertionError(f"never came: {what}")
+        time.sleep(0.002)
+
+
+class Candidate:
+    """One `tenure run`."""
+
+    def __init__(self, world, name, options, command, env=None, stdout=None, wrap=()):
+        self.world, self.name = world, name
+        self.log = open(world.dir / f"{name}.log", "ab")
+        self.proc = subprocess.Popen(
+            [
+                *wrap,
+                str(TENURE),
+                "run",
+                "--name",
+                "w",
+                "--store",
+                world.url,
+                "--id",
+                name,
+                "--ttl",
+                f"{world.ttl_ms}ms",
+                *options,
+                "--",
+                *command,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout or self.log,
+            stderr=self.log,
+            env=env,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self):
+        return self.proc.pid
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def guard(self):
+        return eventually(
+            "a guard",
+            lambda: next((p for p in children(self.pid) if comm(p) == "tenure-guard"), None),
+        )
+
+    def words(self):
+        self.log.flush()
+        return (self.world.dir / f"{self.name}.log").read_text(errors="replace")
+
+    def wait(self, patience=PATIENCE):
+        try:
+            return self.proc.wait(patience)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} does not end: {self.words()[-2000:]}")
+
+    def end(self):
+        if self.proc.poll() is None:
+            # The second SIGTERM hastens: stubborn programs need not be waited for.
+            for number in (signal.SIGCONT, signal.SIGTERM, signal.SIGTERM):
+                try:
+                    self.signal(number)
+                    time.sleep(0.02)
+                except ProcessLookupError:
+                    pass
+            try:
+                self.proc.wait(20)
+            except subprocess.TimeoutExpired:
+                self.proc.kill()
+                self.proc.wait()
+        self.log.close()
+
+
+class World:
+    """One election: a store, candidates, a table."""
+
+    def __init__(self, scheme="file", ttl_ms=1000, options=(), words=(), url=None):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="tenure-fault-"))
+        self.dir.chmod(0o755)
+        self.table = Table(self.dir / "table")
+        self.ttl_ms, self.options, self.words = ttl_ms, list(options), list(words)
+        self.url = url or {
+            "file": f"file:{self.dir}/store",
+            "sqlite": f"sqlite:{self.dir}/store.db",
+            "noop": "noop:",
+        }[scheme]
+        self.candidates, self.count = [], 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        for c in self.candidates:
+            c.end()
+        left = eventually_none(self.processes)
+        if kind is None:
+            assert not left, f"left behind: {left}"
+            self.table.check()
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if kind is None:
+            shutil.rmtree(self.dir, ignore_errors=True)
+        else:
+            for c in self.candidates:
+                text = (self.dir / f"{c.name}.log").read_text(errors="replace")
+                print(f"--- {c.name} ({c.pid}, {c.proc.poll()})\n{text[-1500:]}")
+
+    def start(self, options=(), command=None, **more):
+        self.count += 1
+        c = Candidate(
+            self,
+            f"c{self.count}",
+            [*self.options, *options],
+            command or [str(WITNESS), str(self.table.path), *self.words],
+            **more,
+        )
+        self.candidates.append(c)
+        return c
+
+    def forget(self, c):
+        """It has ended; its log goes with the world."""
+        c.wait()
+        c.log.close()
+        self.candidates.remove(c)
+
+    def processes(self):
+        """Every living process that has our table among its arguments, but tenure itself."""
+        key = str(self.table.path).encode()
+        found = []
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as f:
+                    args = f.read().split(b"\0")
+            except OSError:
+                continue
+            if key in args and args[0] != str(TENURE).encode() and alive(int(entry)):
+                found.append(int(entry))
+        return found
+
+    def next_leader(self, above):
+        """The first program whose epoch is above that."""
+        return eventually(
+            f"a leader with an epoch above {above}",
+            lambda: next((r for r in self.table.programs() if r.epoch > above), None),
+        )
+
+    def leader(self):
+        """The candidate that leads, by whose descendant the youngest program is."""
+        epoch = self.table.top()
+
+        def find():
+            for c in self.candidates:
+                if c.proc.poll() is None and f"leading, epoch {epoch};" in c.words():
+                    return c
+            return None
+
+        return eventually(f"the candidate behind epoch {epoch}", find)
+
+    def dead(self, epoch):
+        """Wait until no row of that epoch is written any more: all its processes are gone."""
+
+        def gone():
+            for pid in self.processes():
+                try:
+                    with open(f"/proc/{pid}/environ", "rb") as f:
+                        if f"TENURE_EPOCH={epoch}".encode() in f.read().split(b"\0"):
+                            return False
+                except OSError:
+                    pass
+            return True
+
+        eventually(f"the end of epoch {epoch}", gone)
+        return max(r.last for r in self.table.rows() if r.epoch == epoch)
+
+
+def eventually_none(look, patience=20):
+    limit = time.monotonic() + patience
+    while True:
+        left = look()
+        if not left or time.monotonic() > limit:
+            return left
+        time.sleep(0.01)
+
+
+def trials(count, make_world, trial, workers=4):
+    """Run trial(world) count times (or TRIALS times), over several worlds at once.
+
+    Returns what the trials returned.
+    """
+    count = TRIALS or count
+    workers = min(workers, count)
+    left, lock = [count], threading.Lock()
+    results = []
+
+    def work():
+        with make_world() as world:
+            while True:
+                with lock:
+                    if left[0] == 0:
+                        break
+                    left[0] -= 1
+                result = trial(world)
+                world.table.check()
+                with lock:
+                    results.append(result)
+
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        for job in [pool.submit(work) for _ in range(workers)]:
+            job.result()
+    assert len(results) == count
+    return results
