@@ -30,6 +30,7 @@ const char *show_nonce(struct world *w, const uint8_t nonce[TENURE_NONCE_SIZE])
     return "?";
 }
 
+TENURE_PRINTF(3, 0)
 static void say(struct world *w, const char *who, const char *format, va_list args)
 {
     char when[TEXT];
@@ -141,7 +142,8 @@ void print_actions(struct world *w, struct candidate *c, const struct tn_actions
         print_line(w, c->name, "> seal epoch %llu grant %s", (unsigned long long)out->epoch,
                    show_nonce(w, out->grant));
     if (out->set & TN_ACT_START)
-        print_line(w, c->name, "> start epoch %llu", (unsigned long long)out->epoch);
+        print_line(w, c->name, "> start epoch %llu grant %s", (unsigned long long)out->epoch,
+                   show_nonce(w, out->grant));
     if (out->set & TN_ACT_LEADER)
         print_leader(w, c);
     if (out->set & TN_ACT_READ)
