@@ -54,7 +54,6 @@ static const struct tn_attempt *attempt_landed(const struct tn_elector *e)
 static void attempts_settle(struct tn_elector *e)
 {
     memset(e->attempts, 0, sizeof e->attempts);
-    e->attempt_next = 0;
 }
 
 static struct tn_attempt *attempt_last(struct tn_elector *e)
@@ -146,7 +145,6 @@ static void observe_own(struct tn_elector *e, const struct tn_event *ev)
     know_epoch(e, e->lease.epoch);
     e->observed_ns = e->now_ns;
     e->must_read = false;
-    e->conflicted = false;
     e->poll_at_ns = e->now_ns + jitter(ev, e->cfg.timing.poll_ns);
     attempts_settle(e);
 }
@@ -191,7 +189,6 @@ static void win(struct tn_elector *e, const struct tn_attempt *won, struct tn_ac
     e->stop_at_ns = won->stop_at_ns;
     e->renew_at_ns = won->renew_at_ns;
     e->lost = e->over = e->draining = e->regrant = false;
-    e->retry_at_ns = 0;
     out->set |= TN_ACT_LEADER;
     /* Asked to give up while the claim was on its way: then nothing starts. */
     if (e->ending) {
@@ -224,7 +221,6 @@ static void extend(struct tn_elector *e, const struct tn_attempt *renewal)
         e->stop_at_ns = renewal->stop_at_ns;
     }
     e->renew_at_ns = renewal->renew_at_ns;
-    e->retry_at_ns = 0;
 }
 
 /* Another grant is in the store: somebody else may act already. */
@@ -232,7 +228,6 @@ static void lose(struct tn_elector *e, struct tn_actions *out)
 {
     e->lost = true;
     e->deadline_ns = min64(e->deadline_ns, e->now_ns);
-    attempts_settle(e);
     drop(e, TN_STOP_LOST, e->now_ns, out);
 }
 
@@ -294,9 +289,7 @@ static void read_holding(struct tn_elector *e, bool moved, const struct tn_event
     }
     const struct tn_attempt *mine = attempt_landed(e);
     if (mine && !nonce_equal(mine->grant, e->grant)) {
-        struct tn_attempt won = *mine;
-        attempts_settle(e);
-        regranted(e, &won, out);
+        regranted(e, mine, out);
         return;
     }
     if (!tn_sees_own_grant(e)) {
@@ -307,21 +300,14 @@ static void read_holding(struct tn_elector *e, bool moved, const struct tn_event
         extend(e, mine);
     else if (moved)
         e->renew_at_ns = e->now_ns; /* ours, but too old to tell which: renew on it */
-    if (moved)
-        attempts_settle(e);
 }
 
-static void read_following(struct tn_elector *e, bool moved, struct tn_actions *out)
+static void read_following(struct tn_elector *e, struct tn_actions *out)
 {
     const struct tn_attempt *mine = attempt_landed(e);
 
-    if (mine && e->now_ns < mine->stop_at_ns) {
-        struct tn_attempt won = *mine;
-        attempts_settle(e);
-        win(e, &won, out);
-    } else if (moved) {
-        attempts_settle(e);
-    }
+    if (mine && e->now_ns < mine->stop_at_ns)
+        win(e, mine, out);
 }
 
 static void read_releasing(struct tn_elector *e)
@@ -357,9 +343,11 @@ static void read_done(struct tn_elector *e, const struct tn_event *ev, struct tn
     if (tn_holding(e))
         read_holding(e, moved, ev, out);
     else if (e->phase == TN_PHASE_FOLLOWING)
-        read_following(e, moved, out);
+        read_following(e, out);
     else if (e->phase == TN_PHASE_RELEASING)
         read_releasing(e);
+    if (moved)
+        attempts_settle(e);
 }
 
 static void swap_took_effect(struct tn_elector *e, enum tn_purpose purpose,

@@ -140,7 +140,7 @@ struct tn_actions {
     int64_t request_by_ns;            /* READ, SWAP */
     int64_t wait_until_ns;            /* WAIT */
     bool watch;                       /* WAIT: a change of the register matters */
-    struct tenure_token expect;       /* SWAP: expected; WAIT: last seen */
+    struct tenure_token expect;       /* SWAP: expected; WAIT with watch: last seen */
     uint8_t nonce[TENURE_NONCE_SIZE]; /* SWAP */
     enum tn_purpose purpose;          /* SWAP */
     struct tn_lease record;           /* SWAP */

@@ -18,12 +18,11 @@ static int64_t max64(int64_t a, int64_t b)
 }
 
 /* Backing off, or only waiting for our own side: changes do not matter. */
-static void sleep_until(struct tn_elector *e, struct tn_actions *out, int64_t until_ns)
+static void sleep_until(struct tn_actions *out, int64_t until_ns)
 {
     out->set |= TN_ACT_WAIT;
     out->wait_until_ns = until_ns;
     out->watch = false;
-    out->expect = e->token;
 }
 
 static void wait_until(struct tn_elector *e, struct tn_actions *out, int64_t until_ns)
@@ -135,16 +134,24 @@ static void swap_now(struct tn_elector *e, const struct tn_event *ev, enum tn_pu
     out->record = e->draft;
 }
 
-static void renew(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
+/* The record as it is.  Whoever edited it, our own epoch does not go back (I2). */
+static void draft_same(struct tn_elector *e)
 {
     e->draft = e->lease;
+    if (e->draft.epoch < e->epoch)
+        e->draft.epoch = e->epoch;
+}
+
+static void renew(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
+{
+    draft_same(e);
     draft_self(e, ev);
     swap_now(e, ev, TN_FOR_RENEW, out);
 }
 
 static void release(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
-    e->draft = e->lease;
+    draft_same(e);
     e->draft.holder[0] = '\0';
     e->draft.renewed_ms = ev->wall_ms;
     set_word(e->draft.cause, sizeof e->draft.cause, "released");
@@ -173,7 +180,7 @@ static int64_t claim_at(const struct tn_elector *e)
 static void plan_following(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
     if (e->now_ns < e->retry_at_ns) {
-        sleep_until(e, out, e->retry_at_ns);
+        sleep_until(out, e->retry_at_ns);
         return;
     }
     if (e->must_read || e->seen == TN_SEEN_NOTHING || e->now_ns >= e->poll_at_ns) {
@@ -185,7 +192,6 @@ static void plan_following(struct tn_elector *e, const struct tn_event *ev, stru
         wait_until(e, out, min64(at, e->poll_at_ns));
         return;
     }
-    e->draft = e->lease;
     draft_grant(e, ev, tn_epoch_next(e->lease.epoch, ev->wall_ms, e->floor), claim_cause(e));
     swap_now(e, ev, TN_FOR_CLAIM, out);
 }
@@ -196,13 +202,12 @@ static void plan_holding(struct tn_elector *e, const struct tn_event *ev, struct
     int64_t stop_at = stopping ? min64(e->deadline_ns, e->stop_by_ns) : e->stop_at_ns;
 
     if (stopping && (!e->draining || e->now_ns >= stop_at)) {
-        sleep_until(e, out, TN_FOREVER); /* until the program is dead */
+        sleep_until(out, TN_FOREVER); /* until the program is dead */
     } else if (e->now_ns < e->retry_at_ns) {
-        sleep_until(e, out, min64(e->retry_at_ns, stop_at));
+        sleep_until(out, min64(e->retry_at_ns, stop_at));
     } else if (e->must_read) {
         read_now(e, out);
     } else if (e->regrant) {
-        e->draft = e->lease;
         draft_grant(e, ev, tn_epoch_next(e->epoch, ev->wall_ms, e->floor), "regrant");
         swap_now(e, ev, TN_FOR_REGRANT, out);
     } else if (e->now_ns >= e->renew_at_ns) {
@@ -215,7 +220,7 @@ static void plan_holding(struct tn_elector *e, const struct tn_event *ev, struct
 static void plan_releasing(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
     if (e->now_ns < e->retry_at_ns)
-        sleep_until(e, out, min64(e->retry_at_ns, e->release_until_ns));
+        sleep_until(out, min64(e->retry_at_ns, e->release_until_ns));
     else if (e->must_read)
         read_now(e, out);
     else
