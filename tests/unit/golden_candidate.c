@@ -16,12 +16,16 @@ struct candidate *candidate_named(struct world *w, const char *name)
 }
 
 /* A life of a candidate: a fresh process under the same id. */
-static void be_born(struct candidate *c)
+static void be_born(struct world *w, struct candidate *c)
 {
+    char name[24];
+
     c->lives++;
     memset(c->config.incarnation, 0, TENURE_NONCE_SIZE);
     memcpy(c->config.incarnation, c->name, 1);
     c->config.incarnation[1] = (uint8_t)c->lives;
+    snprintf(name, sizeof name, "%.15s/%u", c->name, c->lives);
+    world_name_nonce(w, c->config.incarnation, name);
     memset(&c->request, 0, sizeof c->request);
     memset(&c->last, 0, sizeof c->last);
     c->running = c->sealing = c->dying = false;
@@ -43,13 +47,15 @@ void candidate_add(struct words *words)
     snprintf(c->config.id, sizeof c->config.id, "%s", name);
     c->config.drain_ns = words_duration(words, "drain", 8 * TN_S);
     c->config.priority = (int32_t)words_number(words, "priority", 0);
+    words_copy(words, "address", c->config.address, sizeof c->config.address);
+    words_copy(words, "build", c->config.build, sizeof c->config.build);
     c->dies_ns = words_duration(words, "dies", TN_S / 10);
     if (!words_timing(words, &c->config.timing)) {
         print_fault(w, "%s cannot be a candidate", c->name);
         return;
     }
     w->n++;
-    be_born(c);
+    be_born(w, c);
 }
 
 /* ---- What happens to a candidate ----------------------------------------- */
@@ -195,7 +201,22 @@ static void do_wins(struct words *words, struct candidate *c)
 static void do_restart(struct words *words, struct candidate *c)
 {
     print_line(words->w, c->name, "is a new process");
-    be_born(c);
+    be_born(words->w, c);
+}
+
+/* All that the swap which is out would write. */
+static void do_writes(struct words *words, struct candidate *c)
+{
+    struct world *w = words->w;
+    const struct tn_lease *r = &c->request.value.record;
+
+    fprintf(w->out, "  holder \"%s\" incarnation %s grant %s epoch %llu\n", r->holder,
+            show_nonce(w, r->incarnation), show_nonce(w, r->grant), (unsigned long long)r->epoch);
+    fprintf(w->out, "  transitions %llu acquired %llu renewed %llu ttl %u ms\n",
+            (unsigned long long)r->transitions, (unsigned long long)r->acquired_ms,
+            (unsigned long long)r->renewed_ms, r->ttl_ms);
+    fprintf(w->out, "  priority %d address \"%s\" build \"%s\" cause \"%s\"\n", r->priority,
+            r->address, r->build, r->cause);
 }
 
 static void do_leads(struct words *words, struct candidate *c)
@@ -229,7 +250,7 @@ static const struct {
 } deeds[] = {
     {"answered", do_answered}, {"unknown", do_unknown}, {"conflicts", do_conflicts},
     {"fails", do_fails},       {"wakes", do_wakes},     {"wins", do_wins},
-    {"restart", do_restart},   {"leads", do_leads},
+    {"restart", do_restart},   {"leads", do_leads},     {"writes", do_writes},
 };
 
 static bool obey_event(struct words *words, struct candidate *c, const char *verb)

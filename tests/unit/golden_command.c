@@ -3,7 +3,8 @@
  *
  *     [at SECONDS | +SECONDS] COMMAND
  *
- *   candidate NAME [ttl= renew= kill= grace= request= poll= rho=ppm drain= dies= notifies]
+ *   candidate NAME [ttl= renew= kill= grace= request= poll= rho=ppm notifies]
+ *                  [drain= dies= priority= address= build=]
  *   chapter                       everything begins anew, at 0
  *   plan ttl= ...                 tn_timing_plan()
  *   wall MS | dice N              the wall clock; the jitter of the steps that follow
@@ -22,7 +23,7 @@
  *   NAME fails [STATUS] | conflicts   another answer, nothing applied
  *   NAME sealed [grant=] | fenced floor= [grant=] | stopped | fired
  *   NAME yield [until=] | shutdown | pause | resume | delay by=D | timing ttl= ...
- *   NAME leads                    what is-leader says now
+ *   NAME leads | writes           what is-leader says now; all that its swap would write
  *   NAME wins                     start, and answer until it leads; told in one line
  */
 #include <stdlib.h>
@@ -42,6 +43,10 @@ static void do_put(struct words *words)
     v.record.epoch = words_number(words, "epoch", 1);
     v.record.ttl_ms = (uint32_t)(words_duration(words, "ttl", 15 * TN_S) / TN_MS);
     v.record.transitions = words_number(words, "transitions", 1);
+    v.record.acquired_ms = words_number(words, "acquired", 0);
+    words_copy(words, "address", v.record.address, sizeof v.record.address);
+    words_copy(words, "build", v.record.build, sizeof v.record.build);
+    words_copy(words, "cause", v.record.cause, sizeof v.record.cause);
     struct candidate *as = candidate_named(w, words_option(words, "as"));
     world_nonce(w, "stranger", v.record.incarnation);
     if (as)
@@ -61,10 +66,7 @@ static void do_put(struct words *words)
     } else if (strcmp(what, "free") != 0) {
         print_fault(w, "put what? \"%s\"", what);
     }
-    const char *nonce = words_option(words, "nonce");
-    if (nonce)
-        world_nonce(w, nonce, v.token.nonce);
-    world_put(w, &v);
+    world_put(w, &v, words_option(words, "nonce"));
     fprintf(w->out, "[%7s] store ", show_time(w->now_ns, when));
     print_value(w, &w->now);
     fputc('\n', w->out);

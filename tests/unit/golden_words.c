@@ -46,6 +46,14 @@ const char *words_option(struct words *words, const char *name)
     return NULL;
 }
 
+void words_copy(struct words *words, const char *name, char *to, size_t size)
+{
+    const char *text = words_option(words, name);
+
+    if (text)
+        snprintf(to, size, "%s", text);
+}
+
 int64_t words_time(struct words *words, const char *text)
 {
     char unit[64];

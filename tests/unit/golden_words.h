@@ -19,6 +19,8 @@ const char *words_take(struct words *words);
 bool words_take_if(struct words *words, const char *word);
 /* The value of NAME=value, wherever it stands, taken; NULL if it does not. */
 const char *words_option(struct words *words, const char *name);
+/* The same, copied to where it belongs; untouched if it does not stand there. */
+void words_copy(struct words *words, const char *name, char *to, size_t size);
 /* Seconds, as in "11.5". */
 int64_t words_time(struct words *words, const char *text);
 /* The duration or the number of NAME=..., or the other one.  "max-2" is 2^53 - 3. */

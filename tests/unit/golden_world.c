@@ -29,6 +29,8 @@ void world_nonce(struct world *w, const char *name, uint8_t nonce[TENURE_NONCE_S
     }
     memset(nonce, 0xdd, TENURE_NONCE_SIZE);
     nonce[0] = (uint8_t)w->n_names;
+    if (strcmp(name, "zero") == 0)
+        memset(nonce, 0, TENURE_NONCE_SIZE);
     world_name_nonce(w, nonce, name);
 }
 
@@ -59,18 +61,14 @@ static bool apply(struct world *w, struct request *r)
     return true;
 }
 
-void world_put(struct world *w, const struct value *value)
+void world_put(struct world *w, const struct value *value, const char *nonce)
 {
-    static const uint8_t none[TENURE_NONCE_SIZE];
     struct value v = *value;
     char name[24];
 
     next_version(w, &v);
     snprintf(name, sizeof name, "edit#%u", ++w->edits);
-    if (memcmp(v.token.nonce, none, TENURE_NONCE_SIZE) == 0)
-        world_nonce(w, name, v.token.nonce);
-    else if (strcmp(show_nonce(w, v.token.nonce), "zero") == 0)
-        memset(v.token.nonce, 0, TENURE_NONCE_SIZE);
+    world_nonce(w, nonce ? nonce : name, v.token.nonce);
     write_value(w, &v);
 }
 
@@ -130,7 +128,7 @@ static void remember_program(struct world *w, struct candidate *c, const struct 
 
 void world_event(struct world *w, struct candidate *c, struct tn_event *ev)
 {
-    struct tn_actions out = {0};
+    struct tn_actions out = c->last; /* as a driver would: what a step does not name is stale */
 
     ev->now_ns = w->now_ns;
     ev->wall_ms = w->wall_ms;

@@ -83,8 +83,8 @@ void world_answer(struct world *w, struct candidate *c);
 void world_answer_as(struct world *w, struct candidate *c, enum tenure_status status, bool applied);
 /* A swap of unknown outcome arrives at the store. */
 void world_land(struct world *w, const char *name);
-/* Somebody else writes the register. */
-void world_put(struct world *w, const struct value *value);
+/* Somebody else writes the register, under a nonce of that name or (NULL) a fresh one. */
+void world_put(struct world *w, const struct value *value, const char *nonce);
 void world_run(struct world *w, int64_t until_ns, int64_t latency_ns);
 void world_name_nonce(struct world *w, const uint8_t nonce[TENURE_NONCE_SIZE], const char *name);
 /* The nonce of that name. */
