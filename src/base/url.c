@@ -45,9 +45,9 @@ static enum tenure_status split_authority(struct tn_url *url, char *rest, char *
     /* The path keeps its slash, so the authority is moved one to the left,
      * over the second slash of "//". */
     memmove(rest - 1, rest, end);
-    rest[end - 1] = '\0';
-    *path = rest + end;
     rest--;
+    rest[end] = '\0';
+    *path = rest + end + 1;
     url->authority = true;
     url->hosts = rest;
     at = strrchr(rest, '@');
