@@ -45,7 +45,7 @@ struct tenure_conformance_options {
 
     bool list;            /* only print the names of the checks */
     bool private_handles; /* each handle has registers of its own (as noop: does): the checks
-                           * that need two handles are skipped.  Not with info.shared. */
+                           * that need two handles do not apply.  Not with info.shared. */
     bool no_processes;    /* do not fork, even if info.shared is true */
     unsigned processes;   /* in the races; default 8, at most 16 */
     unsigned rounds;      /* at most so many in the long checks; default 2000 */
@@ -56,7 +56,7 @@ struct tenure_conformance_options {
 };
 
 /*
- * Runs the suite.  0: every check passed (or was skipped); 1: at least one
+ * Runs the suite.  0: every check passed, or does not apply to this store; 1: at least one
  * failed; 2: the suite could not run (the store does not open, bad options).
  * opts may be NULL.  Forks: call it while the process has one thread.  Uses
  * SIGALRM and alarm(2) to notice a hang.

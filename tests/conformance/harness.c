@@ -138,7 +138,7 @@ static void run_check(struct cf *c, const struct cf_check *check)
 
 static int run_all(struct cf *c)
 {
-    unsigned passed = 0, failed = 0, skipped = 0;
+    unsigned passed = 0, failed = 0, inapplicable = 0;
 
     for (size_t t = 0; t < TABLES; t++) {
         for (const struct cf_check *check = tables[t]; check->name; check++) {
@@ -146,8 +146,8 @@ static int run_all(struct cf *c)
                 continue;
             const char *reason = skip_reason(c, check);
             if (reason) {
-                fprintf(c->out, "skipped  %s (%s)\n", check->name, reason);
-                skipped++;
+                fprintf(c->out, "n/a      %s (%s)\n", check->name, reason);
+                inapplicable++;
                 continue;
             }
             run_check(c, check);
@@ -160,8 +160,8 @@ static int run_all(struct cf *c)
         }
     }
     fprintf(c->out, "%u passed, %u failed", passed, failed);
-    if (skipped)
-        fprintf(c->out, ", %u skipped", skipped);
+    if (inapplicable)
+        fprintf(c->out, ", %u not applicable", inapplicable);
     fprintf(c->out, "\n");
     fflush(c->out);
     return failed || !passed ? 1 : 0;
