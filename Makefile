@@ -1,0 +1,63 @@
+# A thin front to Meson and Ninja.  `make help` lists the targets.
+MAKEFLAGS += --no-print-directory
+BUILD ?= build
+FUZZ_SECONDS ?= 300
+SOAK_MINUTES ?= 30
+PREFIX ?= /usr/local
+
+.PHONY: all deps demo test bench fuzz soak format check-format clean install help
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	@scripts/deps --check build
+	@meson setup $(BUILD) --prefix $(PREFIX)
+
+deps:
+	@scripts/deps build test bench demo
+
+demo:
+	@scripts/deps demo
+	@$(MAKE) all >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@scripts/demo
+
+test:
+	@scripts/deps test
+	@scripts/test
+
+bench:
+	@scripts/deps bench
+	@$(MAKE) all
+	@scripts/bench
+
+fuzz:
+	@scripts/deps test
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+soak: all
+	@scripts/soak $(SOAK_MINUTES)
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+check-format:
+	@git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
+
+clean:
+	@rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz $(BUILD).log
+
+install: all
+	@meson install -C $(BUILD) --no-rebuild
+
+help:
+	@echo 'make               build the program, the library and the tests in build/'
+	@echo 'make demo          see a leader die and another take over'
+	@echo 'make test          run every test; the last line counts them'
+	@echo 'make bench         measure, beside peers'
+	@echo 'make fuzz          fuzz each decoder for FUZZ_SECONDS (default 300)'
+	@echo 'make soak          repeat the tests for SOAK_MINUTES (default 30)'
+	@echo 'make format        format the sources; make check-format only looks'
+	@echo 'make install       install under PREFIX (default /usr/local; DESTDIR is respected)'
+	@echo 'make deps          install all Debian packages that any of these need'
+	@echo 'make clean         remove what was built'
