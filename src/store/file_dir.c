@@ -143,7 +143,8 @@ static bool write_all(int fd, const void *head, size_t head_len, const void *dat
         for (int i = 0; i < 2; i++) {
             size_t step = (size_t)n < parts[i].iov_len ? (size_t)n : parts[i].iov_len;
 
-            parts[i].iov_base = (char *)parts[i].iov_base + step;
+            if (step) /* nothing may be added to NULL, not even 0 */
+                parts[i].iov_base = (char *)parts[i].iov_base + step;
             parts[i].iov_len -= step;
             n -= (ssize_t)step;
         }
