@@ -22,6 +22,11 @@ int64_t cf_after_ms(int64_t ms)
     return tenure_now() + ms * 1000000;
 }
 
+int64_t cf_call_ns(const struct cf *c)
+{
+    return (int64_t)c->opts.call_ms * 1000000;
+}
+
 int64_t cf_deadline(const struct cf *c)
 {
     return cf_after_ms(c->opts.call_ms);
@@ -43,6 +48,47 @@ void cf_nonce(uint8_t nonce[TENURE_NONCE_SIZE])
         abort();
 }
 
+#define SETTLE_TRIES 8
+
+enum tenure_status cf_settle(tenure_store *store, struct tenure_swap *swap, int64_t call_ns,
+                             struct tenure_error *err)
+{
+    uint8_t tried[SETTLE_TRIES][TENURE_NONCE_SIZE];
+    struct tenure_value value = {0};
+
+    for (unsigned n = 0; n < SETTLE_TRIES && swap->status == TENURE_UNKNOWN; n++) {
+        memcpy(tried[n], swap->nonce, TENURE_NONCE_SIZE);
+        enum tenure_status status =
+            tenure_store_read(store, swap->key, &value, tenure_now() + call_ns, err);
+        for (unsigned i = 0; i <= n && status == TENURE_OK; i++) {
+            if (memcmp(value.token.nonce, tried[i], TENURE_NONCE_SIZE) != 0)
+                continue;
+            swap->status = TENURE_OK;
+            swap->token = value.token;
+            memcpy(swap->nonce, tried[i], TENURE_NONCE_SIZE);
+            goto done;
+        }
+        if (status != TENURE_OK)
+            break;
+        cf_nonce(swap->nonce);
+        tenure_store_swap(store, swap, tenure_now() + call_ns, err);
+        /* The first one may have landed in between, and be the conflict. */
+        if (swap->status == TENURE_CONFLICT && tenure_token_equal(&value.token, &swap->expect))
+            swap->status = TENURE_UNKNOWN;
+    }
+done:
+    tenure_value_free(&value);
+    return swap->status;
+}
+
+enum tenure_status cf_swap(tenure_store *store, struct tenure_swap *swap, int64_t call_ns,
+                           struct tenure_error *err)
+{
+    enum tenure_status status = tenure_store_swap(store, swap, tenure_now() + call_ns, err);
+
+    return status == TENURE_UNKNOWN ? cf_settle(store, swap, call_ns, err) : status;
+}
+
 enum tenure_status cf_read(struct cf *c, tenure_store *store, const char *key)
 {
     return tenure_store_read(store, key, &c->v, cf_deadline(c), &c->err);
@@ -57,7 +103,7 @@ enum tenure_status cf_put(struct cf *c, tenure_store *store, const char *key,
     if (expect)
         swap.expect = *expect;
     cf_nonce(swap.nonce);
-    enum tenure_status status = tenure_store_swap(store, &swap, cf_deadline(c), &c->err);
+    enum tenure_status status = cf_swap(store, &swap, cf_call_ns(c), &c->err);
     if (status != swap.status)
         cf_fail(c, "swap returned '%s' but left '%s' in its status", tenure_status_word(status),
                 tenure_status_word(swap.status));
@@ -74,11 +120,16 @@ enum tenure_status cf_erase(struct cf *c, tenure_store *store, const char *key,
                             const struct tenure_token *expect, struct tenure_token *token)
 {
     static const struct tenure_token absent;
-    uint8_t nonce[TENURE_NONCE_SIZE];
+    struct tenure_swap swap = {.key = key, .expect = expect ? *expect : absent, .tombstone = true};
 
-    cf_nonce(nonce);
-    return tenure_store_erase(store, key, expect ? expect : &absent, nonce, token, cf_deadline(c),
-                              &c->err);
+    cf_nonce(swap.nonce);
+    swap.status = tenure_store_erase(store, key, &swap.expect, swap.nonce, &swap.token,
+                                     cf_deadline(c), &c->err);
+    if (swap.status == TENURE_UNKNOWN)
+        cf_settle(store, &swap, cf_call_ns(c), &c->err);
+    if (swap.status == TENURE_OK && token)
+        *token = swap.token;
+    return swap.status;
 }
 
 bool cf_value_is(struct cf *c, const char *what, const struct tenure_token *token, const void *data,

@@ -116,15 +116,19 @@ static void read_job(struct cf_job *job)
 {
     struct tenure_value value = {0};
     struct cf_op *op = cf_job_read(job, &value);
-    struct tenure_token token = {0};
+    struct tenure_swap swap = {.key = job->shared->key, .len = TENURE_NONCE_SIZE};
 
+    cf_nonce(swap.nonce);
+    swap.data = swap.nonce;
+    swap.expect = value.token;
     if (op && !tenure_token_equal(&value.token, &job->shared->token))
         cf_job_fail(job, "expected version '%s', saw '%s'", job->shared->token.version,
                     value.token.version);
-    else if (op && (op = cf_job_swap(job, &value.token, &token)) && op->status != TENURE_OK)
-        cf_job_fail(job, "swap: expected 'ok', saw '%s'", tenure_status_word(op->status));
+    else if (op && cf_swap(job->store, &swap, job->shared->call_ns, &job->err) != TENURE_OK)
+        cf_job_fail(job, "swap: expected 'ok', saw '%s': %s", tenure_status_word(swap.status),
+                    job->err.text);
     else
-        job->shared->token = token;
+        job->shared->token = swap.token;
     tenure_value_free(&value);
 }
 
@@ -135,7 +139,7 @@ static void two_processes(struct cf *c)
 
     cf_nonce(swap.nonce);
     swap.data = swap.nonce;
-    CF_STATUS(c, tenure_store_swap(c->a, &swap, cf_deadline(c), &c->err), TENURE_OK, "create");
+    CF_STATUS(c, cf_swap(c->a, &swap, cf_call_ns(c), &c->err), TENURE_OK, "create");
     for (unsigned i = 0; i < 5; i++) {
         cf_crew_prepare(c, key)->token = swap.token;
         if (!cf_crew_run(c, CF_FORKED, 1, read_job))

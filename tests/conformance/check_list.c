@@ -236,7 +236,7 @@ static void churn_job(struct cf_job *job)
         snprintf(key, sizeof key, "%sk%u", s->prefix, i % 8);
         swap.expect = tokens[i % 8];
         cf_nonce(swap.nonce);
-        if (tenure_store_swap(job->store, &swap, cf_job_deadline(job), &job->err) != TENURE_OK) {
+        if (cf_swap(job->store, &swap, s->call_ns, &job->err) != TENURE_OK) {
             cf_job_fail(job, "swap: %s", job->err.text);
             return;
         }

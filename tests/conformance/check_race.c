@@ -12,7 +12,7 @@ static bool first_value(struct cf *c, const char *key, struct tenure_token *toke
 
     cf_nonce(swap.nonce);
     swap.data = swap.nonce;
-    enum tenure_status status = tenure_store_swap(c->a, &swap, cf_deadline(c), &c->err);
+    enum tenure_status status = cf_swap(c->a, &swap, cf_call_ns(c), &c->err);
     if (status)
         cf_fail_status(c, "create", TENURE_OK, status);
     *token = swap.token;
@@ -37,7 +37,7 @@ static void judge(struct cf_job *job, struct tenure_value *value)
 
         winners += s->answers[i].status == TENURE_OK;
         unknown += s->answers[i].status == TENURE_UNKNOWN;
-        found = found || (mine && s->answers[i].status != TENURE_CONFLICT);
+        found = found || (mine && s->answers[i].status == TENURE_OK);
         if (mine && s->answers[i].status == TENURE_CONFLICT)
             cf_job_fail(job, "the swap that took effect was answered 'conflict' (C3)");
     }
@@ -209,7 +209,7 @@ static void killed_process(struct cf *c)
         swap.expect = c->v.token;
         cf_nonce(swap.nonce);
         swap.data = swap.nonce;
-        enum tenure_status status = tenure_store_swap(c->a, &swap, cf_deadline(c), &c->err);
+        enum tenure_status status = cf_swap(c->a, &swap, cf_call_ns(c), &c->err);
         /* Conflict: the dead one's request was still on its way. */
         if (status == TENURE_CONFLICT)
             status = cf_read(c, c->a, key);
@@ -259,7 +259,7 @@ static void race_writer(struct cf_job *job)
         if (last)
             atomic_store(&s->count[2], i);
         cf_nonce(swap.nonce);
-        if (tenure_store_swap(job->store, &swap, cf_job_deadline(job), &job->err)) {
+        if (cf_swap(job->store, &swap, s->call_ns, &job->err)) {
             cf_job_fail(job, "swap: %s", job->err.text);
             return;
         }
@@ -407,7 +407,7 @@ static void ping_pong_job(struct cf_job *job)
                 next = s->rounds; /* ends both */
             swap.data = &next;
             cf_nonce(swap.nonce);
-            if (tenure_store_swap(job->store, &swap, cf_job_deadline(job), &job->err))
+            if (cf_swap(job->store, &swap, s->call_ns, &job->err))
                 cf_job_fail(job, "swap in turn: %s", job->err.text);
             written(s, next);
             atomic_fetch_add(&s->count[1], 1);

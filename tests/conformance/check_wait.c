@@ -191,9 +191,9 @@ static void change_job(struct cf_job *job)
     if (s->rounds == 2) {
         if (tenure_store_swap_many(job->store, &swap, 1, cf_job_deadline(job), &job->err))
             cf_job_fail(job, "swap_many: %s", job->err.text);
-        else if (swap.status)
+        else if (cf_settle(job->store, &swap, s->call_ns, &job->err))
             cf_job_fail(job, "swap_many: '%s'", tenure_status_word(swap.status));
-    } else if (tenure_store_swap(job->store, &swap, cf_job_deadline(job), &job->err)) {
+    } else if (cf_swap(job->store, &swap, s->call_ns, &job->err)) {
         cf_job_fail(job, "swap: %s", job->err.text);
     }
     s->token = swap.token;

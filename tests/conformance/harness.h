@@ -134,12 +134,23 @@ const char *cf_key(struct cf *c, const char *format, ...) TENURE_PRINTF(2, 3);
 /* Now plus the time that one call may take. */
 int64_t cf_deadline(const struct cf *c);
 int64_t cf_after_ms(int64_t ms);
+int64_t cf_call_ns(const struct cf *c);
 
 /* A fresh nonce; the process aborts if the system has no random numbers. */
 void cf_nonce(uint8_t nonce[TENURE_NONCE_SIZE]);
+/*
+ * UNKNOWN is an honest answer at any time (C3), so checks of anything else
+ * settle it as a client does (I6): the own nonce read back is success, else the
+ * swap is sent again under a fresh nonce.  Returns swap->status.
+ */
+enum tenure_status cf_settle(tenure_store *store, struct tenure_swap *swap, int64_t call_ns,
+                             struct tenure_error *err);
+/* Swaps and settles. */
+enum tenure_status cf_swap(tenure_store *store, struct tenure_swap *swap, int64_t call_ns,
+                           struct tenure_error *err);
 /* Reads into c->v. */
 enum tenure_status cf_read(struct cf *c, tenure_store *store, const char *key);
-/* Swaps under a fresh nonce; expect NULL creates.  *token (may be NULL) is set if OK. */
+/* cf_swap() under a fresh nonce; expect NULL creates.  *token (may be NULL) is set if OK. */
 enum tenure_status cf_put(struct cf *c, tenure_store *store, const char *key,
                           const struct tenure_token *expect, const void *data, size_t len,
                           struct tenure_token *token);

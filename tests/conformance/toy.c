@@ -92,7 +92,7 @@ static void unlock(struct handle *h)
 
 static enum toy_bug parse_bug(const char *name)
 {
-    static const char *const names[] = {"",
+    static const char *const names[] = {"", "often_unknown",
 #define X(name, check) #name,
                                         TOY_BUGS(X)
 #undef X
@@ -279,6 +279,12 @@ static enum tenure_status outcome(struct handle *h, int64_t deadline, enum tenur
     return status;
 }
 
+/* An honest loss: the answer will be UNKNOWN. */
+static bool lost_request(const struct handle *h)
+{
+    return has(h, TOY_often_unknown) && h->calls % 14 == 0;
+}
+
 static enum tenure_status toy_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
                                    struct tenure_error *err)
 {
@@ -299,9 +305,11 @@ static enum tenure_status toy_swap(void *impl, struct tenure_swap *swap, int64_t
     if (has(h, TOY_lock_outlives))
         nap(200);
     struct reg *r = well ? find(h, swap->key, true) : NULL;
-    if (r && !(has(h, TOY_ok_not_applied) && h->calls % 50 == 0))
+    if (r && !(has(h, TOY_ok_not_applied) && h->calls % 50 == 0) && !lost_request(h))
         write_place(h, r, swap);
     unlock(h);
+    if (has(h, TOY_often_unknown) && h->calls % 7 == 0)
+        return tenure_fail(err, TENURE_UNKNOWN, "toy: no answer");
     if (well && !r)
         return tenure_fail(err, TENURE_UNAVAILABLE, "toy: full");
     if (!well)

@@ -60,6 +60,7 @@ extern const struct tenure_store_ops toy_store;
 
 enum toy_bug {
     TOY_SOUND,
+    TOY_often_unknown, /* no bug: answers UNKNOWN, truly, at every seventh swap */
 #define X(name, check) TOY_##name,
     TOY_BUGS(X)
 #undef X
