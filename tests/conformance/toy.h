@@ -54,7 +54,7 @@ extern const struct tenure_store_ops toy_store;
     X(hangs, "deadline-past")                                                                      \
     X(lock_outlives, "killed-process")                                                             \
     X(batch_all_ok, "batch-mixed")                                                                 \
-    X(batch_stops_early, "batch-large")                                                            \
+    X(batch_claims_the_rest, "batch-large")                                                        \
     X(leaks_descriptor, "open-close")                                                              \
     X(forgets, "reopen")
 
