@@ -128,8 +128,10 @@ static void remember_program(struct world *w, struct candidate *c, const struct 
 
 void world_event(struct world *w, struct candidate *c, struct tn_event *ev)
 {
-    struct tn_actions out = c->last; /* as a driver would: what a step does not name is stale */
+    struct tn_actions out;
 
+    memset(&out, 0x5a, sizeof out); /* what a step does not name, nobody may rely on */
+    out.watch = w->steps % 2;
     ev->now_ns = w->now_ns;
     ev->wall_ms = w->wall_ms;
     ev->entropy[0] = w->dice;
@@ -227,7 +229,7 @@ static int64_t next_at(const struct world *w, const struct candidate *c, int64_t
     if (c->sealing)
         return w->now_ns;
     int64_t at = c->dying ? c->death_at_ns : TN_FOREVER;
-    int64_t next = last->wait_until_ns;
+    int64_t next = last->set & TN_ACT_WAIT ? last->wait_until_ns : TN_FOREVER;
     if (c->request.out)
         next = c->cut ? c->request.by_ns : c->request.sent_ns + latency_ns;
     else if (last->watch && !c->cut && !tenure_token_equal(&last->expect, &w->now.token))
