@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 300
 SOAK_MINUTES ?= 30
 PREFIX ?= /usr/local
 
-.PHONY: all deps demo test bench fuzz soak format check-format clean install help
+.PHONY: all deps demo test coverage bench fuzz soak format check-format clean install help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -25,6 +25,10 @@ demo:
 test:
 	@scripts/deps test
 	@scripts/test
+
+coverage:
+	@scripts/deps test
+	@scripts/coverage
 
 bench:
 	@scripts/deps bench
@@ -54,6 +58,7 @@ help:
 	@echo 'make               build the program, the library and the tests in build/'
 	@echo 'make demo          see a leader die and another take over'
 	@echo 'make test          run every test; the last line counts them'
+	@echo 'make coverage      which lines and branches of the core its timelines reach'
 	@echo 'make bench         measure, beside peers'
 	@echo 'make fuzz          fuzz each decoder for FUZZ_SECONDS (default 300)'
 	@echo 'make soak          repeat the tests for SOAK_MINUTES (default 30)'
