@@ -120,23 +120,24 @@ enum tenure_status tn_sqlite_fail(struct tn_sqlite *h, int rc, struct tenure_err
  * What is certain when COMMIT fails, in WAL mode.  A commit writes its pages as
  * frames behind those of the last one, the last frame with a mark; syncs the
  * file; then makes them visible in the shared index.  On any error SQLite rolls
- * back: the next commit writes over the frames.  But until then they stay in
- * the file, and if every process ends first, whoever opens it next recovers
- * from the file and finds a good commit.  So:
+ * back: nobody sees the frames, and the next commit writes over them.  But until
+ * then they stay in the file, and if every process ends first, whoever opens it
+ * next recovers from the file and may find a good commit there.  So:
  *
- *   BUSY   before any frame was written; certain.
- *   FULL   a frame could not be written whole, and the marked one is the last.
- *          Its checksum fails and recovery ignores it; certain.
- *   else   a failed sync, or an index that cannot grow, comes after the marked
- *          frame: it may yet take effect (C3, I6).
+ *   BUSY    before any frame was written: certain.
+ *   IOERR   a sync that failed, or an index that cannot grow, comes after the
+ *           marked frame: it may yet take effect (C3, I6).
+ *   FULL    the marked frame was not written whole.  Mostly its checksum fails
+ *           then, but where a file system can run full on a page that it has
+ *           (copy on write), the other half may be an older copy of the same
+ *           bytes.  Nearly certain is not certain.
  */
 enum tenure_status tn_sqlite_fail_commit(struct tn_sqlite *h, int rc, struct tenure_error *err)
 {
-    int primary = rc & 0xff;
-
-    if (primary == SQLITE_BUSY || primary == SQLITE_FULL)
+    if ((rc & 0xff) == SQLITE_BUSY)
         return tn_sqlite_fail(h, rc, err);
     return tenure_fail(err, TENURE_UNKNOWN,
-                       "sqlite: %s: the commit failed and may still take effect: %s (code %d)",
-                       h->path, sqlite3_errmsg(h->db), rc);
+                       "sqlite: %s: the commit failed and may still take effect: %s", h->path,
+                       (rc & 0xff) == SQLITE_FULL ? "no space left; free some on that file system"
+                                                  : sqlite3_errmsg(h->db));
 }
