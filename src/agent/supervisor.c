@@ -19,6 +19,7 @@
 #include "agent/supervisor_inner.h"
 #include "core/timing.h"
 #include "os/poll.h"
+#include "os/trim.h"
 
 /* ---- Callbacks, on other threads: leave word, wake the loop -------------- */
 
@@ -248,6 +249,8 @@ static void loop(struct tn_supervisor *s)
             take_signals(s);
         if (fds[2].revents && !take_mail(s))
             return;
+        if (fds[2].revents)
+            tn_trim(); /* news are rare; between them there is little to do */
         pass_time(s);
     }
 }
