@@ -50,6 +50,23 @@ void cf_nonce(uint8_t nonce[TENURE_NONCE_SIZE])
 
 #define SETTLE_TRIES 8
 
+/* What was read is the swap under this nonce, or has replaced it; then its version is lost. */
+static bool recognise(const struct tenure_value *value, const uint8_t nonce[TENURE_NONCE_SIZE],
+                      struct tenure_swap *swap)
+{
+    bool current = memcmp(value->token.nonce, nonce, TENURE_NONCE_SIZE) == 0;
+
+    if (!current && memcmp(value->prev, nonce, TENURE_NONCE_SIZE) != 0)
+        return false;
+    memset(&swap->token, 0, sizeof swap->token);
+    if (current)
+        swap->token = value->token;
+    memcpy(swap->token.nonce, nonce, TENURE_NONCE_SIZE);
+    memcpy(swap->nonce, nonce, TENURE_NONCE_SIZE);
+    swap->status = TENURE_OK;
+    return true;
+}
+
 enum tenure_status cf_settle(tenure_store *store, struct tenure_swap *swap, int64_t call_ns,
                              struct tenure_error *err)
 {
@@ -61,12 +78,8 @@ enum tenure_status cf_settle(tenure_store *store, struct tenure_swap *swap, int6
         enum tenure_status status =
             tenure_store_read(store, swap->key, &value, tenure_now() + call_ns, err);
         for (unsigned i = 0; i <= n && status == TENURE_OK; i++) {
-            if (memcmp(value.token.nonce, tried[i], TENURE_NONCE_SIZE) != 0)
-                continue;
-            swap->status = TENURE_OK;
-            swap->token = value.token;
-            memcpy(swap->nonce, tried[i], TENURE_NONCE_SIZE);
-            goto done;
+            if (recognise(&value, tried[i], swap))
+                goto done;
         }
         if (status != TENURE_OK)
             break;
