@@ -139,6 +139,19 @@ def cycles(report, folder, n):
                  "rounds.")
 
 
+def release_to_lead(report, folder, rounds):
+    rows = []
+    for scheme in ("file", "sqlite"):
+        note(f"release to lead: {scheme}")
+        d = tempfile.mkdtemp(dir=folder)
+        url = f"{scheme}:{d}/store" + (".db" if scheme == "sqlite" else "")
+        rows.append((scheme + ":", run(os.path.join(BUILD, "bench", "handover"), url,
+                                       str(rounds)).strip()))
+        shutil.rmtree(d)
+    report.table("From the end of one leader's work until the next one leads",
+                 ("store", "release, notification and claim"), rows)
+
+
 def steps(report):
     note("elector steps")
     out = run(os.path.join(BUILD, "bench", "steps"))
@@ -169,8 +182,8 @@ def main():
         latencies(report, everyone, folder, args.rounds)
         idle(report, everyone, folder, args.idle)
         cycles(report, folder, args.cycles)
-        if os.path.exists(os.path.join(BUILD, "bench", "steps")):
-            steps(report)
+        release_to_lead(report, folder, 20 if args.quick else 300)
+        steps(report)
     finally:
         if etcd:
             etcd.close()

@@ -24,6 +24,8 @@ def free_port():
 class Tenure:
     """tenure run on an embedded store."""
 
+    lock_lives_with_program = False
+
     def __init__(self, url, name=None, ttl="15s"):
         self.url, self.ttl = url, ttl
         self.name = name or "tenure, " + url.split(":")[0] + ":"
@@ -38,6 +40,7 @@ class Tenure:
 
 class Flock:
     name = "flock(1)"
+    lock_lives_with_program = True
 
     def __init__(self, path):
         self.path = path
@@ -78,6 +81,7 @@ class Etcd:
 
 class EtcdLock:
     name = "etcdctl lock"
+    lock_lives_with_program = True
 
     def __init__(self, etcd, ttl=15):
         self.etcd, self.ttl = etcd, ttl

@@ -17,7 +17,7 @@ def lines(path):
         return []
 
 
-def await_stamp(path, count, limit=60):
+def await_stamp(path, count, limit=15):
     """The count-th time at which the program began."""
     until = time.monotonic() + limit
     while time.monotonic() < until:
@@ -34,18 +34,14 @@ def start(contender, log):
                             start_new_session=True)
 
 
-def end(process, log=None):
-    """Ask it to stop; its program too, where the contender does not care for it."""
+def end(contender, process):
+    """End it, and all it started: a contender that leaves its program alive loses it here."""
+    if contender.lock_lives_with_program:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
-    for line in lines(log) if log else []:
-        pid = int(line.split()[1])
-        try:
-            with open(f"/proc/{pid}/comm") as f:
-                if f.read().strip() == "stamp":
-                    os.kill(pid, signal.SIGTERM)
-        except (FileNotFoundError, ProcessLookupError):
-            pass
     try:
         process.wait(20)
     except subprocess.TimeoutExpired:
@@ -62,7 +58,7 @@ def exec_to_lead(contender, folder, fresh):
     began = boottime()
     p = start(contender, log)
     took = await_stamp(log, 1) - began
-    end(p, log)
+    end(contender, p)
     return took
 
 
@@ -79,11 +75,11 @@ def hand_over(contender, folder, fresh):
     program = int(lines(log)[0].split()[1])
     began = boottime()
     a.send_signal(signal.SIGTERM)
-    if contender.name == "flock(1)":
-        os.kill(program, signal.SIGTERM)  # the lock lives as long as the program
+    if contender.lock_lives_with_program:
+        os.kill(program, signal.SIGTERM)
     took = await_stamp(log, 2) - began
-    end(a, None)
-    end(b, log)
+    end(contender, a)
+    end(contender, b)
     return took
 
 
@@ -149,8 +145,8 @@ def idle(contender, folder, fresh, seconds):
     for (role, name, pid), (cpu, woken) in groups.items():
         if os.path.exists(f"/proc/{pid}"):
             out.append((role, name, resident_kib(pid), cpu_ns(pid) - cpu, switches(pid) - woken))
-    end(a, log)
-    end(b, log)
+    end(contender, a)
+    end(contender, b)
     return out
 
 
