@@ -33,7 +33,7 @@ coverage:
 bench:
 	@scripts/deps bench
 	@$(MAKE) all
-	@scripts/bench
+	@bench/run.py --write
 
 fuzz:
 	@scripts/deps test
