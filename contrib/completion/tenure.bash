@@ -1,0 +1,37 @@
+# Completion for bash: source it, or install it as /usr/share/bash-completion/completions/tenure.
+# The words come from the program itself, so that they cannot be behind it.
+_tenure()
+{
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        words=$("${COMP_WORDS[0]}" help 2>/dev/null | sed -n 's/^  \([a-z][a-z-]*\)  *.*/\1/p')
+        mapfile -t COMPREPLY < <(compgen -W "$words help --help --version" -- "$current")
+        return
+    fi
+    case $previous in
+    --store | --state)
+        mapfile -t COMPREPLY < <(compgen -W "sqlite: file: postgres: redis: memory: noop:" -- "$current")
+        return
+        ;;
+    --on-loss)
+        mapfile -t COMPREPLY < <(compgen -W "standby exit restart-program" -- "$current")
+        return
+        ;;
+    esac
+    case $current in
+    -*)
+        words=$("${COMP_WORDS[0]}" help "${COMP_WORDS[1]}" 2>/dev/null |
+            grep -o -- '--[a-z][a-z-]*' | sort -u)
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+        ;;
+    *)
+        if [ "${COMP_WORDS[1]}" = state ] && [ "$COMP_CWORD" -eq 2 ]; then
+            mapfile -t COMPREPLY < <(compgen -W "show get put delete export import" -- "$current")
+        else
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        fi
+        ;;
+    esac
+}
+complete -F _tenure tenure
