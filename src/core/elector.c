@@ -216,7 +216,9 @@ static void extend(struct tn_elector *e, const struct tn_attempt *renewal)
 {
     if (!tn_holding(e))
         return;
-    if (!e->over && renewal->hold_until_ns > e->deadline_ns) {
+    /* Equal, if it carries a lower ttl and lowered the deadline when it was sent: then
+     * the time to stop is its own, too, and no longer that of the ttl before. */
+    if (!e->over && renewal->hold_until_ns >= e->deadline_ns) {
         e->deadline_ns = renewal->hold_until_ns;
         e->stop_at_ns = renewal->stop_at_ns;
     }
