@@ -112,11 +112,13 @@ static void know_epoch(struct tn_elector *e, uint64_t epoch)
 }
 
 /* Take in a read.  The same token is the same value: its time runs on from
- * when it was first seen (observation counts from AFTER that read). */
+ * when it was first seen (observation counts from AFTER that read).  Only what
+ * was refused is looked at again: it may have been mended in place. */
 static bool observe(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
     e->poll_at_ns = e->now_ns + jitter(ev, e->cfg.timing.poll_ns);
-    if (e->seen != TN_SEEN_NOTHING && tenure_token_equal(&e->token, &ev->token))
+    if (e->seen != TN_SEEN_NOTHING && e->seen != TN_SEEN_REFUSED &&
+        tenure_token_equal(&e->token, &ev->token))
         return false;
 
     enum tn_seen seen = classify(ev);
