@@ -260,12 +260,24 @@ static bool on_top(struct tn_file *f, struct op *op)
     return listing.max == op->slot.number;
 }
 
+/* Is the directory that holds our slot still the one that others find? */
+static bool in_place(struct tn_file *f, struct op *op)
+{
+    struct stat ours, theirs;
+    char path[PATH_MAX];
+
+    return tn_file_path(f, op->swap->key, path) && fstat(op->dir, &ours) == 0 &&
+           stat(path, &theirs) == 0 && ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+}
+
 static enum tenure_status settle(struct tn_file *f, struct op *op)
 {
     if (f->network && !tn_fs_refresh(op->dir))
         return unknown(f, op, strerror(errno), &op->err);
     if (tenure_now() - op->seen_ns >= f->retain_ns / 4)
         return unknown(f, op, "the link took too long", &op->err);
+    if (!in_place(f, op))
+        return unknown(f, op, "its directory was moved or removed", &op->err);
     if (!follows(f, op))
         return unknown(f, op, "the slot before it is not the one expected", &op->err);
     if (!on_top(f, op))

@@ -1,11 +1,11 @@
 /*
  * Waiting for a change: inotify on the directories, and no wake-up without one.
  *
- * Each round drains the events, subscribes, compares, and then sleeps (C6).
- * Whatever happens after the subscription leaves an event that ends the sleep;
- * whatever happened before it is seen by the comparison.  Draining comes first,
- * so that an event about a directory which the subscription has not reached yet
- * is never thrown away.
+ * Each round subscribes, drains the events, compares, and then sleeps (C6).
+ * Whatever happens after the draining leaves an event that ends the sleep;
+ * whatever happened before it is seen by the comparison.  One kind of event may
+ * not just be thrown away: a directory has come or gone, and what is in it is
+ * not watched yet.  Then the round subscribes once more.
  *
  * inotify knows nothing about other hosts, and may run out of watches: then the
  * comparison is repeated every poll_ns.
@@ -31,12 +31,23 @@ struct round {
     bool poll; /* something cannot be watched */
 };
 
-static void drain(int fd)
+/* Empty the queue.  true: the subscription may not fit any more. */
+static bool drain(int fd)
 {
-    char buffer[4096];
+    _Alignas(struct inotify_event) char buffer[4096];
+    bool stale = false;
+    ssize_t n;
 
-    while (fd >= 0 && read(fd, buffer, sizeof buffer) > 0)
-        continue;
+    while (fd >= 0 && (n = read(fd, buffer, sizeof buffer)) > 0) {
+        for (ssize_t at = 0; at < n;) {
+            const struct inotify_event *event = (const void *)(buffer + at);
+
+            stale |= (event->mask &
+                      (IN_ISDIR | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_Q_OVERFLOW)) != 0;
+            at += (ssize_t)(sizeof *event + event->len);
+        }
+    }
+    return stale;
 }
 
 static bool keep(struct round *r, int wd)
@@ -188,8 +199,9 @@ enum tenure_status tn_file_wait(void *impl, const struct tenure_watch *watches, 
     for (;;) {
         bool poll, changed = false;
 
-        drain(f->watches.fd);
         enum tenure_status status = subscribe(f, watches, n, &poll, err);
+        if (!status && drain(f->watches.fd))
+            status = subscribe(f, watches, n, &poll, err);
         for (size_t i = 0; i < n && !status && !changed; i++)
             status = compare(f, &watches[i], &changed, deadline, err);
         if (status || changed)

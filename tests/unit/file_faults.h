@@ -1,0 +1,124 @@
+/*
+ * The system calls of the file: store, with faults on order.  Included by the
+ * one file of a test program: what is defined here is what the store calls.
+ */
+#ifndef TN_FILE_FAULTS_H
+#define TN_FILE_FAULTS_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What happens to the next calls; all zero: nothing. */
+static struct {
+    int64_t clock_ns; /* added to every clock */
+
+    int link_error;            /* link() answers this ... */
+    bool link_done;            /* ... and has been done all the same */
+    void (*link_before)(void); /* what others do just before a link */
+    void (*link_after)(void);  /* and just after it */
+
+    int sync_skip;   /* so many flushes succeed */
+    int sync_error;  /* then one answers this */
+    int64_t sync_ns; /* a flush takes so long */
+
+    const char *unlink_keep; /* this name cannot be removed */
+
+    int hide;        /* so many listings show nothing */
+    int64_t list_ns; /* a listing takes so long */
+
+    int inotify_error; /* there is no inotify */
+    int watch_error;   /* or there are no watches left */
+    int links, syncs, unlinks, listings, polls;
+} faults;
+
+int linkat(int from, const char *old, int to, const char *name, int flags)
+{
+    void (*before)(void) = faults.link_before, (*after)(void) = faults.link_after;
+
+    faults.links++;
+    faults.link_before = faults.link_after = NULL; /* others link too */
+    int error = faults.link_error;
+    faults.link_error = 0;
+    if (before)
+        before();
+    long answer = 0;
+    if (!error || faults.link_done)
+        answer = syscall(SYS_linkat, from, old, to, name, flags);
+    int saved = errno;
+    if (after)
+        after();
+    errno = error ? error : saved;
+    return error ? -1 : (int)answer;
+}
+
+int fsync(int fd)
+{
+    faults.syncs++;
+    faults.clock_ns += faults.sync_ns;
+    if (faults.sync_error && faults.sync_skip-- == 0) {
+        errno = faults.sync_error;
+        faults.sync_error = faults.sync_skip = 0;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int unlinkat(int dir, const char *name, int flags)
+{
+    faults.unlinks++;
+    if (faults.unlink_keep && strcmp(name, faults.unlink_keep) == 0) {
+        errno = EACCES;
+        return -1;
+    }
+    return (int)syscall(SYS_unlinkat, dir, name, flags);
+}
+
+ssize_t getdents64(int fd, void *buffer, size_t size)
+{
+    faults.listings++;
+    faults.clock_ns += faults.list_ns;
+    if (faults.hide > 0) {
+        faults.hide--;
+        return 0;
+    }
+    return syscall(SYS_getdents64, fd, buffer, size);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *ts)
+{
+    long answer = syscall(SYS_clock_gettime, clock, ts);
+    int64_t ns = ts->tv_nsec + faults.clock_ns % 1000000000;
+
+    ts->tv_sec += faults.clock_ns / 1000000000 + ns / 1000000000;
+    ts->tv_nsec = ns % 1000000000;
+    return (int)answer;
+}
+
+int inotify_init1(int flags)
+{
+    if (faults.inotify_error) {
+        errno = faults.inotify_error;
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_init1, flags);
+}
+
+int inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+    if (faults.watch_error) {
+        errno = faults.watch_error;
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_add_watch, fd, path, mask);
+}
+
+#endif

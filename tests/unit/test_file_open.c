@@ -1,0 +1,159 @@
+/* Opening a file: store, well and badly. */
+#include "file_bed.h"
+
+#include <limits.h>
+
+static int setup(void **state)
+{
+    struct bed *bed = calloc(1, sizeof *bed);
+
+    bed_setup(bed, "");
+    *state = bed;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    bed_teardown(*state);
+    free(*state);
+    return 0;
+}
+
+/* Opening url fails with status and says text, in one line. */
+static void must_fail(const char *url, enum tenure_status status, const char *text)
+{
+    struct tenure_error err = {0};
+    tenure_store *store = NULL;
+
+    if (tenure_store_open(url, soon(), &store, &err) != status || !strstr(err.text, text) ||
+        strchr(err.text, '\n'))
+        fail_msg("%s: expected '%s' and %s, saw '%s': %s", url, tenure_status_word(status), text,
+                 tenure_status_word(err.code), err.text);
+    assert_null(store);
+}
+
+static void bad_urls(void **state)
+{
+    struct bed *bed = *state;
+    static const struct {
+        const char *params;
+        const char *says;
+    } rows[] = {
+        {"?retain=15", "retain=15"},    {"?retain=0s", "1s"},
+        {"?retain=999999h", "604800s"}, {"?poll=1ms", "10ms"},
+        {"?poll=x", "poll=x"},          {"?mode=0999", "0770"},
+        {"?mode=0077", "owner"},        {"?mode=rwx", "mode=rwx"},
+        {"?mode=-1", "mode=-1"},        {"?mode=77777", "mode=77777"},
+        {"?fs=disk", "network"},        {"?create=maybe", "yes"},
+        {"?color=red", "retain"},       {"?retain=151s", "retain=150s"},
+    };
+    char url[256];
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        snprintf(url, sizeof url, "file:%s%s", bed->root, rows[i].params);
+        must_fail(url, TENURE_CONFIG, rows[i].says);
+    }
+    must_fail("file:", TENURE_CONFIG, "needs a directory");
+    must_fail("file:/", TENURE_CONFIG, "cannot be a store");
+    must_fail("file://host/dir", TENURE_CONFIG, "no hosts");
+    snprintf(url, sizeof url, "file:%s?retain=150s&mode=0700&poll=2s&fs=local&create=no",
+             bed->root);
+    tenure_store *store;
+    assert_int_equal(tenure_store_open(url, soon(), &store, &bed->err), TENURE_OK);
+    tenure_store_close(store);
+}
+
+static void forms_of_a_path(void **state)
+{
+    struct bed *bed = *state;
+    char url[256], cwd[PATH_MAX];
+    tenure_store *store;
+
+    must_swap(bed->store, bed, KEY, &(struct tenure_token){0}, "x");
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    assert_int_equal(chdir(bed->dir), 0);
+    static const char *const forms[] = {"file:store", "file:./store//", "file://%s",
+                                        "file://localhost%s", "file:%s///"};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        const char *at = strstr(forms[i], "%s");
+
+        snprintf(url, sizeof url, "%.*s%s%s", at ? (int)(at - forms[i]) : (int)strlen(forms[i]),
+                 forms[i], at ? bed->root : "", at ? at + 2 : "");
+        if (tenure_store_open(url, soon(), &store, &bed->err))
+            fail_msg("%s: %s", url, bed->err.text);
+        /* The working directory may change under it. */
+        assert_int_equal(chdir("/"), 0);
+        must_hold(store, bed, KEY, "x");
+        assert_int_equal(chdir(bed->dir), 0);
+        tenure_store_close(store);
+    }
+    assert_int_equal(chdir(cwd), 0);
+}
+
+static void bad_directories(void **state)
+{
+    struct bed *bed = *state;
+    char url[256], path[256];
+
+    snprintf(url, sizeof url, "file:%s/no/dir", bed->dir);
+    must_fail(url, TENURE_CONFIG, "above it is not there");
+    snprintf(url, sizeof url, "file:%s/new?create=no", bed->dir);
+    must_fail(url, TENURE_CONFIG, "mounted?");
+    snprintf(path, sizeof path, "%s/plain", bed->dir);
+    write_file(path, "x", 1);
+    snprintf(url, sizeof url, "file:%s", path);
+    must_fail(url, TENURE_CONFIG, "is not a directory");
+    snprintf(url, sizeof url, "file:%s/below", path);
+    must_fail(url, TENURE_CONFIG, "where a directory belongs");
+    /* Somebody's directory is not filled with registers. */
+    snprintf(url, sizeof url, "file:%s", bed->dir);
+    must_fail(url, TENURE_CONFIG, "new or an empty directory");
+    snprintf(path, sizeof path, "%s/.tmp", bed->dir);
+    assert_int_equal(access(path, F_OK), -1);
+    /* Empty but for what a file system puts there: fine. */
+    snprintf(path, sizeof path, "%s/mount", bed->dir);
+    assert_int_equal(mkdir(path, 0755), 0);
+    snprintf(url, sizeof url, "file:%s?create=no", path);
+    must_fail(url, TENURE_CONFIG, "holds no store");
+    snprintf(path, sizeof path, "%s/mount/lost+found", bed->dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(url, sizeof url, "file:%s/mount", bed->dir);
+    tenure_store *store;
+    assert_int_equal(tenure_store_open(url, soon(), &store, &bed->err), TENURE_OK);
+    tenure_store_close(store);
+}
+
+static void bad_markers(void **state)
+{
+    struct bed *bed = *state;
+    static const char *const lines[] = {"",
+                                        "\n",
+                                        "tenure-file 2 retain=150s\n",
+                                        "tenure-file 1 retain=150s",
+                                        "tenure-file 1 retain=0s\n",
+                                        "tenure-file 1 retain=150s x\n",
+                                        "tenure-file 1 retain=\n",
+                                        "something else\n"};
+    char path[128], url[128];
+
+    snprintf(path, sizeof path, "%s/.tenure", bed->root);
+    snprintf(url, sizeof url, "file:%s", bed->root);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        write_file(path, lines[i], strlen(lines[i]));
+        must_fail(url, TENURE_CORRUPT, path);
+    }
+    write_file(path, "tenure-file 1 retain=20s\n", 25);
+    tenure_store_close(bed_open(bed, "?retain=20s"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(bad_urls, setup, teardown),
+        cmocka_unit_test_setup_teardown(forms_of_a_path, setup, teardown),
+        cmocka_unit_test_setup_teardown(bad_directories, setup, teardown),
+        cmocka_unit_test_setup_teardown(bad_markers, setup, teardown),
+    };
+
+    return cmocka_run_group_tests_name("file_open", tests, NULL, NULL);
+}
