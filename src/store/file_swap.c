@@ -168,9 +168,16 @@ static void flush(struct tn_file *f, struct op *op, int64_t deadline)
 
 /* ---- 3. Link ------------------------------------------------------------- */
 
+static bool late(const struct tn_file *f, const struct op *op)
+{
+    return tenure_now() - op->seen_ns >= f->retain_ns / 4;
+}
+
 /*
  * link() failed, or said so: a server may have done it and lost the answer.
- * Our nonce in slot n+1 proves that it was done.
+ * Our nonce in slot n+1 proves that it was done.  That it was not done is
+ * proved by another slot there, and by the one name that our file has; but not
+ * after so long that ours may have been there and cleaned up.
  */
 static enum tenure_status after_failed_link(struct tn_file *f, struct op *op, int error,
                                             const char *temp)
@@ -185,8 +192,8 @@ static enum tenure_status after_failed_link(struct tn_file *f, struct op *op, in
                                                   &there, &found, &ignored);
     if (!status && found && memcmp(there.nonce, op->slot.nonce, TENURE_NONCE_SIZE) == 0)
         return TENURE_OK;
-    /* A second name that we cannot find, or a count that we cannot get: no proof of anything. */
-    if (statx(AT_FDCWD, temp, AT_STATX_FORCE_SYNC, STATX_NLINK, &st) != 0 || st.stx_nlink != 1)
+    if (statx(AT_FDCWD, temp, AT_STATX_FORCE_SYNC, STATX_NLINK, &st) != 0 || st.stx_nlink != 1 ||
+        (error == EEXIST && !found) || late(f, op))
         return unknown(f, op, strerror(error), &op->err);
     switch (error) {
     case EEXIST:
@@ -274,7 +281,7 @@ static enum tenure_status settle(struct tn_file *f, struct op *op)
 {
     if (f->network && !tn_fs_refresh(op->dir))
         return unknown(f, op, strerror(errno), &op->err);
-    if (tenure_now() - op->seen_ns >= f->retain_ns / 4)
+    if (late(f, op))
         return unknown(f, op, "the link took too long", &op->err);
     if (!in_place(f, op))
         return unknown(f, op, "its directory was moved or removed", &op->err);

@@ -209,6 +209,56 @@ static void cleaned_before_looking(void **state)
     goes_on();
 }
 
+static void somebody_moves_it(void)
+{
+    char from[256], to[256];
+
+    slot_path(bed, KEY, 2, from);
+    snprintf(to, sizeof to, "%s/elsewhere", bed->dir);
+    assert_int_equal(rename(from, to), 0);
+}
+
+/* "There is one already", says the server about our own, which is gone when we look: it has a
+ * second name somewhere. */
+static void told_of_itself(void **state)
+{
+    (void)state;
+    faults.link_error = EEXIST;
+    faults.link_done = true;
+    faults.link_after = somebody_moves_it;
+    assert_int_equal(swap_on(bed->store, bed, KEY, &base, "mine").status, TENURE_UNKNOWN);
+    goes_on();
+}
+
+/* The same, and it was superseded and cleaned up, so that not even that is left. */
+static void told_of_itself_and_cleaned(void **state)
+{
+    (void)state;
+    faults.link_error = EEXIST;
+    faults.link_done = true;
+    faults.link_after = others_go_far;
+    assert_int_equal(swap_on(bed->store, bed, KEY, &base, "mine").status, TENURE_UNKNOWN);
+    goes_on();
+}
+
+static void others_go_far_and_fill_ours(void)
+{
+    forged_at = 2;
+    others_go_far_and_fill();
+    faults.clock_ns += 150 * S;
+}
+
+/* The same, and somebody who slept has filled the slot: only the time tells. */
+static void told_of_itself_and_filled(void **state)
+{
+    (void)state;
+    faults.link_error = EEXIST;
+    faults.link_done = true;
+    faults.link_after = others_go_far_and_fill_ours;
+    assert_int_equal(swap_on(bed->store, bed, KEY, &base, "mine").status, TENURE_UNKNOWN);
+    goes_on();
+}
+
 /* The next slot is there, but was not built on ours. */
 static void others_forge_next(void)
 {
@@ -443,6 +493,9 @@ int main(void)
         BOTH(fills_behind_another_sleeper),
         BOTH(cleaned_before_looking),
         BOTH(next_is_not_built_on_it),
+        BOTH(told_of_itself),
+        BOTH(told_of_itself_and_cleaned),
+        BOTH(told_of_itself_and_filled),
         BOTH(late_create),
         BOTH(late_link_claims_nothing),
         BOTH(slow_flush),
