@@ -33,10 +33,13 @@ static struct {
     const char *unlink_keep; /* this name cannot be removed */
 
     int hide;        /* so many listings show nothing */
+    int ghosts;      /* so many show a slot 99 that is not there, and nothing else */
     int64_t list_ns; /* a listing takes so long */
 
-    int inotify_error; /* there is no inotify */
-    int watch_error;   /* or there are no watches left */
+    int inotify_error;         /* there is no inotify */
+    int watch_error;           /* or there are no watches left */
+    void (*watch_after)(void); /* what others do after as many watches were asked for ... */
+    int watch_skip;            /* ... as this, and one more */
     int links, syncs, unlinks, listings, polls;
 } faults;
 
@@ -90,6 +93,20 @@ ssize_t getdents64(int fd, void *buffer, size_t size)
         faults.hide--;
         return 0;
     }
+    if (faults.ghosts > 0) {
+        struct dirent64 *entry = buffer;
+        static bool told;
+
+        told = !told;
+        if (!told) {
+            faults.ghosts--;
+            return 0;
+        }
+        memset(entry, 0, sizeof *entry);
+        entry->d_reclen = 64;
+        strcpy(entry->d_name, "@0000000000000099");
+        return 64;
+    }
     return syscall(SYS_getdents64, fd, buffer, size);
 }
 
@@ -118,7 +135,16 @@ int inotify_add_watch(int fd, const char *path, uint32_t mask)
         errno = faults.watch_error;
         return -1;
     }
-    return (int)syscall(SYS_inotify_add_watch, fd, path, mask);
+    long wd = syscall(SYS_inotify_add_watch, fd, path, mask);
+    if (faults.watch_after && faults.watch_skip-- == 0) {
+        int saved = errno;
+        void (*after)(void) = faults.watch_after;
+
+        faults.watch_after = NULL;
+        after();
+        errno = saved;
+    }
+    return (int)wd;
 }
 
 #endif

@@ -222,11 +222,15 @@ static void somebody_moves_it(void)
  * second name somewhere. */
 static void told_of_itself(void **state)
 {
+    static const int errors[] = {EEXIST, ENOSPC, EACCES};
+
     (void)state;
-    faults.link_error = EEXIST;
-    faults.link_done = true;
-    faults.link_after = somebody_moves_it;
-    assert_int_equal(swap_on(bed->store, bed, KEY, &base, "mine").status, TENURE_UNKNOWN);
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        faults.link_error = errors[i];
+        faults.link_done = true;
+        faults.link_after = somebody_moves_it;
+        assert_int_equal(swap_on(bed->store, bed, KEY, &base, "mine").status, TENURE_UNKNOWN);
+    }
     goes_on();
 }
 
@@ -370,6 +374,23 @@ static void hidden_once(void **state)
     tenure_store_close(fresh);
 }
 
+/* A listing from a cache shows what is long gone, again and again: not absence either. */
+static void ghosts(void **state)
+{
+    tenure_store *fresh = bed_open(bed, "");
+
+    (void)state;
+    faults.ghosts = 3;
+    must_hold(fresh, bed, KEY, "1");
+    assert_int_equal(faults.ghosts, 0);
+    faults.ghosts = 1000000;
+    tenure_store_close(fresh);
+    fresh = bed_open(bed, "");
+    assert_int_equal(tenure_store_read(fresh, KEY, &bed->value, soon(), &bed->err),
+                     TENURE_UNAVAILABLE);
+    tenure_store_close(fresh);
+}
+
 /* ---- Flushing ------------------------------------------------------------ */
 
 static void flush_fails(void **state)
@@ -501,6 +522,7 @@ int main(void)
         BOTH(slow_flush),
         BOTH(slow_listing),
         BOTH(hidden_once),
+        BOTH(ghosts),
         BOTH(flush_fails),
         BOTH(directory_flush_fails),
         BOTH(directory_flush_unknown),

@@ -175,12 +175,16 @@ static void not_a_file(void **state)
 {
     struct bed *bed = *state;
     struct tenure_token token = {0};
-    char path[256], other[256];
+    char path[256], other[256], good[256];
 
     must_swap(bed->store, bed, KEY, &token, "one");
     slot_path(bed, KEY, 1, other);
     slot_path(bed, KEY, 2, path);
-    assert_int_equal(symlink(other, path), 0);
+    /* A good slot behind a symbolic link: nobody knows who may change it. */
+    must_swap(bed->store, bed, KEY, &token, "two");
+    snprintf(good, sizeof good, "%s/good", bed->dir);
+    assert_int_equal(rename(path, good), 0);
+    assert_int_equal(symlink(good, path), 0);
     must_be_corrupt(bed, &token, path);
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);

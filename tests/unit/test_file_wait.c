@@ -144,6 +144,31 @@ static void the_first_slot_wakes(void **state)
     pthread_join(actor.thread, NULL);
 }
 
+static char made[2][128];
+
+static void directories_appear(void)
+{
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(mkdir(made[i], 0700), 0);
+}
+
+/* The directories come between the subscription and the look at them, the slot much later. */
+static void directories_in_between(void **state)
+{
+    struct bed *bed = *state;
+    struct tenure_watch watch = {.key = KEY};
+    struct actor actor = {.bed = bed, .act = swap_key};
+
+    snprintf(made[0], sizeof made[0], "%s/web", bed->root);
+    snprintf(made[1], sizeof made[1], "%s/web/lease", bed->root);
+    start(&actor);
+    /* The register, the directory above, the root; and once more the one that was missing. */
+    faults.watch_skip = 3;
+    faults.watch_after = directories_appear;
+    assert_int_equal(wait_for(bed, &watch, 60 * S), TENURE_OK);
+    pthread_join(actor.thread, NULL);
+}
+
 static void a_prefix_wakes(void **state)
 {
     struct bed *bed = *state;
@@ -264,6 +289,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_keys_do_not_wake, setup, teardown),
         cmocka_unit_test_setup_teardown(a_change_wakes, setup, teardown),
         cmocka_unit_test_setup_teardown(the_first_slot_wakes, setup, teardown),
+        cmocka_unit_test_setup_teardown(directories_in_between, setup, teardown),
         cmocka_unit_test_setup_teardown(a_prefix_wakes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_prefix_sleeps, setup, teardown),
         cmocka_unit_test_setup_teardown(polls_if_it_must, setup, teardown),
