@@ -43,7 +43,7 @@ static void fill_page(struct tn_guard_page *page, const struct tn_guard_wish *wi
      * before: waking up takes time on a loaded machine. */
     page->margin_ns = min64(wish->kill_ns / 10, 10 * TN_MS);
     page->orphan_grace_ns = wish->orphan_grace_ns;
-    page->hang_ns = max64(wish->kill_ns, 500 * TN_MS);
+    page->hang_ns = max64(2 * wish->kill_ns, TN_S);
     page->release_delay_ns = wish->release_delay_ns;
     page->stop_signal = wish->stop_signal;
     page->watchdog_s = wish->watchdog_s;
@@ -185,6 +185,12 @@ enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_er
     return status;
 }
 
+void tn_guard_link_shoot(struct tn_guard_link *l)
+{
+    if (l->alive)
+        kill(l->pid, SIGKILL);
+}
+
 void tn_guard_link_mourn(struct tn_guard_link *l)
 {
     pthread_mutex_lock(&l->lock);
@@ -241,15 +247,13 @@ static void lower(struct tn_guard_link *l, uint64_t word, int64_t deadline_ns)
 bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns)
 {
     uint64_t word = atomic_load(&l->page->word);
-    bool raised;
 
     pthread_mutex_lock(&l->lock);
     bool alive = l->alive;
     do {
-        raised = (uint64_t)deadline_ns > (word & TN_WORD_DEADLINE);
         if (deadline_ns != 0 && ((word & TN_WORD_FIRED) || !alive))
             break;
-        if (deadline_ns != 0 && !raised)
+        if (deadline_ns != 0 && (uint64_t)deadline_ns < word)
             lower(l, word, deadline_ns);
     } while (!atomic_compare_exchange_strong(&l->page->word, &word, (uint64_t)deadline_ns));
     pthread_mutex_unlock(&l->lock);
@@ -260,8 +264,7 @@ bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns)
     }
     if ((word & TN_WORD_FIRED) || !alive)
         return false;
-    if (raised)
-        arm(l->timer_fd, deadline_ns - atomic_load(&l->page->grace_ns));
+    arm(l->timer_fd, deadline_ns - atomic_load(&l->page->grace_ns));
     return true;
 }
 

@@ -52,6 +52,8 @@ enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_er
 void tn_guard_link_quit(struct tn_guard_link *l);
 void tn_guard_link_close(struct tn_guard_link *l);
 
+/* It does not do its duty (somebody stopped it): with it the kernel ends the program. */
+void tn_guard_link_shoot(struct tn_guard_link *l);
 /* The guard is dead: from now on no deadline can be published but 0. */
 void tn_guard_link_mourn(struct tn_guard_link *l);
 

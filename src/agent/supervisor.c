@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,9 +82,29 @@ static void on_halted(void *arg)
     wake(m);
 }
 
+/*
+ * The guard sends KILL a margin before the deadline.  Half of that later it must
+ * have said so: else somebody stopped the guard, and we end it and the program.
+ */
+static int64_t late_at(const struct tn_supervisor *s, int64_t deadline_ns)
+{
+    return deadline_ns - s->link.page->margin_ns / 2;
+}
+
 static bool publish(void *arg, int64_t deadline_ns)
 {
-    return tn_guard_link_publish(&((struct tn_supervisor *)arg)->link, deadline_ns);
+    struct tn_supervisor *s = arg;
+    int64_t late = late_at(s, deadline_ns);
+    struct itimerspec when = {0};
+    bool ok = tn_guard_link_publish(&s->link, deadline_ns);
+
+    atomic_store(&s->deadline_ns, deadline_ns);
+    if (deadline_ns > 0) {
+        when.it_value.tv_sec = (time_t)(late / TN_S);
+        when.it_value.tv_nsec = (long)(late % TN_S);
+    }
+    timerfd_settime(s->late_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    return ok;
 }
 
 /* Half of what a request may last again, and at least half a second: then a
@@ -214,12 +235,40 @@ static bool take_mail(struct tn_supervisor *s)
     return !mail.halted;
 }
 
+/* ---- The guard's guard --------------------------------------------------- */
+
+/* It had so long to answer the order to start the program. */
+#define ANSWER_NS (10 * TN_S)
+
+static bool guard_is_late(const struct tn_supervisor *s, int64_t now)
+{
+    int64_t deadline = atomic_load(&s->deadline_ns);
+
+    if (s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_ENDING)
+        return false;
+    return (deadline > 0 && now >= late_at(s, deadline)) ||
+           (s->state == TN_PROGRAM_ASKED && now - s->started_ns >= ANSWER_NS);
+}
+
+/* No KILL at the deadline, or no answer at all. */
+static void check_guard(struct tn_supervisor *s, int64_t now)
+{
+    if (!guard_is_late(s, now))
+        return;
+    tn_supervisor_reports(s); /* the word may just have come */
+    if (guard_is_late(s, now)) {
+        tn_log("guard", "the guard does not do its duty; ending it and the program");
+        tn_guard_link_shoot(&s->link);
+    }
+}
+
 /* ---- The loop ------------------------------------------------------------ */
 
 static void pass_time(struct tn_supervisor *s)
 {
     int64_t now = tenure_now();
 
+    check_guard(s, now);
     if (now >= s->restart_at_ns)
         tn_supervisor_start_program(s);
     if (now >= s->pet_at_ns) {
@@ -232,15 +281,19 @@ static void loop(struct tn_supervisor *s)
 {
     for (;;) {
         struct pollfd fds[] = {
-            {.fd = s->link.socket, .events = POLLIN},
-            {.fd = s->link.pidfd, .events = POLLIN},
-            {.fd = s->mailbox.event_fd, .events = POLLIN},
-            {.fd = s->signal_fd, .events = POLLIN},
+            {.fd = s->link.socket, .events = POLLIN},      {.fd = s->link.pidfd, .events = POLLIN},
+            {.fd = s->mailbox.event_fd, .events = POLLIN}, {.fd = s->signal_fd, .events = POLLIN},
+            {.fd = s->late_fd, .events = POLLIN},
         };
         int64_t next = s->restart_at_ns < s->pet_at_ns ? s->restart_at_ns : s->pet_at_ns;
+        uint64_t count;
 
-        if (tn_poll(fds, 4, next) < 0)
+        if (s->state == TN_PROGRAM_ASKED && s->started_ns + ANSWER_NS < next)
+            next = s->started_ns + ANSWER_NS;
+        if (tn_poll(fds, 5, next) < 0)
             continue;
+        if (fds[4].revents && read(s->late_fd, &count, sizeof count) < 0)
+            continue; /* it was moved on meanwhile */
         if (fds[0].revents & POLLIN)
             tn_supervisor_reports(s);
         if (fds[1].revents || (fds[0].revents & POLLHUP))
@@ -292,8 +345,9 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     handled_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
     s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    s->late_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     s->mailbox.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (s->signal_fd < 0 || s->mailbox.event_fd < 0)
+    if (s->signal_fd < 0 || s->late_fd < 0 || s->mailbox.event_fd < 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
     status = open_guard(s, err);
     if (status)
@@ -315,6 +369,8 @@ static void close_all(struct tn_supervisor *s)
     tn_notify_close(&s->notify);
     if (s->signal_fd >= 0)
         close(s->signal_fd);
+    if (s->late_fd >= 0)
+        close(s->late_fd);
     if (s->mailbox.event_fd >= 0)
         close(s->mailbox.event_fd);
 }
@@ -330,16 +386,32 @@ static int code_for(const struct tn_supervisor *s, enum tenure_status status)
     }
 }
 
+/* What was closed when we were started would otherwise become something of ours,
+ * and the program would read and write that. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
 int tn_run(const struct tn_run_options *options, const struct tn_run_codes *codes)
 {
     struct tn_supervisor s = {.options = options,
                               .codes = codes,
                               .signal_fd = -1,
+                              .late_fd = -1,
                               .stop_signal = options->stop_signal,
                               .restart_at_ns = TN_NEVER,
                               .pet_at_ns = TN_NEVER};
     struct tenure_error err = {0};
 
+    fill_standard_descriptors();
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would take our children's ends away */
     pthread_mutex_init(&s.mailbox.lock, NULL);
     pthread_cond_init(&s.mailbox.quiet, NULL);
     s.mailbox.event_fd = s.link.socket = -1;

@@ -3,6 +3,7 @@
 #define TN_AGENT_SUPERVISOR_INNER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "agent/notify.h"
 #include "agent/supervisor.h"
@@ -11,9 +12,10 @@
 
 enum tn_program_state {
     TN_PROGRAM_NONE,     /* nothing of it is left, for certain */
-    TN_PROGRAM_STARTING, /* the guard was told */
+    TN_PROGRAM_ASKED,    /* the guard was told, and has not answered */
+    TN_PROGRAM_STARTING, /* it has; the program is not itself yet */
     TN_PROGRAM_RUNNING,
-    TN_PROGRAM_ENDED, /* it has ended; what it left behind is being killed */
+    TN_PROGRAM_ENDING, /* KILL has gone out, and is repeated until nothing is left */
 };
 
 /* Left by the callbacks' and the driver's threads, taken by the loop. */
@@ -40,6 +42,8 @@ struct tn_supervisor {
     struct tn_notify notify;
     tenure_elector *elector;
     int signal_fd;
+    int late_fd; /* timerfd: the deadline is here, and the guard should have acted */
+    _Atomic int64_t deadline_ns;
     bool has_terminal; /* a hang-up means that the terminal is gone */
 
     enum tn_program_state state;

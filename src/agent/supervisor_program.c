@@ -1,6 +1,7 @@
 /* The program's life as the supervisor sees it: started, stopped, ended. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -56,7 +57,7 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
         return;
     }
     if (tn_guard_link_spawn(&s->link, block)) {
-        s->state = TN_PROGRAM_STARTING;
+        s->state = TN_PROGRAM_ASKED;
         s->started_ns = tenure_now();
     }
     close(block);
@@ -201,9 +202,11 @@ static void failed_to_start(struct tn_supervisor *s, const struct tn_guard_repor
 static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r)
 {
     switch (r->kind) {
+    case TN_GUARD_ACCEPTED:
+        s->state = TN_PROGRAM_STARTING;
+        break;
     case TN_GUARD_SPAWNED:
-        if (s->state == TN_PROGRAM_STARTING)
-            s->state = TN_PROGRAM_RUNNING;
+        s->state = TN_PROGRAM_RUNNING;
         s->pid = r->pid;
         tn_log("running", "leading, epoch %" PRIu64 "; %s", s->epoch,
                tn_contain_text((enum tn_contain)r->contain));
@@ -221,7 +224,9 @@ static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r
     case TN_GUARD_EXITED:
         s->status = r->status;
         s->has_status = true;
-        s->state = TN_PROGRAM_ENDED;
+        break;
+    case TN_GUARD_KILLS:
+        s->state = TN_PROGRAM_ENDING;
         break;
     case TN_GUARD_FIRED:
         tn_log("fired", "the guard ends the program: the deadline has come");
@@ -253,7 +258,7 @@ void tn_supervisor_reports(struct tn_supervisor *s)
 static void end_tree_ourselves(struct tn_supervisor *s)
 {
     for (;;) {
-        tn_children_kill_all(NULL, 0);
+        tn_children_kill(NULL, 0);
         pid_t pid = waitpid(-1, NULL, 0);
         if (pid < 0 && errno == ECHILD)
             break;
@@ -277,6 +282,8 @@ void tn_supervisor_guard_died(struct tn_supervisor *s)
         tn_supervisor_leave(s);
     }
     if (s->state != TN_PROGRAM_NONE) {
+        if (s->leaving && !s->failed)
+            s->exit_code = code_of(s);
         s->state = TN_PROGRAM_NONE;
         s->epoch = 0; /* the driver knows: the stop is on its way */
         tn_supervisor_answer_stop(s);

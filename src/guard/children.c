@@ -126,7 +126,8 @@ static pid_t parent_of(const char *name)
     return parent;
 }
 
-void tn_children_kill_all(const pid_t *spare, unsigned n_spare)
+/* The children alone, where the kernel lists none: a look through all of /proc. */
+static void kill_scanned(const pid_t *spare, unsigned n_spare)
 {
     _Alignas(8) char buffer[4096];
     pid_t self = getpid();
@@ -148,19 +149,21 @@ void tn_children_kill_all(const pid_t *spare, unsigned n_spare)
     close(fd);
 }
 
-void tn_children_kill(void)
+void tn_children_kill(const pid_t *spare, unsigned n_spare)
 {
     static struct queue q;
 
     q.n = 0;
     if (!read_children(getpid(), &q)) {
-        tn_children_kill_all(NULL, 0);
+        kill_scanned(spare, n_spare);
         return;
     }
     /* A parent is killed before its children are looked for, so that it cannot
      * have more of them.  Nobody waits for anybody to be scheduled and die:
      * under load that would take a while for each generation. */
     for (unsigned i = 0; i < q.n; i++) {
+        if (spared(q.pids[i], spare, n_spare))
+            continue;
         kill(q.pids[i], SIGKILL);
         read_children(q.pids[i], &q);
     }

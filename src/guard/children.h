@@ -3,7 +3,7 @@
  *
  * What is forked while we look is missed, and what a dead parent leaves behind
  * becomes a child of the nearest sub-reaper: call again until there is none.
- * Neither function allocates.
+ * Nothing is allocated.
  */
 #ifndef TN_GUARD_CHILDREN_H
 #define TN_GUARD_CHILDREN_H
@@ -12,9 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* All descendants of this process, parents first. */
-void tn_children_kill(void);
-/* The direct children alone, but for those in spare; works where the kernel lists no children. */
-void tn_children_kill_all(const pid_t *spare, unsigned n_spare);
+/* All descendants of this process, parents first, but for the children in spare. */
+void tn_children_kill(const pid_t *spare, unsigned n_spare);
 
 #endif

@@ -121,6 +121,9 @@ static void check_tree(struct tn_guard *g, int64_t now)
     /* Again and again: a death wakes us up, and what the dead leave behind is ours. */
     if (g->phase == TN_GUARD_KILLING) {
         tn_tree_kill(&g->tree);
+        if (!g->killed)
+            report(TN_GUARD_KILLS);
+        g->killed = true;
         g->kill_again_ns = now + 5 * MS;
     }
     if (tn_tree_reap(&g->tree)) {
@@ -254,7 +257,8 @@ static void spawn(struct tn_guard *g, int block)
         report(TN_GUARD_REFUSED);
         return;
     }
-    g->exited = false;
+    report(TN_GUARD_ACCEPTED);
+    g->exited = g->killed = false;
     g->warm = warm;
     if (!error) {
         stage = TN_STAGE_WATCHDOG;

@@ -91,6 +91,7 @@ static int set_up(struct tn_guard *g)
     g->hang_by_ns = g->release_at_ns = g->pet_at_ns = TN_GUARD_NEVER;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would take our children's ends away */
     /* Out of tenure's group and terminal: what is meant for them is not for us. */
     setsid();
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);

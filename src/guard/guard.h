@@ -52,6 +52,7 @@ struct tn_guard {
     enum tn_guard_phase phase;
     bool warm;        /* what runs may run without a grant */
     bool exited;      /* the program itself has ended */
+    bool killed;      /* KILL has gone out, and was reported */
     bool quit;        /* QUIT came */
     bool tenure_gone; /* dead, or it has hung up */
     bool tenure_dead; /* its pidfd says so */

@@ -49,7 +49,7 @@ static bool guard_is_gone(const struct keeper *k)
 static _Noreturn void end_all(const struct keeper *k)
 {
     while (!k->orders.pidns) {
-        tn_children_kill();
+        tn_children_kill(NULL, 0);
         /* Blocks until one of them is dead; its children are ours from then on. */
         if (waitpid(-1, NULL, 0) < 0 && errno == ECHILD)
             break;

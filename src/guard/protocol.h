@@ -74,8 +74,8 @@ struct tn_guard_page {
 /* ---- Commands ------------------------------------------------------------ */
 
 enum tn_guard_command_kind {
-    /* Run the program that the attached memfd describes.  Answered by SPAWNED,
-     * FAILED or REFUSED; later by EXITED and DEAD. */
+    /* Run the program that the attached memfd describes.  Answered at once by
+     * ACCEPTED or REFUSED, then by SPAWNED or FAILED, later by EXITED and DEAD. */
     TN_GUARD_SPAWN = 1,
     TN_GUARD_SIGNAL, /* signal to the program itself */
     /* End the tree: signal to the program's process group now, KILL at by_ns, or at
@@ -97,11 +97,13 @@ struct tn_guard_command {
 
 enum tn_guard_report_kind {
     TN_GUARD_HELLO = 1, /* contain: what works here; error and stage: a wish that cannot be met */
+    TN_GUARD_ACCEPTED,  /* SPAWN is being done */
     TN_GUARD_SPAWNED,   /* pid; contain: what is in force */
     TN_GUARD_FAILED,    /* error: errno; stage: what could not be done.  DEAD follows */
     TN_GUARD_REFUSED,   /* no grant, too late for this grant, or something runs already */
     TN_GUARD_EXITED,    /* status: of wait(2); its descendants may still be there */
     TN_GUARD_FIRED,     /* the deadline has come */
+    TN_GUARD_KILLS,     /* KILL has gone out */
     TN_GUARD_DEAD,      /* nothing of the tree is left */
 };
 

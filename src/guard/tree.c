@@ -140,7 +140,7 @@ void tn_tree_kill(struct tn_tree *tree)
     if (tree->keeper)
         kill(tree->keeper, SIGKILL);
     tn_cgroup_kill(tree);
-    tn_children_kill();
+    tn_children_kill(NULL, 0);
 }
 
 bool tn_tree_reap(struct tn_tree *tree)

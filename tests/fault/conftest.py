@@ -6,14 +6,22 @@ import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(__file__))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+
+from process import die_with_parent  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
 def load():
     count = int(os.environ.get("LOAD", "0")) * len(os.sched_getaffinity(0))
     spinners = [
-        subprocess.Popen(["sh", "-c", "while :; do :; done"], stdin=subprocess.DEVNULL)
+        subprocess.Popen(
+            ["sh", "-c", "while :; do :; done"],
+            stdin=subprocess.DEVNULL,
+            preexec_fn=die_with_parent,
+        )
         for _ in range(count)
     ]
     yield

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 
 import pytest
@@ -141,6 +142,33 @@ def test_both_killed_at_once(contain):
         lambda: pair(options=["--contain", contain], words=["stubborn", "brood", "daemon"]),
         trial,
         workers=8,
+    )
+
+
+@pytest.mark.parametrize("contain", CONTAINS)
+def test_guard_stopped_and_leadership_lost(contain):
+    """A guard that somebody stopped cannot end the program: tenure ends it, and the guard."""
+
+    def trial(world):
+        epoch, leader = world.table.top(), world.leader()
+        guard = leader.guard()
+        os.kill(guard, signal.SIGSTOP)
+        fault = w.now()
+        subprocess.run(
+            [w.TENURE, "reset", "--force", "--name", "w", "--store", world.url],
+            check=True,
+            capture_output=True,
+        )
+        world.next_leader(epoch)
+        by_deadline(world, epoch, fault)
+        eventually("the guard's end", lambda: not w.alive(guard))
+        assert leader.proc.poll() is None
+
+    trials(
+        8,
+        lambda: pair(options=["--contain", contain], words=["stubborn", "daemon"]),
+        trial,
+        workers=4,
     )
 
 

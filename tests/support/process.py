@@ -14,7 +14,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 
 
-def _die_with_parent():
+def die_with_parent():
+    """For preexec_fn: whatever ends the tests ends the child too."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -49,7 +50,7 @@ class Daemon:
         log = open(self.dir / "log", "ab")
         self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log,
                                         stderr=subprocess.STDOUT, cwd=self.dir,
-                                        preexec_fn=_die_with_parent, **options)
+                                        preexec_fn=die_with_parent, **options)
         log.close()
 
     def log(self):
