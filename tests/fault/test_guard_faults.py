@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import time
 
 import pytest
@@ -154,14 +153,10 @@ def test_guard_stopped_and_leadership_lost(contain):
         guard = leader.guard()
         os.kill(guard, signal.SIGSTOP)
         fault = w.now()
-        subprocess.run(
-            [w.TENURE, "reset", "--force", "--name", "w", "--store", world.url],
-            check=True,
-            capture_output=True,
-        )
+        with world.outage():
+            by_deadline(world, epoch, fault)
+            eventually("the guard's end", lambda: not w.alive(guard))
         world.next_leader(epoch)
-        by_deadline(world, epoch, fault)
-        eventually("the guard's end", lambda: not w.alive(guard))
         assert leader.proc.poll() is None
 
     trials(

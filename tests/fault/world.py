@@ -6,6 +6,7 @@ tenure believes, two rows of different epochs must never overlap.
 """
 
 import concurrent.futures
+import contextlib
 import mmap
 import os
 import pathlib
@@ -252,6 +253,13 @@ class World:
         c.wait()
         c.log.close()
         self.candidates.remove(c)
+
+    @contextlib.contextmanager
+    def outage(self):
+        """The folder of a file: store is gone for a while."""
+        os.rename(self.dir / "store", self.dir / "away")
+        yield
+        os.rename(self.dir / "away", self.dir / "store")
 
     def processes(self):
         """Every living process that has our table among its arguments, but tenure itself."""
