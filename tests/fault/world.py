@@ -256,9 +256,11 @@ class World:
 
     @contextlib.contextmanager
     def outage(self):
-        """The folder of a file: store is gone for a while."""
+        """The folder of a file: store cannot be used for a while."""
         os.rename(self.dir / "store", self.dir / "away")
+        (self.dir / "store").write_text("not a directory")
         yield
+        (self.dir / "store").unlink()
         os.rename(self.dir / "away", self.dir / "store")
 
     def processes(self):
