@@ -7,6 +7,7 @@ tenure believes, two rows of different epochs must never overlap.
 
 import concurrent.futures
 import contextlib
+import ctypes
 import mmap
 import os
 import pathlib
@@ -92,6 +93,13 @@ class Table:
             )
             end, before = last, epoch
         return len(terms)
+
+
+def exchange(a, b):
+    """Swap two names, at once: nobody can come between."""
+    libc, here, flag = ctypes.CDLL(None, use_errno=True), -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if libc.renameat2(here, bytes(a), here, bytes(b), flag) != 0:
+        raise OSError(ctypes.get_errno(), f"renameat2 {a} {b}")
 
 
 def children(pid):
@@ -256,12 +264,14 @@ class World:
 
     @contextlib.contextmanager
     def outage(self):
-        """The folder of a file: store cannot be used for a while."""
-        os.rename(self.dir / "store", self.dir / "away")
-        (self.dir / "store").write_text("not a directory")
-        yield
-        (self.dir / "store").unlink()
-        os.rename(self.dir / "away", self.dir / "store")
+        """The folder of a file: store is no folder for a while."""
+        plain = self.dir / "plain"
+        plain.write_text("not a directory")
+        exchange(plain, self.dir / "store")
+        try:
+            yield
+        finally:
+            exchange(plain, self.dir / "store")
 
     def processes(self):
         """Every living process that has our table among its arguments, but tenure itself."""
