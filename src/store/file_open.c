@@ -278,6 +278,7 @@ static enum tenure_status settle_marker(struct tn_file *f, const struct settings
                                         struct tenure_error *err)
 {
     char path[PATH_MAX + sizeof TN_FILE_MARKER + 1], is[TN_DURATION_TEXT];
+    struct tenure_error ignored;
     int64_t retain_ns = 0;
     enum tenure_status status;
 
@@ -291,8 +292,13 @@ static enum tenure_status settle_marker(struct tn_file *f, const struct settings
         status = check_empty(f, err);
         if (!status)
             status = write_marker(f, path, set->retain_ns ? set->retain_ns : RETAIN_NS, err);
-        if (!status)
-            status = read_marker(f, path, &retain_ns, err);
+        /* Others open it too: what is there by now may be theirs, the marker first. */
+        enum tenure_status again = read_marker(f, path, &retain_ns, status ? &ignored : err);
+        if (!status || (!again && retain_ns))
+            status = again;
+        if (!status && retain_ns == 0)
+            status =
+                tenure_fail(err, TENURE_UNAVAILABLE, "file: %.300s was removed just now", f->root);
     }
     if (status)
         return status;

@@ -3,6 +3,19 @@
 
 #include <limits.h>
 
+/* What others do just before the store looks at what is in its directory. */
+static void (*before_look)(void);
+
+DIR *opendir(const char *path)
+{
+    void (*act)(void) = before_look;
+
+    before_look = NULL;
+    if (act)
+        act();
+    return fdopendir(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
 static int setup(void **state)
 {
     struct bed *bed = calloc(1, sizeof *bed);
@@ -123,6 +136,35 @@ static void bad_directories(void **state)
     tenure_store_close(store);
 }
 
+static struct bed *shared;
+
+static void others_make_it(void)
+{
+    tenure_store *other = bed_open(shared, "?retain=20s");
+
+    must_swap(other, shared, KEY, &(struct tenure_token){0}, "theirs");
+    tenure_store_close(other);
+}
+
+/* Two who find nothing: the slower one finds a store, not somebody's directory. */
+static void opened_by_two(void **state)
+{
+    struct bed *bed = *state;
+    char url[128];
+
+    shared = bed;
+    snprintf(bed->root, sizeof bed->root, "%s/both", bed->dir);
+    before_look = others_make_it;
+    tenure_store *store = bed_open(bed, "");
+    must_hold(store, bed, KEY, "theirs");
+    tenure_store_close(store);
+    /* Their retention counts. */
+    snprintf(bed->root, sizeof bed->root, "%s/both2", bed->dir);
+    snprintf(url, sizeof url, "file:%s?retain=30s", bed->root);
+    before_look = others_make_it;
+    must_fail(url, TENURE_CONFIG, "retain=20s");
+}
+
 static void bad_markers(void **state)
 {
     struct bed *bed = *state;
@@ -152,6 +194,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bad_urls, setup, teardown),
         cmocka_unit_test_setup_teardown(forms_of_a_path, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_directories, setup, teardown),
+        cmocka_unit_test_setup_teardown(opened_by_two, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_markers, setup, teardown),
     };
 
