@@ -1,4 +1,4 @@
-/* tenure_state: the handle, one document at a time, and an operator's edits. */
+/* tenure_state: the handle, and one document at a time. */
 #include "tenure/state.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ enum tenure_status tenure_state_open(const char *url, const char *name,
     s = calloc(1, sizeof *s);
     if (!s || !(s->name = strdup(name)) || !(s->url = strdup(url)))
         status = tenure_fail(err, TENURE_NOMEM, "out of memory");
-    if (!status)
+    else if (!(status = tenure_nonce(s->nonce_base, err)))
         status = tenure_store_open(url, deadline, &s->store, err);
     if (status) {
         if (s) {
@@ -118,8 +118,10 @@ enum tenure_status tn_state_load_entry(tenure_state *s, struct tn_root *root,
             return status;
         /* Announced by an earlier leader, whose create may still be on its way:
          * a sealed tombstone in its place keeps it out. */
-        struct tn_write block = {.entry = entry, .deleted = true};
+        struct tn_write block = {.entry = entry, .deleted = true, .seal_only = true};
         tn_state_write(s, &block, 1, deadline, err);
+        if (block.status == TENURE_UNKNOWN) /* of the block; nothing is known of the document */
+            return tenure_fail(err, TENURE_TIMEOUT, "%s: could not be sealed in time", entry->key);
         if (block.status != TENURE_CONFLICT)
             return block.status;
     }
@@ -146,6 +148,8 @@ static enum tenure_status load(tenure_state *s, const char *collection, const ch
     status = tn_state_load_entry(s, root, entry, &value, &doc, &found, deadline, err);
     if (status == TENURE_OK)
         status = tn_document_fill(document, &value, &doc, found, err);
+    if (status == TENURE_OK)
+        entry->doubt = false;
     tenure_value_free(&value);
     return status;
 }
@@ -162,72 +166,6 @@ enum tenure_status tenure_state_load(tenure_state *s, const char *collection, co
     tn_state_turn(s);
     status = s->fenced ? tn_state_fenced(s, collection, err)
                        : load(s, collection, id, document, deadline, err);
-    tn_state_next(s);
-    return status;
-}
-
-/* ---- An operator's edit -------------------------------------------------- */
-
-/* The fence that an operator writes under: what is stored, never a new one. */
-static enum tenure_status stored_fence(tenure_state *s, const char *collection, const char *key,
-                                       const struct tenure_document *seen, struct tn_fence *fence,
-                                       int64_t deadline, struct tenure_error *err)
-{
-    struct tenure_value value = {0};
-    struct tn_document doc;
-    char root[TENURE_KEY_MAX + 1];
-    enum tenure_status status = tn_document_root(s->name, collection, root, err);
-
-    if (!status)
-        status = tenure_store_read(s->store, tenure_token_absent(&seen->value.token) ? root : key,
-                                   &value, deadline, err);
-    if (!status && tenure_token_absent(&value.token))
-        fence->epoch = 1; /* nobody has ever led here: the lowest that is somebody's */
-    else if (!status && !(status = tn_document_decode(&value, &doc, err)))
-        *fence = doc.fence;
-    tenure_value_free(&value);
-    return status;
-}
-
-static enum tenure_status edit(tenure_state *s, const char *collection, const char *id,
-                               const struct tenure_document *seen, const void *data, size_t len,
-                               int64_t deadline, struct tenure_error *err)
-{
-    char key[TENURE_KEY_MAX + 1];
-    struct tn_document doc = {.seq = seen->seq + 1,
-                              .deleted = !data,
-                              .edited = true,
-                              .data = data,
-                              .len = data ? len : 0};
-    struct tenure_swap swap = {.key = key, .expect = seen->value.token, .tombstone = !data};
-    unsigned char *bytes = NULL;
-    enum tenure_status status;
-
-    if ((status = tn_document_key(s->name, collection, id, key, err)) ||
-        (status = stored_fence(s, collection, key, seen, &doc.fence, deadline, err)) ||
-        (status = tn_document_encode(&doc, &bytes, &swap.len, err)))
-        return status;
-    swap.data = bytes;
-    status = tenure_nonce(swap.nonce, err);
-    if (!status)
-        status = tenure_store_swap(s->store, &swap, deadline, err);
-    free(bytes);
-    return status;
-}
-
-enum tenure_status tenure_state_edit(tenure_state *s, const char *collection, const char *id,
-                                     const struct tenure_document *seen, const void *data,
-                                     size_t len, int64_t deadline, struct tenure_error *err)
-{
-    struct tenure_error scratch;
-    enum tenure_status status;
-
-    if (!err)
-        err = &scratch;
-    if (s->leads)
-        return tenure_fail(err, TENURE_INVALID, "a leader commits; it does not edit");
-    tn_state_turn(s);
-    status = edit(s, collection, id, seen, data, len, deadline, err);
     tn_state_next(s);
     return status;
 }

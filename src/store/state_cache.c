@@ -54,6 +54,29 @@ void tn_state_free_cache(tenure_state *s)
     }
 }
 
+#define NUMBER_SIZE 6
+
+uint64_t tn_state_nonce(tenure_state *s, uint8_t nonce[TENURE_NONCE_SIZE])
+{
+    uint64_t number = ++s->nonces;
+
+    memcpy(nonce, s->nonce_base, TENURE_NONCE_SIZE - NUMBER_SIZE);
+    for (int i = 0; i < NUMBER_SIZE; i++)
+        nonce[TENURE_NONCE_SIZE - 1 - i] = (uint8_t)(number >> (8 * i));
+    return number;
+}
+
+uint64_t tn_state_ours(const tenure_state *s, const uint8_t nonce[TENURE_NONCE_SIZE])
+{
+    uint64_t number = 0;
+
+    if (memcmp(nonce, s->nonce_base, TENURE_NONCE_SIZE - NUMBER_SIZE) != 0)
+        return 0;
+    for (int i = TENURE_NONCE_SIZE - NUMBER_SIZE; i < TENURE_NONCE_SIZE; i++)
+        number = number << 8 | nonce[i];
+    return number;
+}
+
 void tn_state_note(tenure_state *s, uint64_t epoch)
 {
     if (epoch > s->floor)

@@ -78,6 +78,10 @@ static enum tenure_status find_entry(tenure_state *s, struct slot *slot, int64_t
     slot->entry = tn_entry_get(s, key);
     if (!slot->entry)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    /* Also for who shares the batch with the one that was told: it is not undone. */
+    if (slot->entry->doubt)
+        return tenure_fail(err, TENURE_CONFLICT, "%s: somebody else has written it; load it again",
+                           key);
     if (slot->entry->sealed)
         return TENURE_OK;
     if (slot->root->complete && tenure_token_absent(&slot->entry->token)) {
@@ -103,6 +107,8 @@ static void announce(tenure_state *s, struct round *r)
         }
         enum tenure_status status =
             n ? tn_root_announce(s, root, r->segments, n, r->deadline, &err) : TENURE_OK;
+        if (status == TENURE_UNKNOWN) /* of the announcement; nothing was created */
+            status = TENURE_TIMEOUT;
         for (size_t i = 0; status && i < r->n; i++) {
             struct slot *slot = &r->slots[i];
             if (slot->root == root && slot->entry && tenure_token_absent(&slot->entry->token)) {
@@ -139,9 +145,12 @@ static void write_round(tenure_state *s, struct round *r)
     }
 }
 
-/* Fill a round with commits that are not settled, one a document. */
+/* Fill a round with commits that are not settled, one a document, and not more
+ * than a root can announce. */
 static bool fill_round(tenure_state *s, struct tn_call *calls, struct round *r)
 {
+    size_t most = s->info.data_max ? s->info.data_max : TENURE_DATA_MAX, names = 0;
+
     r->n = 0;
     for (struct tn_call *call = calls; call; call = call->next) {
         for (size_t i = 0; i < call->n; i++) {
@@ -151,12 +160,15 @@ static bool fill_round(tenure_state *s, struct tn_call *calls, struct round *r)
 
             if (commit->status != TENURE_CANCELLED)
                 continue; /* settled in an earlier round */
+            if (names > most / 2)
+                return true;
             enum tenure_status status = s->fenced ? tn_state_fenced(s, commit->collection, &err)
                                                   : find_entry(s, &slot, call->deadline, &err);
             if (status) {
                 settle(&slot, status, &err);
             } else if (!slot.entry->in_round) {
                 slot.entry->in_round = true;
+                names += strlen(slot.entry->key);
                 r->slots[r->n++] = slot;
             }
         }

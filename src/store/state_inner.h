@@ -7,8 +7,7 @@
 #include "store/document.h"
 #include "tenure/state.h"
 
-#define TN_STATE_BUCKETS  4096
-#define TN_STATE_ATTEMPTS 4
+#define TN_STATE_BUCKETS 4096
 
 /* A register as this handle last saw it under its own grant. */
 struct tn_entry {
@@ -18,9 +17,7 @@ struct tn_entry {
     bool sealed;                /* token is the current one under our grant, as far as we know */
     bool in_round;              /* already part of the batch being built */
     enum tenure_status outcome; /* of its write in that batch */
-    /* Commits of ours whose outcome nobody learned: seen later, they are ours. */
-    uint8_t stray[TN_STATE_ATTEMPTS][TENURE_NONCE_SIZE];
-    unsigned stray_next;
+    bool doubt; /* somebody else wrote it, which the caller has not seen: it must load it first */
     char key[];
 };
 
@@ -45,6 +42,10 @@ struct tenure_state {
     struct tenure_store_info info;
     bool leads; /* has a grant */
     struct tn_fence fence;
+    /* Every nonce of this handle is this and a number, so that a commit whose
+     * outcome nobody learned is known to be ours whenever it shows up (I6). */
+    uint8_t nonce_base[TENURE_NONCE_SIZE];
+    uint64_t nonces;
     _Atomic uint64_t floor;
     bool fenced; /* final */
     struct tn_entry *entries[TN_STATE_BUCKETS];
@@ -66,9 +67,8 @@ struct tn_write {
     bool edited;               /* seal_only: the last change was an operator's */
     bool seal_only;            /* keep data and seq: data is what was read */
     enum tenure_status status; /* the outcome */
-    uint8_t tried[TN_STATE_ATTEMPTS][TENURE_NONCE_SIZE];
-    unsigned n_tried;
-    bool unsure; /* a try of unknown outcome is among them */
+    uint64_t first, last;      /* numbers of the nonces it was tried under; 0: none yet */
+    bool unsure;               /* a try of unknown outcome is among them */
 };
 
 /* ---- state_cache.c ---- */
@@ -76,6 +76,10 @@ struct tn_write {
 struct tn_entry *tn_entry_get(tenure_state *s, const char *key);
 struct tn_entry *tn_entry_find(tenure_state *s, const char *key);
 void tn_state_free_cache(tenure_state *s);
+/* A fresh nonce, and its number. */
+uint64_t tn_state_nonce(tenure_state *s, uint8_t nonce[TENURE_NONCE_SIZE]);
+/* The number of a nonce of this handle; 0 if it is somebody else's. */
+uint64_t tn_state_ours(const tenure_state *s, const uint8_t nonce[TENURE_NONCE_SIZE]);
 /* Note an epoch; FENCED is final. */
 void tn_state_note(tenure_state *s, uint64_t epoch);
 enum tenure_status tn_state_fenced(tenure_state *s, const char *key, struct tenure_error *err);

@@ -165,6 +165,8 @@ enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct
         if (status == TENURE_CONFLICT)
             status = seal_root(s, root, deadline, err);
     }
+    if (status == TENURE_UNKNOWN) /* of the root; nothing is known of a document */
+        status = tenure_fail(err, TENURE_TIMEOUT, "%s: could not be sealed in time", key);
     if (status == TENURE_OK)
         *out = root;
     return status;
@@ -174,18 +176,23 @@ enum tenure_status tn_root_announce(tenure_state *s, struct tn_root *root,
                                     const char *const *segments, size_t n, int64_t deadline,
                                     struct tenure_error *err)
 {
-    size_t before = root->n_pending;
     enum tenure_status status = TENURE_OK;
 
-    for (size_t i = 0; i < n && !status; i++) {
-        /* Whoever announced it: an announced id may be created. */
-        if (before && tn_root_pending(root, segments[i]))
-            continue;
-        if (!push(root, segments[i], strlen(segments[i])))
-            status = tenure_fail(err, TENURE_NOMEM, "out of memory");
-    }
-    if (!status && root->n_pending != before)
-        status = write_root(s, root, deadline, err);
+    do {
+        /* An operator has announced something meanwhile, under our own fence. */
+        if (status == TENURE_CONFLICT)
+            status = seal_root(s, root, deadline, err);
+        size_t before = root->n_pending;
+        for (size_t i = 0; i < n && !status; i++) {
+            /* Whoever announced it: an announced id may be created. */
+            if (before && tn_root_pending(root, segments[i]))
+                continue;
+            if (!push(root, segments[i], strlen(segments[i])))
+                status = tenure_fail(err, TENURE_NOMEM, "out of memory");
+        }
+        if (!status && root->n_pending != before)
+            status = write_root(s, root, deadline, err);
+    } while (status == TENURE_CONFLICT && tenure_now() < deadline);
     /* Not known to be announced is not announced. */
     if (status)
         root->stale = true;

@@ -21,9 +21,8 @@ static enum tenure_status raise(tenure_state *s, struct tn_entry *entry,
     if (status)
         return status;
     swap.data = bytes;
-    status = tenure_nonce(swap.nonce, err);
-    if (!status)
-        status = tenure_store_swap(s->store, &swap, deadline, err);
+    tn_state_nonce(s, swap.nonce);
+    status = tenure_store_swap(s->store, &swap, deadline, err);
     if (status == TENURE_OK)
         entry->token = swap.token;
     free(bytes);

@@ -8,19 +8,6 @@
 
 #include "store/state_inner.h"
 
-static bool among(uint8_t nonces[TN_STATE_ATTEMPTS][TENURE_NONCE_SIZE], const uint8_t *nonce)
-{
-    static const uint8_t zero[TENURE_NONCE_SIZE];
-
-    if (memcmp(nonce, zero, TENURE_NONCE_SIZE) == 0)
-        return false;
-    for (unsigned i = 0; i < TN_STATE_ATTEMPTS; i++) {
-        if (memcmp(nonces[i], nonce, TENURE_NONCE_SIZE) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* ---- One swap ------------------------------------------------------------ */
 
 /* Fill swap from w, under a fresh nonce.  swap->data is malloc'ed. */
@@ -40,11 +27,9 @@ static enum tenure_status prepare(tenure_state *s, struct tn_write *w, struct te
     status = tn_document_encode(&doc, &bytes, &swap->len, err);
     if (status)
         return status;
-    status = tenure_nonce(swap->nonce, err);
-    if (status) {
-        free(bytes);
-        return status;
-    }
+    w->last = tn_state_nonce(s, swap->nonce);
+    if (!w->first)
+        w->first = w->last;
     swap->key = w->entry->key;
     swap->expect = w->entry->token;
     swap->tombstone = w->deleted;
@@ -56,52 +41,68 @@ static enum tenure_status prepare(tenure_state *s, struct tn_write *w, struct te
 static bool answered(struct tn_write *w, const struct tenure_swap *swap)
 {
     w->status = swap->status;
-    if (swap->status == TENURE_UNKNOWN) {
-        memcpy(w->tried[w->n_tried++ % TN_STATE_ATTEMPTS], swap->nonce, TENURE_NONCE_SIZE);
-        w->unsure = true;
-        return false;
-    }
-    if (swap->status == TENURE_CONFLICT)
-        return false;
     if (swap->status == TENURE_OK) {
         w->entry->token = swap->token;
         w->entry->seq += w->seal_only ? 0 : 1;
-        memset(w->entry->stray, 0, sizeof w->entry->stray);
+        return true;
     }
-    return true;
+    if (swap->status == TENURE_UNKNOWN)
+        w->unsure = true;
+    if (swap->status == TENURE_UNKNOWN || swap->status == TENURE_CONFLICT)
+        return false;
+    /* This try came to nothing; an earlier one may still land (I6). */
+    if (!w->unsure)
+        return true;
+    w->status = TENURE_UNKNOWN;
+    return tenure_status_class(swap->status) != TENURE_CLASS_TRANSIENT;
 }
 
 /* ---- Resolving ----------------------------------------------------------- */
 
 enum finding { DONE, TRY_AGAIN };
 
+/*
+ * Somebody else's value is there, and the caller has not seen it.  What it
+ * tried cannot land any more; it may have landed and been overwritten.
+ */
+static enum finding superseded(struct tn_write *w, const char *text, struct tenure_error *err)
+{
+    w->entry->doubt = !w->seal_only;
+    w->status = tenure_fail(err, w->unsure ? TENURE_UNKNOWN : TENURE_CONFLICT,
+                            "%s: %s; load it again", w->entry->key, text);
+    return DONE;
+}
+
 /* What the register shows under our own grant, after a conflict or silence. */
-static enum finding look_own(struct tn_write *w, const struct tenure_value *value,
+static enum finding look_own(tenure_state *s, struct tn_write *w, const struct tenure_value *value,
                              const struct tn_document *doc, struct tenure_error *err)
 {
     struct tn_entry *entry = w->entry;
-    bool landed = among(w->tried, value->token.nonce);
-    bool overwritten = among(w->tried, value->prev);
-    bool stray = among(entry->stray, value->token.nonce);
-    bool unchanged = tenure_token_equal(&entry->token, &value->token);
+    uint64_t number = tn_state_ours(s, value->token.nonce);
+    uint64_t before = tn_state_ours(s, value->prev);
 
-    if (unchanged)
+    if (tenure_token_equal(&entry->token, &value->token))
         return TRY_AGAIN; /* proves nothing about the first try; the next swap settles it */
+    /* An old value of ours that is back was restored: only what is newer than
+     * what we know to be there can have come in late. */
+    if (number && number < tn_state_ours(s, entry->token.nonce))
+        number = 0;
     entry->token = value->token;
     entry->seq = doc->seq;
-    memset(entry->stray, 0, sizeof entry->stray);
-    if (landed || overwritten) {
+    if (number && number < w->first)
+        return TRY_AGAIN; /* an earlier commit of ours came in late; ours goes on top */
+    if (number) {
         w->status = TENURE_OK;
         return DONE;
     }
-    if (stray)
-        return TRY_AGAIN; /* an earlier commit of ours came in late; ours goes on top */
-    w->status = tenure_fail(err, TENURE_CONFLICT,
-                            doc->edited ? "%s: an operator has edited it; load it again"
-                                        : "%s: somebody else writes under the same grant; load it "
-                                          "again",
-                            entry->key);
-    return DONE;
+    if (before && before >= w->first) { /* ours was there, until an operator came */
+        entry->doubt = !w->seal_only;
+        w->status = TENURE_OK;
+        return DONE;
+    }
+    return superseded(
+        w, doc->edited ? "an operator has edited it" : "somebody else writes under the same grant",
+        err);
 }
 
 static enum finding look(tenure_state *s, struct tn_write *w, int64_t deadline,
@@ -121,8 +122,7 @@ static enum finding look(tenure_state *s, struct tn_write *w, int64_t deadline,
         finding = tenure_token_absent(&w->entry->token) ? TRY_AGAIN : DONE;
         w->entry->sealed = finding == TRY_AGAIN;
         if (finding == DONE)
-            w->status =
-                tenure_fail(err, TENURE_CONFLICT, "%s: it is gone; load it again", w->entry->key);
+            superseded(w, "it is gone", err);
         goto done;
     }
     status = tn_document_decode(&value, &doc, err);
@@ -133,12 +133,11 @@ static enum finding look(tenure_state *s, struct tn_write *w, int64_t deadline,
     tn_state_note(s, doc.fence.epoch);
     switch (tn_fence_judge(&doc.fence, &s->fence)) {
     case TN_VERDICT_SAME:
-        finding = look_own(w, &value, &doc, err);
+        finding = look_own(s, w, &value, &doc, err);
         break;
     case TN_VERDICT_RAISE: /* older than us: restored from a back-up, or never sealed */
         w->entry->sealed = false;
-        w->status = tenure_fail(err, TENURE_CONFLICT, "%s: it is older than it was; load it again",
-                                w->entry->key);
+        superseded(w, "it is older than it was", err);
         break;
     default:
         w->status = tn_state_fenced(s, w->entry->key, err);
@@ -147,16 +146,6 @@ static enum finding look(tenure_state *s, struct tn_write *w, int64_t deadline,
 done:
     tenure_value_free(&value);
     return finding;
-}
-
-/* A commit that ends unresolved leaves its nonces behind: they are ours if seen later. */
-static void leave_stray(struct tn_write *w)
-{
-    for (unsigned i = 0; i < TN_STATE_ATTEMPTS; i++) {
-        struct tn_entry *e = w->entry;
-
-        memcpy(e->stray[e->stray_next++ % TN_STATE_ATTEMPTS], w->tried[i], TENURE_NONCE_SIZE);
-    }
 }
 
 static void resolve(tenure_state *s, struct tn_write *w, int64_t deadline, struct tenure_error *err)
@@ -174,16 +163,16 @@ static void resolve(tenure_state *s, struct tn_write *w, int64_t deadline, struc
         if (round > 0)
             usleep(1000 * (round < 50 ? round : 50));
         w->status = prepare(s, w, &swap, err);
-        if (w->status)
+        if (w->status) {
+            w->status = w->unsure ? TENURE_UNKNOWN : w->status;
             break;
+        }
         tenure_store_swap(s->store, &swap, deadline, err);
         bool done = answered(w, &swap);
         free((void *)(uintptr_t)swap.data);
         if (done)
             break;
     }
-    if (w->status == TENURE_UNKNOWN)
-        leave_stray(w);
 }
 
 /* ---- Many ---------------------------------------------------------------- */

@@ -1,0 +1,468 @@
+/* Fenced state over a store that loses, delays and fails: each way of settling a commit. */
+#include "state_kit.h"
+
+/* What befalls the swaps of one register, in order; then all pass. */
+struct script {
+    const char *key;
+    struct tn_fault_plan swaps[12];
+    unsigned n, reads_failed; /* reads of it to fail after the first swap */
+    void (*between)(void);    /* called before the read that follows a swap, once */
+};
+
+static struct script script;
+
+static void follow(void *arg, const struct tn_fault_event *event, struct tn_fault_plan *plan)
+{
+    (void)arg;
+    if (!script.key || !event->key || strcmp(event->key, script.key) != 0)
+        return;
+    if (event->call == TN_CALL_SWAP && script.n < 12) {
+        *plan = script.swaps[script.n++];
+    } else if (event->call == TN_CALL_READ && script.n) {
+        void (*between)(void) = script.between;
+
+        script.between = NULL;
+        if (between)
+            between();
+        if (script.reads_failed) {
+            script.reads_failed--;
+            *plan = (struct tn_fault_plan){.action = TN_FAULT_FAIL, .status = TENURE_UNAVAILABLE};
+        }
+    }
+}
+
+static tn_fault *fault;
+
+static int set_up(void **state)
+{
+    static int number;
+    static char inner[32];
+    struct tenure_error err;
+
+    snprintf(inner, sizeof inner, "memory:faults%d", ++number);
+    if (tn_fault_new("f", inner, &fault, &err))
+        fail_msg("%s", err.text);
+    memset(&script, 0, sizeof script);
+    tn_fault_hook(fault, follow, NULL);
+    *state = inner;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    tn_fault_free(fault);
+    return 0;
+}
+
+#define X "app/state/docs/x"
+
+/* ---- Answers ------------------------------------------------------------- */
+
+static void lost_answer_is_read_back(void **state)
+{
+    tenure_state *a = lead("fault:f", 10), *b;
+
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    script = (struct script){.key = X, .swaps = {{.action = TN_FAULT_DROP_ANSWER}}};
+    assert_int_equal(put(a, "x", "2"), TENURE_OK);
+    assert_int_equal(script.n, 1); /* not written twice */
+    b = lead(*state, 11);
+    expect(b, "x", "2");
+    tenure_state_close(a);
+    tenure_state_close(b);
+}
+
+static void late_request_lands_once(void **state)
+{
+    struct tenure_document d = {0};
+    tenure_state *a = lead("fault:f", 10), *op = lead(*state, 0);
+
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    script =
+        (struct script){.key = X, .swaps = {{.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4}}};
+    assert_int_equal(put(a, "x", "2"), TENURE_OK);
+    assert_int_equal(tn_fault_flush(fault), 0); /* its base is gone */
+    assert_int_equal(tenure_state_load(op, "docs", "x", &d, soon(), NULL), TENURE_OK);
+    assert_int_equal(d.seq, 2);
+    tenure_document_free(&d);
+    tenure_state_close(a);
+    tenure_state_close(op);
+}
+
+/* However often it was tried, the first try is known when it shows up. */
+static void first_of_many_tries_is_ours(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+
+    (void)state;
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    script = (struct script){.key = X};
+    script.swaps[0] = (struct tn_fault_plan){.action = TN_FAULT_LATER, .calls = 14};
+    for (int i = 1; i < 12; i++)
+        script.swaps[i].action = TN_FAULT_DROP_REQUEST;
+    assert_int_equal(put(a, "x", "2"), TENURE_OK);
+    assert_true(script.n > 5);
+    expect(a, "x", "2");
+    tenure_state_close(a);
+}
+
+/* A later try that fails for certain says nothing about the first one. */
+static void refused_retry_stays_unknown(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+
+    (void)state;
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    script = (struct script){.key = X,
+                             .swaps = {{.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4},
+                                       {.action = TN_FAULT_FAIL, .status = TENURE_DENIED}}};
+    assert_int_equal(put(a, "x", "2"), TENURE_UNKNOWN);
+    assert_int_equal(tn_fault_flush(fault), 1);
+    expect(a, "x", "2");
+    script = (struct script){.key = X,
+                             .swaps = {{.action = TN_FAULT_DROP_REQUEST},
+                                       {.action = TN_FAULT_FAIL, .status = TENURE_UNAVAILABLE}}};
+    assert_int_equal(put(a, "x", "3"), TENURE_OK); /* transient: tried again */
+    script = (struct script){.key = X,
+                             .swaps = {{.action = TN_FAULT_FAIL, .status = TENURE_UNAVAILABLE}}};
+    assert_int_equal(put(a, "x", "4"), TENURE_UNAVAILABLE);
+    expect(a, "x", "3");
+    tenure_state_close(a);
+}
+
+/* Unknown at its deadline, it lands during the next commit, which goes on top. */
+static void stray_is_recognised(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+    struct tenure_document d = {0};
+
+    (void)state;
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    for (int i = 0; i < 7; i++) {
+        script = (struct script){.key = X,
+                                 .swaps = {{.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4},
+                                           {.action = TN_FAULT_FAIL, .status = TENURE_DENIED}}};
+        assert_int_equal(put(a, "x", "stray"), TENURE_UNKNOWN);
+    }
+    assert_int_equal(tn_fault_flush(fault), 1);
+    assert_int_equal(put(a, "x", "3"), TENURE_OK);
+    assert_int_equal(tenure_state_load(a, "docs", "x", &d, soon(), NULL), TENURE_OK);
+    assert_string_equal((char *)d.value.data, "3");
+    assert_int_equal(d.seq, 3);
+    tenure_document_free(&d);
+    tenure_state_close(a);
+}
+
+static void silence_until_the_deadline_is_unknown(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+
+    (void)state;
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    script = (struct script){
+        .key = X, .swaps = {{.action = TN_FAULT_DROP_ANSWER}}, .reads_failed = UINT32_MAX};
+    for (int i = 1; i < 12; i++)
+        script.swaps[i] =
+            (struct tn_fault_plan){.action = TN_FAULT_FAIL, .status = TENURE_UNAVAILABLE};
+    script.swaps[11].before_ns = INT64_MAX / 4;
+    assert_int_equal(put_by(a, "x", "2", within_ms(30)), TENURE_UNKNOWN);
+    memset(&script, 0, sizeof script);
+    expect(a, "x", "2");
+    tenure_state_close(a);
+}
+
+/* ---- Operators ----------------------------------------------------------- */
+
+static const char *inner_url;
+
+static void edit_x(void)
+{
+    tenure_state *op = lead(inner_url, 0);
+
+    assert_int_equal(edit(op, "x", "edited"), TENURE_OK);
+    tenure_state_close(op);
+}
+
+/* Ours landed, its answer was lost, and an operator was quicker than our look. */
+static void edit_over_a_lost_answer_is_not_undone(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+
+    inner_url = *state;
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    script =
+        (struct script){.key = X, .swaps = {{.action = TN_FAULT_DROP_ANSWER}}, .between = edit_x};
+    assert_int_equal(put(a, "x", "2"), TENURE_OK); /* it did take effect */
+    assert_int_equal(put(a, "x", "3"), TENURE_CONFLICT);
+    expect(a, "x", "edited");
+    assert_int_equal(put(a, "x", "3"), TENURE_OK);
+    tenure_state_close(a);
+}
+
+/* Ours never landed, and now never will: but nobody can know that. */
+static void edit_over_a_lost_request_is_not_undone(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+
+    inner_url = *state;
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    script =
+        (struct script){.key = X, .swaps = {{.action = TN_FAULT_DROP_REQUEST}}, .between = edit_x};
+    assert_int_equal(put(a, "x", "2"), TENURE_UNKNOWN);
+    assert_int_equal(put(a, "x", "3"), TENURE_CONFLICT);
+    expect(a, "x", "edited");
+    tenure_state_close(a);
+}
+
+/* Whoever shares a batch with the one that is told does not undo the edit either. */
+static void duplicates_in_a_batch_do_not_undo_an_edit(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+    struct tenure_commit c[3];
+
+    inner_url = *state;
+    for (int i = 0; i < 3; i++)
+        c[i] = (struct tenure_commit){.collection = "docs", .id = "x", .data = "abc" + i, .len = 1};
+    assert_int_equal(tenure_state_commit(a, c, 3, soon(), NULL), TENURE_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(c[i].seq, i + 1);
+    expect(a, "x", "c");
+    edit_x();
+    assert_int_equal(tenure_state_commit(a, c, 3, soon(), NULL), TENURE_CONFLICT);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(c[i].status, TENURE_CONFLICT);
+    expect(a, "x", "edited");
+    tenure_state_close(a);
+}
+
+/* Sealing again is no look at the document. */
+static void edit_before_a_second_seal_is_not_undone(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+
+    inner_url = *state;
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    seal(a);
+    assert_int_equal(put(a, "x", "2"), TENURE_OK);
+    edit_x();
+    seal(a);
+    assert_int_equal(put(a, "x", "3"), TENURE_CONFLICT);
+    expect(a, "x", "edited");
+    tenure_state_close(a);
+}
+
+/* An operator's create, on its way while the collection changes hands, gives the
+ * leader before no document of its own. */
+static void late_create_of_an_operator_revives_nobody(void **state)
+{
+    tenure_state *a = lead(*state, 10), *op = lead("fault:f", 0), *b;
+    struct tenure_document none = {0};
+
+    assert_int_equal(put(a, "other", "1"), TENURE_OK);
+    script =
+        (struct script){.key = X, .swaps = {{.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4}}};
+    assert_int_equal(tenure_state_edit(op, "docs", "x", &none, "op", 2, soon(), NULL),
+                     TENURE_UNKNOWN);
+    b = lead(*state, 11);
+    seal(b);
+    assert_int_equal(tn_fault_flush(fault), 0);
+    assert_int_equal(put(a, "x", "stale"), TENURE_FENCED);
+    expect(b, "x", NULL);
+    tenure_state_close(a);
+    tenure_state_close(b);
+    tenure_state_close(op);
+}
+
+/* A leader's creates and an operator's do not stand in each other's way. */
+static void creates_of_both_go_together(void **state)
+{
+    tenure_state *a = lead(*state, 10), *op = lead(*state, 0), *b;
+    char id[16];
+
+    for (int i = 0; i < 1000; i++) {
+        snprintf(id, sizeof id, "%s-%d", i % 2 ? "op" : "a", i);
+        assert_int_equal(i % 2 ? edit(op, id, "v") : put(a, id, "v"), TENURE_OK);
+    }
+    b = lead(*state, 11);
+    seal(b);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(id, sizeof id, "%s-%d", i % 2 ? "op" : "a", i);
+        expect(b, id, "v");
+    }
+    tenure_state_close(a);
+    tenure_state_close(b);
+    tenure_state_close(op);
+}
+
+/* ---- Creates and seals --------------------------------------------------- */
+
+static void late_create_of_a_stale_leader_is_kept_out(void **state)
+{
+    tenure_state *a, *b;
+
+    for (int whole = 0; whole < 2; whole++) {
+        a = lead("fault:f", 10 + 2 * (unsigned)whole);
+        script = (struct script){.key = whole ? "app/state/docs/y" : X,
+                                 .swaps = {{.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4},
+                                           {.action = TN_FAULT_FAIL, .status = TENURE_DENIED}}};
+        assert_int_equal(put(a, whole ? "y" : "x", "late"), TENURE_UNKNOWN);
+        b = lead(*state, 11 + 2 * (unsigned)whole);
+        if (whole)
+            seal(b);
+        expect(b, whole ? "y" : "x", NULL);
+        assert_int_equal(tn_fault_flush(fault), 0);
+        expect(b, whole ? "y" : "x", NULL);
+        assert_int_equal(put(b, whole ? "y" : "x", "mine"), TENURE_OK);
+        assert_int_equal(put(a, whole ? "y" : "x", "again"), TENURE_FENCED);
+        tenure_state_close(a);
+        tenure_state_close(b);
+    }
+}
+
+/* The announcement itself may be lost or late; then nothing was created. */
+static void unknown_announcement_creates_nothing(void **state)
+{
+    tenure_state *a = lead("fault:f", 10), *b;
+
+    assert_int_equal(put(a, "first", "1"), TENURE_OK);
+    script = (struct script){.key = "app/state/docs",
+                             .swaps = {{.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4},
+                                       {.action = TN_FAULT_FAIL, .status = TENURE_DENIED}}};
+    assert_int_equal(put(a, "x", "2"), TENURE_TIMEOUT);
+    assert_int_equal(tn_fault_flush(fault), 1);
+    assert_int_equal(put(a, "y", "3"), TENURE_OK);
+    b = lead(*state, 11);
+    expect(b, "x", NULL);
+    expect(b, "y", "3");
+    tenure_state_close(a);
+    tenure_state_close(b);
+}
+
+static void seal_survives_lost_answers(void **state)
+{
+    tenure_state *a = lead(*state, 10), *b = lead("fault:f", 11);
+
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    script = (struct script){.key = X,
+                             .swaps = {{.action = TN_FAULT_DROP_REQUEST},
+                                       {.action = TN_FAULT_LATER, .calls = 1},
+                                       {.action = TN_FAULT_DROP_ANSWER}}};
+    expect(b, "x", "1");
+    assert_int_equal(put(a, "x", "2"), TENURE_FENCED);
+    assert_int_equal(put(b, "x", "3"), TENURE_OK);
+    tenure_state_close(a);
+    tenure_state_close(b);
+}
+
+/* A batch that is cut: what is told OK is there, and sealing goes through. */
+static unsigned batches;
+
+static void cut_batches(void *arg, const struct tn_fault_event *event, struct tn_fault_plan *plan)
+{
+    (void)arg;
+    if (event->call == TN_CALL_BATCH && batches++ % 2 == 0)
+        *plan = (struct tn_fault_plan){.action = TN_FAULT_CUT, .calls = (unsigned)event->n / 2};
+}
+
+static void cut_batches_are_settled_one_by_one(void **state)
+{
+    enum { N = 50 };
+    struct tenure_commit c[N];
+    char ids[N][8];
+    tenure_state *a = lead("fault:f", 10), *b = lead("fault:f", 11);
+
+    (void)state;
+    tn_fault_hook(fault, cut_batches, NULL);
+    for (int i = 0; i < N; i++) {
+        snprintf(ids[i], sizeof ids[i], "i%d", i);
+        c[i] = (struct tenure_commit){.collection = "docs", .id = ids[i], .data = "v", .len = 1};
+    }
+    assert_int_equal(tenure_state_commit(a, c, N, soon(), NULL), TENURE_OK);
+    batches = 0;
+    seal(b);
+    assert_true(batches > 0);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(c[i].seq, 1);
+        expect(b, ids[i], "v");
+    }
+    assert_int_equal(tenure_state_commit(a, c, N, soon(), NULL), TENURE_FENCED);
+    tenure_state_close(a);
+    tenure_state_close(b);
+}
+
+/* More names than a root can announce at once. */
+static void creates_beyond_what_a_root_holds(void **state)
+{
+    enum { N = 12000 };
+    struct tenure_commit *c = calloc(N, sizeof *c);
+    char(*ids)[128] = calloc(N, sizeof *ids);
+    tenure_state *a = lead(*state, 10);
+    struct tenure_error err = {0};
+
+    for (int i = 0; i < N; i++) {
+        snprintf(ids[i], sizeof ids[i], "%0120d", i);
+        c[i] = (struct tenure_commit){.collection = "docs", .id = ids[i], .data = "v", .len = 1};
+    }
+    seal(a);
+    if (tenure_state_commit(a, c, N, soon(), &err))
+        fail_msg("%s", err.text);
+    tenure_state_close(a);
+    free(c);
+    free(ids);
+}
+
+/* ---- Back-ups ------------------------------------------------------------ */
+
+/* An older value comes back under a newer version: not undone blindly, not believed to be ours. */
+static void restored_value_is_told(void **state)
+{
+    tenure_state *a = lead(*state, 10);
+    struct tenure_value old = {0}, now = {0};
+    tenure_store *store = NULL;
+
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    assert_int_equal(tenure_store_open(*state, soon(), &store, NULL), TENURE_OK);
+    assert_int_equal(tenure_store_read(store, X, &old, soon(), NULL), TENURE_OK);
+    assert_int_equal(put(a, "x", "2"), TENURE_OK);
+    assert_int_equal(tenure_store_read(store, X, &now, soon(), NULL), TENURE_OK);
+    struct tenure_swap back = {.key = X, .expect = now.token, .data = old.data, .len = old.len};
+    memcpy(back.nonce, old.token.nonce, sizeof back.nonce);
+    assert_int_equal(tenure_store_swap(store, &back, soon(), NULL), TENURE_OK);
+    assert_int_equal(put(a, "x", "3"), TENURE_CONFLICT);
+    assert_int_equal(put(a, "x", "3"), TENURE_CONFLICT);
+    expect(a, "x", "1");
+    assert_int_equal(put(a, "x", "3"), TENURE_OK);
+    tenure_value_free(&old);
+    tenure_value_free(&now);
+    tenure_store_close(store);
+    tenure_state_close(a);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(lost_answer_is_read_back),
+        T(late_request_lands_once),
+        T(first_of_many_tries_is_ours),
+        T(refused_retry_stays_unknown),
+        T(stray_is_recognised),
+        T(silence_until_the_deadline_is_unknown),
+        T(edit_over_a_lost_answer_is_not_undone),
+        T(edit_over_a_lost_request_is_not_undone),
+        T(duplicates_in_a_batch_do_not_undo_an_edit),
+        T(edit_before_a_second_seal_is_not_undone),
+        T(late_create_of_an_operator_revives_nobody),
+        T(creates_of_both_go_together),
+        T(late_create_of_a_stale_leader_is_kept_out),
+        T(unknown_announcement_creates_nothing),
+        T(seal_survives_lost_answers),
+        T(cut_batches_are_settled_one_by_one),
+        T(creates_beyond_what_a_root_holds),
+        T(restored_value_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
