@@ -81,8 +81,9 @@ static enum tenure_status sqlite_read(void *impl, const char *key, struct tenure
     sqlite3_stmt *stmt = tn_sqlite_stmt(h, TN_SQL_READ, &rc);
     if (!stmt)
         return tn_sqlite_fail(h, rc, err);
-    sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
-    rc = sqlite3_step(stmt);
+    rc = sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
     if (rc == SQLITE_ROW)
         status = take_row(h, stmt, key, value, err);
     else if (rc == SQLITE_DONE)
@@ -157,6 +158,22 @@ int tn_sqlite_newest(struct tn_sqlite *h, sqlite3_int64 *version)
 
 /* ---- Swaps --------------------------------------------------------------- */
 
+/* What INSERT and UPDATE have in common. */
+static int bind_swap(sqlite3_stmt *stmt, const struct tenure_swap *swap, sqlite3_int64 version)
+{
+    int rc = sqlite3_bind_text(stmt, 1, swap->key, -1, SQLITE_STATIC);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(stmt, 2, version);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_blob(stmt, 3, swap->nonce, TENURE_NONCE_SIZE, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int(stmt, 4, swap->tombstone);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_blob(stmt, 5, swap->len ? swap->data : "", (int)swap->len, SQLITE_STATIC);
+    return rc;
+}
+
 /* Write one register inside a transaction.  *written tells a match from a conflict. */
 static int write_row(struct tn_sqlite *h, const struct tenure_swap *swap, sqlite3_int64 version,
                      bool *written)
@@ -171,16 +188,13 @@ static int write_row(struct tn_sqlite *h, const struct tenure_swap *swap, sqlite
     sqlite3_stmt *stmt = tn_sqlite_stmt(h, create ? TN_SQL_INSERT : TN_SQL_UPDATE, &rc);
     if (!stmt)
         return rc;
-    sqlite3_bind_text(stmt, 1, swap->key, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(stmt, 2, version);
-    sqlite3_bind_blob(stmt, 3, swap->nonce, TENURE_NONCE_SIZE, SQLITE_STATIC);
-    sqlite3_bind_int(stmt, 4, swap->tombstone);
-    sqlite3_bind_blob(stmt, 5, swap->len ? swap->data : "", (int)swap->len, SQLITE_STATIC);
-    if (!create) {
-        sqlite3_bind_int64(stmt, 6, expect);
-        sqlite3_bind_blob(stmt, 7, swap->expect.nonce, TENURE_NONCE_SIZE, SQLITE_STATIC);
-    }
-    rc = sqlite3_step(stmt);
+    rc = bind_swap(stmt, swap, version);
+    if (rc == SQLITE_OK && !create)
+        rc = sqlite3_bind_int64(stmt, 6, expect);
+    if (rc == SQLITE_OK && !create)
+        rc = sqlite3_bind_blob(stmt, 7, swap->expect.nonce, TENURE_NONCE_SIZE, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
     *written = rc == SQLITE_DONE && sqlite3_changes(h->db) == 1;
     sqlite3_reset(stmt);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
@@ -268,10 +282,13 @@ static int start_listing(struct tn_sqlite *h, const char *from, const char *end)
 
     if (!stmt)
         return rc;
-    sqlite3_bind_text(stmt, 1, from, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_text(stmt, 2, end, -1, SQLITE_TRANSIENT);
-    h->listing = true;
-    return SQLITE_OK;
+    /* Copied, because the listing outlives this call; a bound that was not
+     * bound would match nothing, which is not the same as an empty listing. */
+    rc = sqlite3_bind_text(stmt, 1, from, -1, SQLITE_TRANSIENT);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_text(stmt, 2, end, -1, SQLITE_TRANSIENT);
+    h->listing = rc == SQLITE_OK;
+    return rc;
 }
 
 static void stop_listing(struct tn_sqlite *h)

@@ -129,8 +129,10 @@ static int ask(sqlite3 *db, const char *question, char answer[32])
     if (rc == SQLITE_OK)
         rc = sqlite3_step(stmt);
     if (rc == SQLITE_ROW) {
-        snprintf(answer, 32, "%s", (const char *)sqlite3_column_text(stmt, 0));
-        rc = SQLITE_OK;
+        const char *text = (const char *)sqlite3_column_text(stmt, 0);
+
+        snprintf(answer, 32, "%s", text ? text : "");
+        rc = text ? SQLITE_OK : SQLITE_NOMEM;
     } else if (rc == SQLITE_DONE) {
         rc = SQLITE_CORRUPT;
     }

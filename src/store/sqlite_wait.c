@@ -71,8 +71,9 @@ static int register_changed(struct tn_sqlite *h, const struct tenure_watch *watc
 
     if (!stmt)
         return rc;
-    sqlite3_bind_text(stmt, 1, watch->key, -1, SQLITE_STATIC);
-    rc = sqlite3_step(stmt);
+    rc = sqlite3_bind_text(stmt, 1, watch->key, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
     if (rc == SQLITE_ROW) {
         snprintf(token.version, sizeof token.version, "%lld", sqlite3_column_int64(stmt, 0));
         if (sqlite3_column_bytes(stmt, 1) == TENURE_NONCE_SIZE)
@@ -98,10 +99,13 @@ static int prefix_changed(struct tn_sqlite *h, const struct tenure_watch *watch,
     if (!stmt)
         return rc;
     snprintf(end, sizeof end, "%s\x7f", watch->key);
-    sqlite3_bind_text(stmt, 1, watch->key, -1, SQLITE_STATIC);
-    sqlite3_bind_text(stmt, 2, end, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(stmt, 3, mark);
-    rc = sqlite3_step(stmt);
+    rc = sqlite3_bind_text(stmt, 1, watch->key, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_text(stmt, 2, end, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(stmt, 3, mark);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
     sqlite3_reset(stmt);
     *changed = rc == SQLITE_ROW;
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;

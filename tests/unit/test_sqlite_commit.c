@@ -3,7 +3,8 @@
  * that was the truth: the process then dies, so that whoever opens the file
  * next has only what was written to go by.
  *
- * The faults come from a VFS that wraps SQLite's own, under the same name.
+ * The faults come from a VFS that wraps SQLite's own, under the same name.  It
+ * also sees who holds which lock when pages go from the log to the database.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,10 +27,19 @@ static struct {
     int counted; /* faults that were made */
 } fault;
 
+/* What the checkpoints did. */
+static struct {
+    bool writer;     /* somebody in this process holds the writer's lock */
+    unsigned copied; /* pages written to the database while there is a log */
+    unsigned alone;  /* of them, while nobody else could write */
+} seen;
+
 struct wrapped {
     sqlite3_file base;
     sqlite3_file *real;
-    bool log;
+    bool log, database;
+    bool mapped; /* shared memory: in WAL mode */
+    int level;   /* of its file lock */
 };
 
 static sqlite3_vfs *real_vfs, our_vfs;
@@ -55,6 +65,12 @@ static int w_read(sqlite3_file *file, void *to, int n, sqlite3_int64 at)
 }
 static int w_write(sqlite3_file *file, const void *from, int n, sqlite3_int64 at)
 {
+    const struct wrapped *w = (struct wrapped *)file;
+
+    if (w->database && w->mapped) {
+        seen.copied++;
+        seen.alone += seen.writer || w->level == SQLITE_LOCK_EXCLUSIVE;
+    }
     if (!due(file, &fault.writes))
         return CALL(xWrite, from, n, at);
     CALL(xWrite, from, n / 2, at);
@@ -74,7 +90,11 @@ static int w_size(sqlite3_file *file, sqlite3_int64 *size)
 }
 static int w_lock(sqlite3_file *file, int level)
 {
-    return CALL(xLock, level);
+    int rc = CALL(xLock, level);
+
+    if (rc == SQLITE_OK)
+        ((struct wrapped *)file)->level = level;
+    return rc;
 }
 static int w_unlock(sqlite3_file *file, int level)
 {
@@ -98,11 +118,17 @@ static int w_device(sqlite3_file *file)
 }
 static int w_shm_map(sqlite3_file *file, int page, int size, int extend, void volatile **out)
 {
+    ((struct wrapped *)file)->mapped = true;
     return CALL(xShmMap, page, size, extend, out);
 }
 static int w_shm_lock(sqlite3_file *file, int offset, int n, int flags)
 {
-    return CALL(xShmLock, offset, n, flags);
+    int rc = CALL(xShmLock, offset, n, flags);
+
+    /* The first of the eight locks is the writer's. */
+    if (rc == SQLITE_OK && offset == 0 && (flags & SQLITE_SHM_EXCLUSIVE))
+        seen.writer = (flags & SQLITE_SHM_LOCK) != 0;
+    return rc;
 }
 static void w_shm_barrier(sqlite3_file *file)
 {
@@ -126,6 +152,9 @@ static int w_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int fl
     (void)vfs;
     w->real = (sqlite3_file *)(w + 1);
     w->log = (flags & SQLITE_OPEN_WAL) != 0;
+    w->database = (flags & SQLITE_OPEN_MAIN_DB) != 0;
+    w->mapped = false;
+    w->level = SQLITE_LOCK_NONE;
     int rc = real_vfs->xOpen(real_vfs, name, w->real, flags, out);
     w->base.pMethods = rc == SQLITE_OK ? &methods : NULL;
     return rc;
@@ -293,11 +322,34 @@ static void batch_sync_fails(void **state)
     tenure_store_close(store);
 }
 
+/* ---- Checkpoints -------------------------------------------------------------- */
+
+/* Nobody may begin the log anew while it is copied: see sqlite_checkpoint.c. */
+static void checkpoint_alone(void **state)
+{
+    struct tenure_token token = absent;
+    tenure_store *store = kit_open(), *other = kit_open();
+
+    (void)state;
+    memset(&seen, 0, sizeof seen);
+    for (int i = 0; i < 1200; i++)
+        assert_int_equal(kit_put(i % 3 ? store : other, "k", &token, "x", 1), TENURE_OK);
+    assert_true(seen.copied > 0);
+    assert_int_equal(seen.alone, seen.copied);
+    /* The last one to close copies what is left, alone with the file. */
+    unsigned before = seen.copied;
+    tenure_store_close(other);
+    tenure_store_close(store);
+    assert_true(seen.copied > before);
+    assert_int_equal(seen.alone, seen.copied);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         KIT_TEST(sync_fails),         KIT_TEST(sync_fails_then_swap), KIT_TEST(no_space),
         KIT_TEST(no_space_then_swap), KIT_TEST(write_fails),          KIT_TEST(batch_sync_fails),
+        KIT_TEST(checkpoint_alone),
     };
 
     return cmocka_run_group_tests_name("sqlite_commit", tests, wrap, NULL);
