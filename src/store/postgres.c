@@ -48,8 +48,6 @@ static enum tenure_status create_table(struct tn_pg *pg, int64_t deadline, struc
         status = tn_pg_script(pg, sql, deadline, &r, err);
     PQclear(r);
     free(sql);
-    if (status)
-        tn_pg_drop(pg); /* a transaction may be open in it */
     if (status == TENURE_UNKNOWN)
         err->code = status = TENURE_UNAVAILABLE;
     if (status == TENURE_DENIED)

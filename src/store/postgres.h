@@ -27,7 +27,7 @@
 /* Types of the wire protocol (pg_type.dat); parameters and results are binary. */
 enum { TN_PG_BOOL = 16, TN_PG_BYTEA = 17, TN_PG_INT8 = 20, TN_PG_TEXT = 25, TN_PG_UUID = 2950 };
 
-#define TN_PG_PARAMS 8
+#define TN_PG_PARAMS 9
 
 /* Raise synchronous_commit to "on" if it is weaker, for the session or this transaction alone. */
 #define TN_PG_SYNC(local)                                                                          \
@@ -116,7 +116,6 @@ struct tn_pg_lock {
     bool held;
     int64_t id;                     /* the 64-bit key, as the server computed it */
     int pid;                        /* of the server process that was granted it last, or 0 */
-    uint32_t ttl_ms;                /* the session ends if it is silent for longer */
     char lease[TENURE_KEY_MAX + 1]; /* the register that it is held for */
     char session[2 * TENURE_NONCE_SIZE + 1];   /* what the session's marker must say */
     uint8_t own[TN_PG_OWN][TENURE_NONCE_SIZE]; /* of what we wrote under it, or may have */

@@ -120,7 +120,12 @@ enum tenure_status tn_pg_connect_fail(const struct tn_pg *pg, const struct tn_pg
     snprintf(said, sizeof said, "%.*s", (int)strcspn(text, "\n"), text);
     if (code[0])
         return fail_with(pg, code, said, err);
-    if (strstr(message, "certificate") || strstr(message, "support SSL"))
+    if (strstr(message, "support SSL"))
+        return tenure_fail(err, TENURE_CONFIG,
+                           "%s: %s; switch ssl on at the server, or choose a weaker sslmode in the "
+                           "URL",
+                           pg->scheme, said);
+    if (strstr(message, "certificate"))
         return tenure_fail(
             err, TENURE_CONFIG,
             "%s: %s; remote servers are checked by certificate and name: give "

@@ -6,6 +6,8 @@
 
 #include "store/postgres.h"
 
+static const int binary[TN_PG_PARAMS] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+
 #define MISSES 3 /* deadlines in a row after which a session that holds the lock is given up */
 
 /* TLS may hold decrypted bytes that the socket does not tell of: ask now and then. */
@@ -257,7 +259,6 @@ enum tenure_status tn_pg_ready(struct tn_pg *pg, int64_t deadline, struct tenure
 enum tenure_status tn_pg_say(struct tn_pg *pg, const char *sql, const struct tn_pg_args *args,
                              int64_t deadline, PGresult **result, struct tenure_error *err)
 {
-    static const int binary[TN_PG_PARAMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     int sent =
         args ? PQsendQueryParams(pg->conn, sql, args->n, NULL, args->value, args->len, binary, 1)
              : PQsendQueryParams(pg->conn, sql, 0, NULL, NULL, NULL, NULL, 1);
@@ -306,7 +307,6 @@ static enum tenure_status prepare(struct tn_pg *pg, enum tn_pg_stmt stmt, int64_
 
 static int send_stmt(struct tn_pg *pg, enum tn_pg_stmt stmt, const struct tn_pg_args *args)
 {
-    static const int binary[TN_PG_PARAMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     const struct tn_pg_sql *s = &tn_pg_sql[stmt];
 
     if (pg->pooled || pg->unprepared)
@@ -339,6 +339,9 @@ enum tenure_status tn_pg_ask(struct tn_pg *pg, enum tn_pg_stmt stmt, const struc
 {
     enum tenure_status status = tn_pg_run(pg, stmt, args, deadline, result, err);
 
+    /* A session that broke is no answer yet: nothing was changed, ask once more. */
+    if (status == TENURE_UNKNOWN && !pg->conn && tenure_now() < deadline)
+        status = tn_pg_run(pg, stmt, args, deadline, result, err);
     if (status == TENURE_UNKNOWN)
         err->code = status = tenure_now() >= deadline ? TENURE_TIMEOUT : TENURE_UNAVAILABLE;
     return status;

@@ -148,7 +148,7 @@ static bool refused_lately(struct tn_pg *pg, const struct tenure_token *expect)
 }
 
 static void lock_args(struct tn_pg *pg, const char *lease, char name[TENURE_KEY_MAX + 1],
-                      char ttl[16], struct tn_pg_args *args)
+                      const char *idle, struct tn_pg_args *args)
 {
     const struct tn_pg_conf *c = &pg->conf;
 
@@ -160,17 +160,16 @@ static void lock_args(struct tn_pg *pg, const char *lease, char name[TENURE_KEY_
     tn_pg_arg_text(args, c->key_kind == TN_PG_KEY_NAME ? c->key_name : name);
     tn_pg_arg_text(args, pg->lock.session);
     tn_pg_arg_text(args, idle_setting(pg));
-    snprintf(ttl, 16, "%u", pg->lock.ttl_ms);
-    tn_pg_arg_text(args, ttl);
+    tn_pg_arg_text(args, idle);
 }
 
 /* Take the lock in this session.  UNAVAILABLE if somebody else has it. */
-static enum tenure_status lock(struct tn_pg *pg, const char *lease, uint32_t ttl_ms,
+static enum tenure_status lock(struct tn_pg *pg, const char *lease, const char *idle,
                                int64_t deadline, struct tenure_error *err)
 {
     struct tn_pg_args args = {0};
     uint8_t fresh[TENURE_NONCE_SIZE];
-    char name[TENURE_KEY_MAX + 1], ttl[16];
+    char name[TENURE_KEY_MAX + 1];
     PGresult *r = NULL;
     bool got = false;
     enum tenure_status status;
@@ -181,8 +180,7 @@ static enum tenure_status lock(struct tn_pg *pg, const char *lease, uint32_t ttl
     if (status)
         return status;
     tn_hex_encode(fresh, sizeof fresh, pg->lock.session);
-    pg->lock.ttl_ms = ttl_ms;
-    lock_args(pg, lease, name, ttl, &args);
+    lock_args(pg, lease, name, idle, &args);
     status = tn_pg_ask(pg, TN_PG_LOCK, &args, deadline, &r, err);
     if (!status && (!tn_pg_get_int8(r, 0, 0, &pg->lock.id) || !tn_pg_get_bool(r, 0, 1, &got)))
         status = tn_pg_garbled(pg, "the lock", err);
@@ -262,7 +260,7 @@ static enum tenure_status free_swap(struct tn_pg *pg, struct tenure_swap *swap, 
 
 /* Write a held lease, in the session that has the lock. */
 static enum tenure_status locked_swap(struct tn_pg *pg, struct tenure_swap *swap, int64_t number,
-                                      int64_t deadline, struct tenure_error *err)
+                                      const char *idle, int64_t deadline, struct tenure_error *err)
 {
     struct tn_pg_args args = {0};
     PGresult *r = NULL;
@@ -271,6 +269,8 @@ static enum tenure_status locked_swap(struct tn_pg *pg, struct tenure_swap *swap
 
     swap_args(swap, number, &args);
     tn_pg_arg_text(&args, pg->lock.session);
+    tn_pg_arg_text(&args, idle_setting(pg));
+    tn_pg_arg_text(&args, idle);
     tn_pg_forget(pg, swap->key);
     status = tn_pg_run(pg, TN_PG_LOCKED_SWAP, &args, deadline, &r, err);
     if (status == TENURE_OK &&
@@ -298,8 +298,10 @@ static enum tenure_status held_swap(struct tn_pg *pg, struct tenure_swap *swap, 
                                     uint32_t ttl_ms, int64_t deadline, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
+    char idle[16]; /* milliseconds: who is silent for longer has lost the lease long since */
     bool fresh;
 
+    snprintf(idle, sizeof idle, "%u", ttl_ms);
     /* A lost session is noticed before it is relied on; then the lock is taken anew. */
     if (pg->lock.held)
         status = tn_pg_ready(pg, deadline, err);
@@ -309,13 +311,11 @@ static enum tenure_status held_swap(struct tn_pg *pg, struct tenure_swap *swap, 
         return tenure_fail(err, TENURE_UNSUPPORTED,
                            "%s: this handle holds its lock for %s; open another one for %s",
                            pg->scheme, pg->lock.lease, swap->key);
-    if (pg->lock.held && pg->lock.ttl_ms != ttl_ms)
-        unlock(pg, deadline);
     fresh = !pg->lock.held;
     if (fresh && refused_lately(pg, &swap->expect))
         return tell_refused(pg, err);
     if (fresh)
-        status = lock(pg, swap->key, ttl_ms, deadline, err);
+        status = lock(pg, swap->key, idle, deadline, err);
     if (status) {
         if (status == TENURE_UNAVAILABLE && pg->conn)
             refuse(pg, &swap->expect);
@@ -323,7 +323,7 @@ static enum tenure_status held_swap(struct tn_pg *pg, struct tenure_swap *swap, 
     }
     pg->lock.refusals = 0;
     add_own(pg, swap->nonce);
-    status = locked_swap(pg, swap, number, deadline, err);
+    status = locked_swap(pg, swap, number, idle, deadline, err);
     /* A claim that did not succeed leaves nothing to hold the lock for.  After a
      * renewal that did not, the read that follows tells (tn_pg_lock_check). */
     if (fresh && status != TENURE_OK && status != TENURE_UNKNOWN)
@@ -384,7 +384,7 @@ static bool free_dead(struct tn_pg *pg, const char *key, int64_t deadline, struc
         goto done;
     swap.data = text;
     swap.expect = value.token;
-    if (tenure_nonce(swap.nonce, err) || lock(pg, key, 0, deadline, err))
+    if (tenure_nonce(swap.nonce, err) || lock(pg, key, "10000", deadline, err))
         goto done;
     done = tn_pg_lock_swap(pg, &swap, deadline, err) == TENURE_OK;
     unlock(pg, deadline);

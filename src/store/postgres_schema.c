@@ -20,7 +20,6 @@ bool tn_pg_schema_valid(const char *schema)
  * sessions that start at once from failing on each other's catalog rows.
  */
 static const char table[] =
-    "BEGIN;\n"
     "SELECT pg_advisory_xact_lock(hashtextextended('tenure schema @S', 0));\n"
     "CREATE SCHEMA IF NOT EXISTS \"@S\";\n"
     "CREATE TABLE IF NOT EXISTS \"@S\".register (\n"
@@ -32,8 +31,7 @@ static const char table[] =
     "    data      bytea   NOT NULL\n"
     ") WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02,\n"
     "        autovacuum_vacuum_threshold = 500);\n"
-    "COMMENT ON TABLE \"@S\".register IS 'tenure: registers, layout 1';\n"
-    "COMMIT;\n";
+    "COMMENT ON TABLE \"@S\".register IS 'tenure: registers, layout 1';\n";
 
 static const char grants[] = "GRANT USAGE ON SCHEMA \"@S\" TO @N;\n"
                              "GRANT SELECT, INSERT, UPDATE ON \"@S\".register TO @N;\n";

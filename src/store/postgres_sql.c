@@ -106,16 +106,17 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                       " set_config($2, '0', false)",
                       2,
                       {TN_PG_INT8, TN_PG_TEXT}},
-    /* Swap or create ($2 is 0), but only in the session that $7 marks. */
+    /* Swap or create ($2 is 0), but only in the session that $7 marks.  $8 = $9 as above. */
     [TN_PG_LOCKED_SWAP] = {"tn_locked_swap",
                            "WITH u AS (" SWAP " AND " MARKER " = $7 RETURNING @N),"
                            " i AS (INSERT INTO " NEW_ROW
                            " SELECT $1, 1, $4, $5, $6 WHERE $2 = 0 AND " MARKER " = $7 AND " SYNC
                            " ON CONFLICT (key) DO NOTHING RETURNING @N)"
                            " SELECT " MARKER " IS NOT DISTINCT FROM $7,"
-                           " EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM i)",
-                           7,
-                           {SWAP_TYPES, TN_PG_TEXT}},
+                           " EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM i),"
+                           " set_config($8, $9, false)",
+                           9,
+                           {SWAP_TYPES, TN_PG_TEXT, TN_PG_TEXT, TN_PG_TEXT}},
     /* Swap, and let go of the lock $7 before the commit can be seen: whoever is
      * notified finds it free. */
     [TN_PG_FREE_SWAP] = {"tn_free_swap",

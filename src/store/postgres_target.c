@@ -38,7 +38,8 @@ static enum tenure_status merge(const struct tn_pg *pg, PQconninfoOption **optio
     if (!*options)
         status = tenure_fail(err, TENURE_NOMEM, "out of memory");
     else if (PQstatus(conn) == CONNECTION_BAD && !strstr(PQerrorMessage(conn), TRIPWIRE))
-        status = tenure_fail(err, TENURE_CONFIG, "%s: %s", pg->scheme, PQerrorMessage(conn));
+        status = tenure_fail(err, TENURE_CONFIG, "%s: %.*s", pg->scheme,
+                             (int)strcspn(PQerrorMessage(conn), "\n"), PQerrorMessage(conn));
     PQfinish(conn);
     if (status) {
         PQconninfoFree(*options);

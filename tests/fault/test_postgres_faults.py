@@ -1,0 +1,645 @@
+"""postgres: on a real server that fails in every way we could think of."""
+
+import os
+import re
+import threading
+import time
+
+import pytest
+import server_postgres
+from process import free_port, until
+from proxy import Proxy
+from server_postgres import PgBouncer, Postgres, Psql
+from server_redis import make_certificates
+from tenure import Store, StoreError
+
+pytestmark = pytest.mark.skipif(server_postgres.MISSING is not None,
+                                reason=str(server_postgres.MISSING))
+pooled = pytest.mark.skipif(server_postgres.MISSING_POOLER is not None,
+                            reason=str(server_postgres.MISSING_POOLER))
+
+SECRET = "c4n4ry-s3cr3t"
+
+
+@pytest.fixture(scope="module")
+def server():
+    """For tests that leave it as they found it."""
+    with Postgres() as running:
+        yield running
+
+
+@pytest.fixture
+def path(server):
+    """A proxy in front of it, and a handle that has used it already."""
+    with Proxy(("127.0.0.1", server.port)) as proxy, Store(server.url(port=proxy.port)) as store:
+        warm(store)
+        yield proxy, store
+
+
+def warm(store):
+    """The first of each kind is prepared before it is sent."""
+    name = "warm-" + os.urandom(4).hex()
+    token = store.swap(name).token
+    assert store.swap(name, token).status == "ok"
+    assert store.swap_many([(name + "/1", None, b"")])[0] == "ok"
+
+
+@pytest.fixture
+def key():
+    return "test-" + os.urandom(4).hex()
+
+
+def fails(what, *args, **options):
+    with pytest.raises(StoreError) as caught:
+        what(*args, **options)
+    assert "\n" not in caught.value.text
+    assert SECRET not in caught.value.text
+    return caught.value
+
+
+def opening(url, timeout=20):
+    return fails(Store, url, timeout=timeout)
+
+
+# ---- Unknown outcomes -------------------------------------------------------
+
+def test_an_answer_that_is_lost_is_unknown_and_resolved_by_a_read(path, key):
+    proxy, store = path
+    base = store.swap(key)
+    proxy.hold("down")
+    lost = store.swap(key, base.token, b"mine", timeout=1)
+    assert lost.status == "unknown"
+    proxy.cut()
+    proxy.release()
+    value = store.read(key)
+    assert (value.token.nonce, value.prev, value.data) == (lost.nonce, base.nonce, b"mine")
+    assert store.swap(key, value.token).status == "ok"
+
+
+def test_a_connection_that_is_cut_in_the_answer_is_unknown(path, key):
+    proxy, store = path
+    base = store.swap(key)
+    proxy.cut_after("down", 1)
+    lost = store.swap(key, base.token, b"mine")
+    assert lost.status == "unknown"
+    assert store.read(key).token.nonce == lost.nonce
+
+
+@pytest.mark.parametrize("bytes_sent", [0, 1, 40])
+def test_a_connection_that_is_cut_in_the_request_is_unknown(path, key, bytes_sent):
+    proxy, store = path
+    base = store.swap(key)
+    proxy.cut_after("up", bytes_sent)
+    assert store.swap(key, base.token).status == "unknown"
+    assert store.swap(key, base.token).status == "ok"
+
+
+def test_a_request_that_is_late_lands_late_or_never(server, path, key):
+    proxy, store = path
+    base = store.swap(key)
+    proxy.hold("up")
+    late = store.swap(key, base.token, b"late", timeout=0.5)
+    assert late.status == "unknown"
+    assert store_elsewhere(server).read(key).token == base.token  # which proves nothing
+    proxy.release()
+    until(lambda: store_elsewhere(server).read(key).token.nonce == late.nonce)
+    # Now the other way round: whoever comes first wins, and the late one never lands.
+    warm(store)
+    base = store.read(key)
+    proxy.hold("up")
+    late = store.swap(key, base.token, b"late", timeout=0.5)
+    assert late.status == "unknown"
+    with Store(server.url()) as other:
+        won = other.swap(key, base.token, b"first")
+        assert won.status == "ok"
+        passed = proxy.passed["up"]
+        proxy.release()
+        until(lambda: proxy.passed["up"] > passed)
+        assert store.swap(key, base.token).status == "conflict"
+        assert other.read(key).token == won.token
+
+
+def store_elsewhere(server, stores={}):
+    """One more handle on the server, past any proxy."""
+    if server.port not in stores:
+        stores[server.port] = Store(server.url())
+    return stores[server.port]
+
+
+def test_a_batch_whose_answer_is_lost_is_unknown_as_a_whole(path, key):
+    proxy, store = path
+    proxy.cut_after("down", 1)
+    status, answers, _ = store.swap_many([(f"{key}/{i}", None, b"x") for i in range(50)])
+    assert status == "unknown"
+    assert {a.status for a in answers.values()} == {"unknown"}
+    found, _ = store.list(key + "/")
+    assert {k: v.token.nonce for k, v in found} == {k: a.nonce for k, a in answers.items()}
+
+
+def test_a_swap_that_waits_for_a_locked_row_is_unknown_and_may_land(server, path, key):
+    _, store = path
+    base = store.swap(key)
+    with Psql(server) as psql:
+        psql(f"BEGIN; SELECT 1 FROM tenure.register WHERE key = '{key}' FOR UPDATE")
+        late = store.swap(key, base.token, timeout=0.5)
+        assert late.status == "unknown"
+        psql("COMMIT")
+    until(lambda: store.read(key).token.nonce in (late.nonce, base.nonce))
+
+
+def test_a_lock_that_lasts_is_a_timeout_and_nothing_was_changed(server, path, key):
+    _, store = path
+    base = store.swap(key)
+    with Psql(server) as psql:
+        psql(f"BEGIN; SELECT 1 FROM tenure.register WHERE key = '{key}' FOR UPDATE")
+        answer = store.swap(key, base.token)
+        assert answer.status == "timeout" and "another transaction holds the row" in answer.text
+    assert store.read(key).token == base.token
+
+
+# ---- The server comes and goes ----------------------------------------------
+
+def test_a_server_that_is_stopped_and_goes_on(key):
+    with Postgres() as server, Store(server.url()) as store:
+        base = store.swap(key)
+        server.pause()
+        begun = time.monotonic()
+        assert fails(store.read, key, timeout=0.5).status == "timeout"
+        lost = store.swap(key, base.token, timeout=0.5)
+        assert lost.status in ("unknown", "timeout")
+        assert not store.wait([(key, base.token)], timeout=0.5)
+        assert time.monotonic() - begun < 30
+        server.resume()
+        seen = until(lambda: reading(store, key))
+        assert seen.token.nonce in (base.nonce, lost.nonce)
+
+
+def reading(store, key):
+    try:
+        return store.read(key, timeout=5)
+    except StoreError as error:
+        assert error.status in ("timeout", "unavailable"), error
+        return None
+
+
+def test_a_server_that_is_restarted_costs_no_unknown_answer(key):
+    with Postgres() as server, Store(server.url()) as store:
+        base = store.swap(key)
+        server.restart()
+        again = store.swap(key, base.token)
+        assert again.status == "ok"
+        server.shutdown()
+        answer = store.swap(key, again.token, timeout=2)
+        assert answer.status == "unavailable" and "is the server up" in answer.text
+        assert fails(store.read, key, timeout=2).status == "unavailable"
+        server.start()
+        assert store.read(key).token == again.token
+
+
+def test_what_was_answered_survives_a_crash(key):
+    with Postgres() as server:
+        server.sql("ALTER ROLE postgres SET synchronous_commit = off")
+        with Store(server.url()) as store:
+            token = None
+            for i in range(200):
+                token = store.swap(key, token, b"%d" % i).token
+            server.kill()
+            server.start()
+            seen = until(lambda: reading(store, key))
+            assert (seen.token, seen.data) == (token, b"199")
+
+
+def test_sessions_that_an_operator_ends(server, path, key):
+    _, store = path
+    token = store.swap(key).token
+    for _ in range(5):
+        server.end_sessions()
+        token = store.swap(key, token).token
+        assert token
+    assert store.read(key).token == token
+
+
+def test_connections_that_are_refused_black_holed_or_half_closed(path, key):
+    proxy, store = path
+    token = store.swap(key).token
+    proxy.refusing = True
+    proxy.cut()
+    assert fails(store.read, key, timeout=2).status == "unavailable"
+    proxy.refusing = False
+    proxy.black_hole = True
+    proxy.cut()
+    assert fails(store.read, key, timeout=0.5).status == "timeout"
+    assert store.swap(key, token, timeout=0.5).status == "timeout"
+    proxy.black_hole = False
+    proxy.cut()
+    assert store.read(key).token == token
+    proxy.half_close()
+    assert store.read(key).token == token
+
+
+# ---- Waiting ----------------------------------------------------------------
+
+def test_a_wait_after_a_read_asks_the_server_nothing(server, path, key):
+    proxy, store = path
+    token = store.swap(key).token
+    assert not store.wait([(key, token)], timeout=0.1)  # subscribes
+    with Store(server.url()) as other:
+        for _ in range(3):
+            assert store.read(key).token == token
+            passed = proxy.passed["up"]
+            assert not store.wait([(key, token)], timeout=0.2)
+            assert proxy.passed["up"] == passed
+            other.swap(key + "-other")  # does not concern it
+            assert not store.wait([(key, token)], timeout=0.2)
+            assert proxy.passed["up"] == passed
+            token = other.swap(key, token).token
+            assert store.wait([(key, store.read(key).token)], timeout=0) is False
+            assert store.read(key).token == token
+
+
+def test_a_change_while_the_connection_was_down_is_not_missed(server, path, key):
+    proxy, store = path
+    token = store.swap(key).token
+    _, mark = store.list(key)
+    assert not store.wait([(key, token)], timeout=0.1)
+    with Store(server.url()) as other:
+        for watch in ((key, token), (key, mark)):
+            proxy.cut()
+            current = other.read(key).token
+            other.swap(key, current)
+            assert until(lambda: waited(store, watch))
+
+
+def waited(store, watch):
+    try:
+        return store.wait([watch], timeout=5)
+    except StoreError as error:
+        assert error.status == "unavailable", error
+        return False
+
+
+def test_a_wait_whose_connection_breaks_does_not_sleep_on(server, path, key):
+    proxy, store = path
+    token = store.swap(key).token
+    threading.Timer(0.3, proxy.cut).start()
+    try:
+        assert store.wait([(key, token)], timeout=120)
+    except StoreError as error:
+        assert error.status == "unavailable"
+
+
+def test_a_wait_is_woken_while_the_server_hangs(key):
+    with Postgres() as server, Store(server.url()) as store:
+        token = store.swap(key).token
+        reader, writer = os.pipe()
+        server.pause()
+        os.write(writer, b"x")
+        assert fails(store.wait, [(key, token)], timeout=60, wake_fd=reader).status == "cancelled"
+        server.resume()
+        assert store.read(key).token == token  # the same session, and the late answer is no trouble
+        assert not store.wait([(key, token)], timeout=0.1)
+        os.close(reader)
+        os.close(writer)
+
+
+def test_short_waits_do_not_wear_out_a_slow_connection(server, path, key):
+    proxy, store = path
+    token = store.swap(key).token
+    pid = server.sql("SELECT array_agg(pid ORDER BY pid) FROM pg_stat_activity"
+                     " WHERE application_name = 'tenure'")
+    proxy.delay = 0.2
+    for _ in range(5):
+        assert not store.wait([(key, token)], timeout=0.05)
+    assert store.read(key).token == token
+    assert pid == server.sql("SELECT array_agg(pid ORDER BY pid) FROM pg_stat_activity"
+                             " WHERE application_name = 'tenure'")
+
+
+# ---- Batches ----------------------------------------------------------------
+
+def test_ten_thousand_and_one_in_one_call_each_with_its_answer(server, path, key):
+    _, store = path
+    keys = [f"{key}/{i:05}" for i in range(10001)]
+    status, first, _ = store.swap_many([(k, None, b"1") for k in keys], timeout=120)
+    assert status == "ok" and {a.status for a in first.values()} == {"ok"}
+    for k in keys[::100]:
+        assert store.swap(k, first[k].token).status == "ok"
+    status, second, _ = store.swap_many([(k, first[k].token, b"2") for k in keys], timeout=120)
+    assert status == "ok"
+    assert [k for k in keys if second[k].status == "conflict"] == keys[::100]
+    assert {a.status for k, a in second.items() if k not in set(keys[::100])} == {"ok"}
+    found, _ = store.list(key + "/", timeout=120)
+    assert [k for k, _ in found] == keys
+    assert all(v.token == second[k].token for k, v in found if second[k].status == "ok")
+
+
+def test_batches_that_cross_do_not_deadlock(server, key):
+    keys = [f"{key}/{i:03}" for i in range(300)]
+    with Store(server.url()) as store:
+        tokens = {k: a.token for k, a in store.swap_many([(k, None, b"") for k in keys])[1].items()}
+    wins, lock = [], threading.Lock()
+
+    def contend():
+        with Store(server.url()) as mine:
+            status, answers, text = mine.swap_many([(k, tokens[k], b"x") for k in keys])
+            assert status == "ok", text
+            with lock:
+                wins.extend(k for k, a in answers.items() if a.status == "ok")
+
+    threads = [threading.Thread(target=contend) for _ in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sorted(wins) == keys  # each exactly once
+
+
+# ---- Who may, and what is there ----------------------------------------------
+
+def test_a_wrong_password_is_denied_and_not_shown(key):
+    with Postgres() as server:
+        server.sql(f"CREATE ROLE app LOGIN PASSWORD '{SECRET}-right'")
+        server.sql("GRANT CREATE ON DATABASE postgres TO app")
+        server.hba("host all all 127.0.0.1/32 scram-sha-256")
+        error = opening(server.url(user=f"app:{SECRET}-wrong"))
+        assert error.status == "denied" and "password" in error.text
+        assert opening(server.url(user="app")).status == "denied"  # none given
+        error = opening(server.url(user=f"nobody:{SECRET}"))
+        assert error.status == "denied"
+        with Store(server.url(user=f"app:{SECRET}-right")) as store:
+            token = store.swap(key).token
+            server.sql("ALTER ROLE app PASSWORD 'rotated'")
+            assert store.swap(key, token).status == "ok"  # the session lives on
+            server.end_sessions("usename = 'app'")
+            assert fails(store.read, key).status == "denied"
+
+
+def test_a_password_from_a_file_is_read_at_every_connect(key, tmp_path, monkeypatch):
+    file = tmp_path / "pgpass"
+    file.write_text("*:*:*:app:one\n")
+    file.chmod(0o600)
+    service = tmp_path / "service"
+    with Postgres() as server:
+        service.write_text(f"[here]\nhost=127.0.0.1\nport={server.port}\nuser=app\n"
+                           f"dbname=postgres\npassfile={file}\n")
+        monkeypatch.setenv("PGSERVICEFILE", str(service))
+        server.sql("CREATE ROLE app LOGIN PASSWORD 'one'; GRANT CREATE ON DATABASE postgres TO app")
+        server.hba("host all all 127.0.0.1/32 scram-sha-256")
+        with Store("postgres:///?service=here") as store:
+            token = store.swap(key).token
+            server.sql("ALTER ROLE app PASSWORD 'two'")
+            file.write_text("*:*:*:app:two\n")
+            server.end_sessions("usename = 'app'")
+            assert store.read(key).token == token
+
+
+def test_rights_that_are_missing_are_named_with_their_fix(server, key):
+    role = "r" + key.replace("-", "")
+    server.sql(f"CREATE ROLE {role} LOGIN")
+    with Store(server.url()):
+        pass  # makes the table
+    error = opening(server.url(user=role))
+    assert error.status == "denied"
+    grants = re.search(r"GRANT.*", error.text).group()
+    usage, table = grants.split("; ")
+    server.sql(usage)
+    server.sql(table.replace("SELECT, INSERT, UPDATE", "SELECT"))
+    with Store(server.url(user=role)) as store:
+        assert not store.read(key).token
+        answer = store.swap(key)
+        assert answer.status == "denied" and "GRANT SELECT, INSERT, UPDATE" in answer.text
+        server.sql(table)
+        assert store.swap(key).status == "ok"
+
+
+def test_a_schema_that_is_missing(key):
+    with Postgres() as server:
+        server.sql("CREATE ROLE app LOGIN")
+        for url in (server.url("?create=off"), server.url(user="app")):
+            error = opening(url)
+            assert error.status == "config" and "tenure store schema" in error.text
+        with Store(server.url()) as store:
+            store.swap(key)
+            server.sql("DROP SCHEMA tenure CASCADE")
+            # Gone is not absent, and nobody makes it anew behind the operator's back.
+            assert fails(store.read, key).status == "config"
+            assert store.swap(key).status == "config"
+            assert fails(store.list).status == "config"
+            assert fails(store.wait, [(key, None)]).status == "config"
+        with Store(server.url()) as store:
+            assert store.swap(key).status == "ok"
+
+
+def test_many_that_start_at_once_make_one_schema():
+    with Postgres() as server:
+        stores, errors = [], []
+
+        def start():
+            try:
+                stores.append(Store(server.url()))
+            except StoreError as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=start) for _ in range(12)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not errors
+        for s in stores:
+            s.close()
+
+
+def test_another_table_under_our_name(server, key):
+    name = "s" + key.replace("-", "")
+    server.sql(f"CREATE SCHEMA {name}; CREATE TABLE {name}.register (key text)")
+    error = opening(server.url(f"?schema={name}"))
+    assert error.status == "config" and "another version" in error.text
+
+
+def test_rows_that_make_no_sense_are_corrupt_and_left_alone(server, path, key):
+    _, store = path
+    with Store(server.url(f"?schema=x{key[5:]}")) as other:
+        other.swap(key)
+        server.sql(f"UPDATE x{key[5:]}.register SET nonce = '00000000-0000-0000-0000-000000000000'")
+        assert fails(other.read, key).status == "corrupt"
+        assert fails(other.list).status == "corrupt"
+        server.sql(f"UPDATE x{key[5:]}.register SET key = '../../etc',"
+                   " nonce = '00000000-0000-0000-0000-000000000001'")
+        assert fails(other.list).status == "corrupt"
+
+
+def test_a_database_or_a_slot_that_is_not_there(server, key):
+    assert opening(server.url() + "_nowhere").status == "config"
+    role = "r" + key.replace("-", "")
+    server.sql(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0")
+    error = opening(server.url(user=role))
+    assert error.status == "unavailable" and "no more connections" in error.text
+
+
+def test_a_server_that_cannot_be_reached():
+    error = opening(f"postgres://u:{SECRET}@127.0.0.1:{free_port()}/x", timeout=5)
+    assert error.status == "unavailable" and "is the server up" in error.text
+    error = opening(f"postgres://u:{SECRET}@no-such-host.invalid/x?sslmode=require", timeout=5)
+    assert error.status in ("unavailable", "timeout") and "no-such-host.invalid" in error.text
+
+
+@pytest.mark.parametrize("url, word", [
+    ("postgres:database", "//"),
+    (f"postgres://u:{SECRET}@h/d?colour=red", "colour"),
+    (f"postgres://u:{SECRET}@h/d?key=5", "key"),
+    (f"postgres://u:{SECRET}@h:port/d", "port"),
+    (f"postgres://u:{SECRET}@h:99999/d", "port"),
+    (f"postgres://u:a/{SECRET}@h/d", "%2F"),
+    (f"postgres://u:a@{SECRET}@h/d", "%40"),
+    (f"postgres://{SECRET}:{SECRET}/d", "port"),
+    (f"postgres://u:{SECRET}@[::1/d", "URL"),
+    (f"postgres://u:{SECRET}@h/d?sslmode=maybe", "sslmode"),
+    (f"postgres://u:{SECRET}@a,b,c:1,2/d?port=1,2", "port"),
+    ("postgres://h/d?schema=a-b", "schema"),
+    ("postgres://h/d?schema=" + "a" * 60, "schema"),
+    ("postgres://h/d?create=maybe", "create"),
+    ("postgres://h/d?poll=1", "poll"),
+    ("postgres://h/d?poll=0s", "poll"),
+    ("postgres+advisory://h/d?takeover_delay=3s", "takeover_delay"),
+])
+def test_a_url_that_cannot_work(url, word):
+    error = opening(url)
+    assert error.status == "config" and word in error.text
+
+
+# ---- Standbys and durability -------------------------------------------------
+
+def test_a_standby_is_refused_and_another_host_is_found(key):
+    with Postgres() as primary, Store(primary.url()) as store, Postgres(copy_of=primary) as standby:
+        token = store.swap(key).token
+        error = opening(standby.url())
+        assert error.status == "unavailable" and "standby" in error.text
+        both = f"postgres://postgres@127.0.0.1:{standby.port},127.0.0.1:{primary.port}/postgres"
+        with Store(both) as found:
+            assert found.read(key).token == token
+            # The primary fails, the standby is promoted: the next call finds it.
+            until(lambda: standby.sql("SELECT count(*) FROM tenure.register WHERE nonce::text ="
+                                      f" '{uuid(token.nonce)}'") == "1")
+            primary.kill()
+            standby.sql("SELECT pg_promote()")
+            seen = until(lambda: reading(found, key))
+            assert seen.token == token
+            assert found.swap(key, token).status == "ok"
+
+
+def uuid(nonce):
+    text = nonce.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def test_a_session_that_may_only_read(server, path, key):
+    _, store = path
+    server.sql("ALTER SYSTEM SET default_transaction_read_only = on")
+    server.sql("SELECT pg_reload_conf()")
+    try:
+        until(lambda: server.sql("SHOW default_transaction_read_only") == "on")
+        answer = store.swap(key)
+        assert answer.status == "unavailable" and "read-only" in answer.text
+    finally:
+        server.sql("ALTER SYSTEM RESET default_transaction_read_only")
+        server.sql("SELECT pg_reload_conf()")
+    until(lambda: store.swap(key).status in ("ok", "conflict"))
+
+
+@pooled
+def test_commits_are_synchronous_whatever_the_role_says(key):
+    with Postgres() as server, PgBouncer(server) as pooler:
+        with Store(server.url()):
+            pass
+        server.sql("CREATE TABLE spy (setting text); GRANT ALL ON spy TO PUBLIC")
+        server.sql("CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                   " INSERT INTO public.spy VALUES (current_setting('synchronous_commit'));"
+                   " RETURN NULL; END $$")
+        server.sql("CREATE TRIGGER look AFTER INSERT OR UPDATE ON tenure.register"
+                   " EXECUTE FUNCTION look()")
+        for setting, want in (("off", "on"), ("local", "on"), ("remote_apply", "remote_apply")):
+            server.sql(f"ALTER ROLE postgres SET synchronous_commit = {setting}")
+            server.end_sessions("true")
+            for url in (server.url(), server.url(port=pooler.port)):
+                until(lambda: reading_url(url, key))
+                with Store(url) as store:
+                    server.sql("TRUNCATE spy")
+                    key += "x"
+                    token = store.swap(key).token
+                    assert store.swap(key, token).status == "ok"
+                    assert store.swap_many([(key + "/b", None, b"")])[0] == "ok"
+                    assert server.sql("SELECT string_agg(DISTINCT setting, ',') FROM spy") == want
+
+
+def reading_url(url, key):
+    try:
+        with Store(url, timeout=5) as store:
+            return store.read(key)
+    except StoreError:
+        return None
+
+
+def test_a_commit_that_was_not_replicated_is_not_told_as_done(key):
+    with Postgres() as server, Store(server.url()) as store:
+        base = store.swap(key)
+        server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        server.sql("SELECT pg_reload_conf()")
+        until(lambda: server.sql("SHOW synchronous_standby_names") == "nobody")
+        answers = []
+        swap = threading.Thread(target=lambda: answers.append(store.swap(key, base.token)))
+        swap.start()
+        waiting = ("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+                   " AND application_name = 'tenure'")
+        pid = until(lambda: server.sql(waiting))
+        server.sql(f"SELECT pg_cancel_backend({pid})")
+        swap.join()
+        assert answers[0].status == "unknown" and "replica" in answers[0].text
+
+
+# ---- TLS ---------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    ca, cert, secret = make_certificates(folder)
+    with Postgres() as server:
+        for source, name in ((cert, "server.crt"), (secret, "server.key")):
+            target = server.data / name
+            target.write_bytes(source.read_bytes())
+            server_postgres._give(target)
+            target.chmod(0o600)
+        server.settings["ssl"] = "on"
+        server.restart()
+        server.hba("hostssl all all 127.0.0.1/32 trust")
+        yield server, ca
+
+
+def test_tls_verifies_chain_and_name(secure, key):
+    server, ca = secure
+    named = f"?sslmode=verify-full&sslrootcert={ca}"
+    with Store(server.url(named, host="localhost")) as store:
+        assert store.swap(key, data=b"x" * 300000).status == "ok"
+        assert store.read(key).data == b"x" * 300000
+    error = opening(server.url(named))  # by address: the certificate says localhost
+    assert error.status == "config" and "does not match" in error.text
+    error = opening(server.url("?sslmode=verify-full&sslrootcert=/nowhere", host="localhost"))
+    assert error.status == "config" and "sslrootcert" in error.text
+
+
+def test_tls_is_verified_by_default_where_the_host_is_remote(secure, key, monkeypatch):
+    server, ca = secure
+    with Store(server.url()) as store:  # local: no certificate is asked for
+        assert store.swap(key).status == "ok"
+    odd = "127.1"  # resolves to 127.0.0.1, but does not look local
+    error = opening(server.url(host=odd))
+    assert error.status == "config" and "sslrootcert" in error.text
+    error = opening(server.url(f"?sslrootcert={ca}", host=odd))
+    assert error.status == "config" and "does not match" in error.text
+    monkeypatch.setenv("PGSSLMODE", "prefer")  # libpq's own default is not somebody's choice
+    assert opening(server.url(f"?sslrootcert={ca}", host=odd)).status == "config"
+    for query, mode in (("?sslmode=require", None), ("?sslmode=prefer", None), ("", "require")):
+        if mode:
+            monkeypatch.setenv("PGSSLMODE", mode)
+        with Store(server.url(query, host=odd)) as store:
+            assert store.read(key).token
