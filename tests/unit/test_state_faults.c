@@ -223,7 +223,7 @@ static void duplicates_in_a_batch_do_not_undo_an_edit(void **state)
 
     inner_url = *state;
     for (int i = 0; i < 3; i++)
-        c[i] = (struct tenure_commit){.collection = "docs", .id = "x", .data = "abc" + i, .len = 1};
+        c[i] = (struct tenure_commit){.collection = "docs", .id = "x", .data = &"abc"[i], .len = 1};
     assert_int_equal(tenure_state_commit(a, c, 3, soon(), NULL), TENURE_OK);
     for (int i = 0; i < 3; i++)
         assert_int_equal(c[i].seq, i + 1);
