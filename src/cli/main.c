@@ -5,12 +5,7 @@
 #include "cli/cli.h"
 
 static const struct cli_verb *const verbs[] = {
-    &cli_run,
-    &cli_status,
-    &cli_watch,
-    &cli_reset,
-    &cli_state,
-    &cli_release_grant, /* the guard's */
+    &cli_run, &cli_status, &cli_watch, &cli_reset, &cli_state, &cli_release_grant, /* the guard's */
 };
 #define N_VERBS (sizeof verbs / sizeof verbs[0])
 
