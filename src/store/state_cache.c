@@ -77,6 +77,14 @@ uint64_t tn_state_ours(const tenure_state *s, const uint8_t nonce[TENURE_NONCE_S
     return number;
 }
 
+void tn_entry_saw(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token)
+{
+    if (entry->sealed && !tenure_token_equal(&entry->token, token) &&
+        !tn_state_ours(s, token->nonce))
+        entry->doubt = true;
+    entry->token = *token;
+}
+
 void tn_state_note(tenure_state *s, uint64_t epoch)
 {
     if (epoch > s->floor)

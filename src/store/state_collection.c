@@ -36,11 +36,7 @@ static bool collect(void *arg, const char *key, const struct tenure_value *value
     if (tn_document_decode(value, &doc, c->err) != TENURE_OK)
         return true;
     tn_state_note(s, doc.fence.epoch);
-    /* Sealed before, and written by somebody else since. */
-    if (entry->sealed && !tenure_token_equal(&entry->token, &value->token) &&
-        !tn_state_ours(s, value->token.nonce))
-        entry->doubt = true;
-    entry->token = value->token;
+    tn_entry_saw(s, entry, &value->token);
     entry->seq = doc.seq;
     entry->sealed = true;
     switch (tn_fence_judge(&doc.fence, &s->fence)) {

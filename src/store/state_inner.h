@@ -74,6 +74,9 @@ struct tn_write {
 /* ---- state_cache.c ---- */
 /* Find or add; NULL when out of memory. */
 struct tn_entry *tn_entry_get(tenure_state *s, const char *key);
+/* A register was read.  If it was sealed before and somebody else has written
+ * it since, the caller does not know: only its own load() takes that doubt away. */
+void tn_entry_saw(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token);
 struct tn_entry *tn_entry_find(tenure_state *s, const char *key);
 void tn_state_free_cache(tenure_state *s);
 /* A fresh nonce, and its number. */

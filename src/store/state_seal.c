@@ -40,7 +40,7 @@ enum tenure_status tn_state_seal_entry(tenure_state *s, struct tn_entry *entry,
         if (status)
             return status;
         *found = !tenure_token_absent(&value->token);
-        entry->token = value->token;
+        tn_entry_saw(s, entry, &value->token);
         entry->seq = 0;
         entry->sealed = s->leads;
         if (!*found)

@@ -97,7 +97,7 @@ static enum finding look_own(tenure_state *s, struct tn_write *w, const struct t
     }
     if (before && before >= w->first) { /* ours was there, until an operator came */
         entry->doubt = !w->seal_only;
-        w->status = TENURE_OK;
+        w->status = w->seal_only ? TENURE_CONFLICT : TENURE_OK; /* a seal is looked at again */
         return DONE;
     }
     return superseded(
