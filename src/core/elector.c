@@ -218,9 +218,10 @@ static void extend(struct tn_elector *e, const struct tn_attempt *renewal)
 {
     if (!tn_holding(e))
         return;
-    /* Equal, if it carries a lower ttl and lowered the deadline when it was sent: then
-     * the time to stop is its own, too, and no longer that of the ttl before. */
-    if (!e->over && renewal->hold_until_ns >= e->deadline_ns) {
+    /* Sending it lowered the deadline to what it entitles to, if that was less
+     * (a lower ttl): so it never takes anything away, and both times are its own. */
+    assert(renewal->hold_until_ns >= e->deadline_ns);
+    if (!e->over) {
         e->deadline_ns = renewal->hold_until_ns;
         e->stop_at_ns = renewal->stop_at_ns;
     }
