@@ -57,10 +57,12 @@ static void *dispatch_main(void *arg)
 
 enum tenure_status tn_dispatch_spawn(struct tn_dispatch *d, struct tenure_error *err)
 {
+    /* The new thread copies all of *d, under the lock. */
+    pthread_mutex_lock(&d->lock);
     enum tenure_status status =
         tn_thread_start(&d->thread, "tenure-callback", dispatch_main, d, err);
-
     d->threaded = status == TENURE_OK;
+    pthread_mutex_unlock(&d->lock);
     return status;
 }
 
