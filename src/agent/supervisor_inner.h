@@ -54,6 +54,7 @@ struct tn_supervisor {
     int status;     /* of wait(2), when it has ended */
     int exec_error; /* errno of a program that could not be started */
     bool has_status;
+    bool fired; /* the guard fired: it did not end by itself */
     int64_t started_ns;
 
     unsigned crashes;      /* in a row, each soon after its start */

@@ -44,7 +44,7 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
         return;
     s->restart_at_ns = TN_NEVER;
     s->exec_error = 0;
-    s->has_status = false;
+    s->has_status = s->fired = false;
     s->pid = 0;
     if (!leave_facts(s))
         return;
@@ -77,22 +77,14 @@ void tn_supervisor_answer_stop(struct tn_supervisor *s)
 {
     struct tn_mailbox *m = &s->mailbox;
 
+    if (!s->stop_passed_on)
+        return; /* not taken from the mailbox yet; then it is answered at once */
+    s->stop_passed_on = false;
+    s->epoch = 0;
     pthread_mutex_lock(&m->lock);
-    if (m->stop) {
-        m->stop = false;
-        s->stop_passed_on = false;
-        s->epoch = 0;
-        pthread_cond_broadcast(&m->quiet);
-    }
+    m->stop = false;
+    pthread_cond_broadcast(&m->quiet);
     pthread_mutex_unlock(&m->lock);
-}
-
-static bool stop_is_pending(struct tn_supervisor *s)
-{
-    pthread_mutex_lock(&s->mailbox.lock);
-    bool pending = s->mailbox.stop;
-    pthread_mutex_unlock(&s->mailbox.lock);
-    return pending;
 }
 
 /* ---- End ----------------------------------------------------------------- */
@@ -159,19 +151,20 @@ static void ended_by_itself(struct tn_supervisor *s)
 
 static void tree_is_dead(struct tn_supervisor *s)
 {
-    bool was = s->state != TN_PROGRAM_NONE;
-
+    if (s->state == TN_PROGRAM_NONE)
+        return;
     s->state = TN_PROGRAM_NONE;
-    if (s->leaving && !s->failed && was)
+    if (s->leaving && !s->failed)
         s->exit_code = code_of(s);
-    if (stop_is_pending(s)) {
-        if (was)
-            tell_end(s);
+    if (s->stop_passed_on) {
+        tell_end(s);
         tn_supervisor_answer_stop(s);
-    } else if (was && s->leaving) {
+    } else if (s->fired) {
+        tell_end(s); /* the word to stop is on its way from the driver */
+    } else if (s->leaving) {
         tell_end(s);
         tn_driver_ended(s->elector, s->epoch);
-    } else if (was) {
+    } else {
         ended_by_itself(s);
     }
 }
@@ -230,6 +223,7 @@ static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r
         break;
     case TN_GUARD_FIRED:
         tn_log("fired", "the guard ends the program: the deadline has come");
+        s->fired = true;
         tn_driver_fired(s->elector);
         break;
     case TN_GUARD_DEAD:
