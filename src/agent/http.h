@@ -50,6 +50,7 @@ struct tn_http_options {
     void *arg;
     size_t body_max;          /* longer bodies are answered 413; 0: 1 MiB + 4 KiB */
     unsigned connections_max; /* 0: 2048 */
+    uint32_t user;            /* Unix: also counts as our own; 0: nobody else does */
 };
 
 struct tn_http_server;

@@ -178,6 +178,17 @@ static enum tenure_status find_user(const char *wish, struct identity *id, struc
     return TENURE_OK;
 }
 
+enum tenure_status tn_program_user(const struct tn_program *p, uid_t *user,
+                                   struct tenure_error *err)
+{
+    struct identity id = {0};
+    enum tenure_status status = p->user ? find_user(p->user, &id, err) : TENURE_OK;
+
+    if (!status)
+        *user = id.uid;
+    return status;
+}
+
 /* ---- The block ----------------------------------------------------------- */
 
 static void put_string(FILE *to, const char *text)

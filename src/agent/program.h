@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "tenure/status.h"
 
@@ -31,6 +32,10 @@ struct tn_program_facts {
  * such command, DENIED if it cannot be executed.  The exit codes of run differ.
  */
 enum tenure_status tn_program_check(const struct tn_program *p, struct tenure_error *err);
+
+/* The user that it runs as, if that is not ours; else 0.  CONFIG if there is none such. */
+enum tenure_status tn_program_user(const struct tn_program *p, uid_t *user,
+                                   struct tenure_error *err);
 
 /*
  * A memfd that describes it to the guard (struct tn_guard_block), which the

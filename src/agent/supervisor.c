@@ -120,6 +120,46 @@ static void on_request(void *arg, int64_t until_ns)
     tn_guard_link_busy(&s->link, until_ns);
 }
 
+/* ---- The program's state ------------------------------------------------- */
+
+static enum tenure_status on_seal(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE],
+                                  uint64_t *floor, struct tenure_error *err)
+{
+    struct tn_supervisor *s = arg;
+    enum tenure_status status = tn_state_socket_seal(s->socket, epoch, grant, floor, err);
+
+    if (status)
+        tn_log("state", "the state is not sealed yet: %s", err->text);
+    return status;
+}
+
+static void on_fenced(void *arg, uint64_t floor)
+{
+    tenure_elector_fenced(((struct tn_supervisor *)arg)->elector, floor);
+}
+
+static int64_t time_left(void *arg)
+{
+    struct tn_supervisor *s = arg;
+
+    return s->elector ? tenure_elector_time_left(s->elector) : 0;
+}
+
+static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_hooks *hooks,
+                                      struct tenure_error *err)
+{
+    struct tn_state_socket_options o = {.store = s->options->state,
+                                        .name = s->options->elector.name,
+                                        .seal = s->options->seal,
+                                        .fenced = on_fenced,
+                                        .time_left = time_left,
+                                        .arg = s};
+    enum tenure_status status = tn_program_user(&s->options->program, &o.user, err);
+
+    hooks->seal = on_seal;
+    return status ? status : tn_state_socket_open(&o, &s->socket, err);
+}
+
 /* ---- Signals ------------------------------------------------------------- */
 
 /* Everything that is passed on or means something to us; the rest stays as it was. */
@@ -354,6 +394,8 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
         return status;
     if (o.store && strncmp(o.store, "sqlite:", 7) == 0)
         hooks.request = on_request;
+    if (s->options->state && (status = open_socket(s, &hooks, err)))
+        return status;
     o.arg = s;
     o.started = on_started;
     o.stopped = on_stopped;
@@ -363,7 +405,9 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
 
 static void close_all(struct tn_supervisor *s)
 {
-    tenure_elector_stop(s->elector);
+    tn_state_socket_mute(s->socket); /* its answers ask the elector */
+    tenure_elector_stop(s->elector); /* which may still be sealing */
+    tn_state_socket_close(s->socket);
     tn_guard_link_quit(&s->link);
     tn_guard_link_close(&s->link);
     tn_notify_close(&s->notify);

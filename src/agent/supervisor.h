@@ -38,6 +38,9 @@ struct tn_run_options {
     enum tn_on_exit on_exit;
     int crash_limit; /* RESTART: so many ends in a row yield leadership */
 
+    const char *state;       /* URL of the state that the program may use; NULL: no socket */
+    const char *const *seal; /* its collections to seal whole; ends with NULL; may be NULL */
+
     enum tn_log_format log;
 };
 

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "agent/notify.h"
+#include "agent/state_socket.h"
 #include "agent/supervisor.h"
 
 #define TN_NEVER (INT64_MAX / 2)
@@ -40,6 +41,7 @@ struct tn_supervisor {
     struct tn_guard_link link;
     struct tn_mailbox mailbox;
     struct tn_notify notify;
+    struct tn_state_socket *socket; /* NULL: the program has no state */
     tenure_elector *elector;
     int signal_fd;
     int late_fd; /* timerfd: the deadline is here, and the guard should have acted */

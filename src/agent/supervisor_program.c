@@ -35,8 +35,9 @@ static bool leave_facts(struct tn_supervisor *s)
 
 void tn_supervisor_start_program(struct tn_supervisor *s)
 {
+    const char *extra[] = {s->socket ? tn_state_socket_variable(s->socket) : NULL, NULL};
     struct tn_program_facts facts = {
-        .name = s->options->elector.name, .id = s->id, .epoch = s->epoch};
+        .name = s->options->elector.name, .id = s->id, .epoch = s->epoch, .extra = extra};
     struct tenure_error err;
     int block;
 

@@ -46,9 +46,14 @@ static const char help[] =
     "  --watchdog off       arm the machine's watchdog while leading: off, auto, required\n"
     "  --watchdog-device /dev/watchdog\n"
     "\n"
+    "  --state URL          give COMMAND a state that only the leader can change: TENURE_SOCKET\n"
+    "                       is a Unix socket (HTTP; see tenure-state(1)); URL may be 'store'\n"
+    "  --seal COLLECTION    seal it whole at a take-over, before COMMAND starts; repeatable\n"
+    "\n"
     "  --log text           what tenure itself tells, on stderr: text, json, none\n"
     "\n"
-    "COMMAND gets TENURE_NAME, TENURE_ID and TENURE_EPOCH, and nothing of the store.\n"
+    "COMMAND gets TENURE_NAME, TENURE_ID and TENURE_EPOCH, with --state TENURE_SOCKET,\n"
+    "and nothing of the store.\n"
     "\n"
     "Exit: that of COMMAND (128 + n for a signal); 0 when a stand-by was asked to stop;\n"
     "      1 the store said no, 2 usage or settings that cannot work, 124 leadership\n"
@@ -76,6 +81,9 @@ enum {
     OPT_WATCHDOG,
     OPT_WATCHDOG_DEVICE,
     OPT_LOG,
+    OPT_STATE,
+    OPT_SOCKET,
+    OPT_SEAL,
 };
 
 static const struct option options[] = {
@@ -100,6 +108,9 @@ static const struct option options[] = {
     {"watchdog", required_argument, NULL, OPT_WATCHDOG},
     {"watchdog-device", required_argument, NULL, OPT_WATCHDOG_DEVICE},
     {"log", required_argument, NULL, OPT_LOG},
+    {"state", required_argument, NULL, OPT_STATE},
+    {"socket", no_argument, NULL, OPT_SOCKET},
+    {"seal", required_argument, NULL, OPT_SEAL},
     {0},
 };
 
@@ -151,6 +162,20 @@ static int signal_number(const struct cli_verb *verb)
             return i;
     }
     exit(cli_misuse(verb, "--stop-signal '%.40s': give a name such as TERM, INT or QUIT", optarg));
+}
+
+#define LEASE_STORE "store"
+
+/* --seal may come often; the list lives as long as the process. */
+static void take_seal(const struct cli_verb *verb, struct tn_run_options *o)
+{
+    static const char *list[65];
+    static size_t n;
+
+    if (n + 1 == sizeof list / sizeof list[0])
+        exit(cli_misuse(verb, "--seal: at most 64 collections"));
+    list[n++] = optarg;
+    o->seal = list;
 }
 
 static void take(const struct cli_verb *verb, struct tn_run_options *o, int opt, int *watchdog)
@@ -222,6 +247,15 @@ static void take(const struct cli_verb *verb, struct tn_run_options *o, int opt,
     case OPT_LOG:
         o->log = (enum tn_log_format)choose(verb, "--log", logs);
         break;
+    case OPT_STATE:
+        o->state = optarg;
+        break;
+    case OPT_SOCKET:
+        o->state = o->state ? o->state : LEASE_STORE;
+        break;
+    case OPT_SEAL:
+        take_seal(verb, o);
+        break;
     default:
         exit(CLI_USAGE);
     }
@@ -274,6 +308,10 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
                         err.text);
     o.elector.name = c.name;
     o.elector.store = c.store ? c.store : cli_default_store(verb);
+    if (o.seal && !o.state)
+        return cli_misuse(verb, "--seal is of use with --state only");
+    if (o.state && strcmp(o.state, LEASE_STORE) == 0)
+        o.state = o.elector.store;
     return o.elector.store ? tn_run(&o, &codes) : CLI_FAILED;
 }
 

@@ -127,11 +127,11 @@ enum tenure_status tn_listen(const char *address, struct tn_listener *out, struc
     return status;
 }
 
-bool tn_listen_peer_is_ours(int fd)
+bool tn_listen_peer_is_ours(int fd, uint32_t user)
 {
     struct ucred peer;
     socklen_t len = sizeof peer;
 
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
-           (peer.uid == 0 || peer.uid == geteuid());
+           (peer.uid == 0 || peer.uid == geteuid() || peer.uid == user);
 }

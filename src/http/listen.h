@@ -16,7 +16,7 @@ struct tn_listener {
 
 enum tenure_status tn_listen(const char *address, struct tn_listener *out,
                              struct tenure_error *err);
-/* Does the peer of this connection run as our own user, or root? */
-bool tn_listen_peer_is_ours(int fd);
+/* Does the peer of this connection run as our own user, as that other one, or root? */
+bool tn_listen_peer_is_ours(int fd, uint32_t user);
 
 #endif

@@ -48,7 +48,7 @@ static bool from_ours(const struct tn_http_server *s, struct MHD_Connection *con
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-    return s->listener.local && info && tn_listen_peer_is_ours(info->connect_fd);
+    return s->listener.local && info && tn_listen_peer_is_ours(info->connect_fd, s->options.user);
 }
 
 /* The answer as the library wants it.  Takes reply->body over if it is owned. */

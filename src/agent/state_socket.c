@@ -1,0 +1,209 @@
+#include "agent/state_socket.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/state_http.h"
+#include "core/timing.h"
+#include "store/state_calls.h"
+
+#define VARIABLE "TENURE_SOCKET="
+/* One try of the seal; the driver repeats it while the grant lasts. */
+#define SEAL_NS  (2 * TN_S)
+
+struct tn_state_socket {
+    struct tn_state_socket_options options;
+    const struct tn_http_ops *http;
+    struct tn_http_server *server;
+    char dir[80];
+    char variable[sizeof VARIABLE + 96];
+
+    pthread_mutex_t lock; /* of the term; held over a request, and while it is replaced */
+    tenure_state *state;
+    struct tenure_grant grant;
+};
+
+static const char *path_of(const struct tn_state_socket *s)
+{
+    return s->variable + sizeof VARIABLE - 1;
+}
+
+static void handle(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    struct tn_state_socket *s = arg;
+    uint64_t floor = 0;
+
+    pthread_mutex_lock(&s->lock);
+    struct tn_state_term term = {.state = s->state,
+                                 .name = s->options.name,
+                                 .epoch = s->grant.epoch,
+                                 .left_ns = s->options.time_left(s->options.arg)};
+    bool over = tn_state_http(&term, request, reply);
+    if (over)
+        floor = tenure_state_floor(s->state);
+    pthread_mutex_unlock(&s->lock);
+    if (over)
+        s->options.fenced(s->options.arg, floor);
+}
+
+/* ---- Life ---------------------------------------------------------------- */
+
+/* A new directory that nobody else may enter. */
+static enum tenure_status make_dir(struct tn_state_socket *s, struct tenure_error *err)
+{
+    const char *roots[] = {getenv("XDG_RUNTIME_DIR"), "/run", "/tmp"};
+
+    for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++) {
+        if (!roots[i] || roots[i][0] != '/' || strlen(roots[i]) > 60 ||
+            access(roots[i], W_OK | X_OK) != 0)
+            continue;
+        snprintf(s->dir, sizeof s->dir, "%s/tenure-XXXXXX", roots[i]);
+        if (!mkdtemp(s->dir))
+            continue;
+        if (s->options.user && chown(s->dir, s->options.user, (gid_t)-1) != 0)
+            return tenure_fail(err, TENURE_CONFIG, "cannot give %s to the program's user: %s",
+                               s->dir, strerror(errno));
+        snprintf(s->variable, sizeof s->variable, "%s%s/socket", VARIABLE, s->dir);
+        return TENURE_OK;
+    }
+    s->dir[0] = '\0';
+    return tenure_fail(err, TENURE_CONFIG,
+                       "no place for the socket: set XDG_RUNTIME_DIR to a directory of yours");
+}
+
+enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *options,
+                                        struct tn_state_socket **socket, struct tenure_error *err)
+{
+    struct tn_state_socket *s = calloc(1, sizeof *s);
+    char listen[sizeof s->variable + 8];
+    enum tenure_status status;
+
+    if (!s)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    s->options = *options;
+    pthread_mutex_init(&s->lock, NULL);
+    status = tn_http_load(&s->http, err);
+    if (!status)
+        status = make_dir(s, err);
+    if (!status) {
+        struct tn_http_options http = {
+            .listen = listen, .handler = handle, .arg = s, .user = options->user};
+
+        snprintf(listen, sizeof listen, "unix:%s", path_of(s));
+        status = s->http->start(&http, &s->server, err);
+    }
+    if (!status && options->user && chown(path_of(s), options->user, (gid_t)-1) != 0)
+        status = tenure_fail(err, TENURE_CONFIG, "cannot give %s to the program's user: %s",
+                             path_of(s), strerror(errno));
+    if (status) {
+        tn_state_socket_close(s);
+        return status;
+    }
+    *socket = s;
+    return TENURE_OK;
+}
+
+void tn_state_socket_mute(struct tn_state_socket *s)
+{
+    if (s && s->server) {
+        s->http->stop(s->server); /* removes the socket */
+        s->server = NULL;
+    }
+}
+
+void tn_state_socket_close(struct tn_state_socket *s)
+{
+    if (!s)
+        return;
+    tn_state_socket_mute(s);
+    if (s->dir[0])
+        rmdir(s->dir);
+    tenure_state_close(s->state);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+const char *tn_state_socket_variable(const struct tn_state_socket *s)
+{
+    return s->variable;
+}
+
+/* ---- Seal ---------------------------------------------------------------- */
+
+struct names {
+    char **name;
+    size_t n;
+};
+
+static bool note_name(void *arg, const char *name)
+{
+    struct names *l = arg;
+    char **grown = realloc(l->name, (l->n + 1) * sizeof *grown);
+
+    if (!grown)
+        return false;
+    l->name = grown;
+    l->name[l->n] = strdup(name);
+    return l->name[l->n] && ++l->n;
+}
+
+/* The root of every collection there is: nothing older creates anything, and a
+ * higher epoch anywhere is met before the program starts. */
+static enum tenure_status seal_roots(tenure_state *state, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    struct names l = {0};
+    enum tenure_status status = tenure_state_collections(state, note_name, &l, deadline, err);
+
+    for (size_t i = 0; i < l.n; i++) {
+        struct tn_root *root;
+
+        if (!status) {
+            tn_state_turn(state);
+            status = tn_state_root(state, l.name[i], &root, deadline, err);
+            tn_state_next(state);
+        }
+        free(l.name[i]);
+    }
+    free(l.name);
+    return status;
+}
+
+static enum tenure_status seal_all(struct tn_state_socket *s, struct tenure_error *err)
+{
+    int64_t deadline = tenure_now() + SEAL_NS;
+    enum tenure_status status = TENURE_OK;
+
+    if (!s->state)
+        status = tenure_state_open(s->options.store, s->options.name, &s->grant, deadline,
+                                   &s->state, err);
+    if (!status)
+        status = seal_roots(s->state, deadline, err);
+    for (const char *const *name = s->options.seal; !status && name && *name; name++)
+        status = tenure_state_seal(s->state, *name, deadline, err);
+    return status;
+}
+
+enum tenure_status tn_state_socket_seal(struct tn_state_socket *s, uint64_t epoch,
+                                        const uint8_t grant[TENURE_NONCE_SIZE], uint64_t *floor,
+                                        struct tenure_error *err)
+{
+    enum tenure_status status;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->grant.epoch != epoch || memcmp(s->grant.id, grant, TENURE_NONCE_SIZE) != 0) {
+        tenure_state_close(s->state);
+        s->state = NULL;
+        s->grant.epoch = epoch;
+        memcpy(s->grant.id, grant, TENURE_NONCE_SIZE);
+    }
+    status = seal_all(s, err);
+    if (status == TENURE_FENCED)
+        *floor = tenure_state_floor(s->state);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}

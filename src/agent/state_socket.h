@@ -1,0 +1,50 @@
+/*
+ * agent/state_socket.h - TENURE_SOCKET: the supervised program's way to the state.
+ *
+ * An HTTP server on a Unix socket in a directory of its own (0700).  Commits
+ * carry the grant in hand, which the program need not know.  docs/openapi.yaml
+ * describes what it answers.
+ */
+#ifndef TN_AGENT_STATE_SOCKET_H
+#define TN_AGENT_STATE_SOCKET_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "tenure/state.h"
+
+struct tn_state_socket;
+
+struct tn_state_socket_options {
+    const char *store; /* URL of the state; not copied */
+    const char *name;
+    const char *const *seal; /* collections to seal whole at a take-over; ends with NULL */
+    uid_t user;              /* who may use it, besides root and ourselves; 0: nobody */
+    /* A commit was refused: the term is over.  On the server's thread. */
+    void (*fenced)(void *arg, uint64_t floor);
+    /* Nanoseconds that the term in hand may still last; 0: it is over. */
+    int64_t (*time_left)(void *arg);
+    void *arg;
+};
+
+/* Listens.  UNSUPPORTED without the HTTP module; CONFIG if no directory can be made. */
+enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *options,
+                                        struct tn_state_socket **socket, struct tenure_error *err);
+/* Answers no more.  Accepts NULL. */
+void tn_state_socket_mute(struct tn_state_socket *socket);
+/* Accepts NULL. */
+void tn_state_socket_close(struct tn_state_socket *socket);
+
+/* "TENURE_SOCKET=/path". */
+const char *tn_state_socket_variable(const struct tn_state_socket *socket);
+
+/*
+ * The seal hook (agent/driver.h): from now on commits carry (epoch, grant).
+ * Seals the root of every collection there is, and those that were named
+ * whole.  Blocks.
+ */
+enum tenure_status tn_state_socket_seal(struct tn_state_socket *socket, uint64_t epoch,
+                                        const uint8_t grant[TENURE_NONCE_SIZE], uint64_t *floor,
+                                        struct tenure_error *err);
+
+#endif
