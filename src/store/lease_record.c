@@ -1,5 +1,6 @@
 #include "lease_record.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,50 @@ static enum tenure_status get_all(json_t *object, struct tn_lease *l, struct ten
     return TENURE_OK;
 }
 
+/* ---- Text ----------------------------------------------------------------- */
+
+/*
+ * As json_loadb(), which without memory may tell a syntax error, or leave a
+ * byte out of a string or a digit out of a number and say nothing.  So it
+ * reads twice: what a failed allocation has cost the one, the other shows.
+ */
+static json_t *parse(const char *data, size_t len, size_t flags, json_error_t *why)
+{
+    json_error_t other;
+
+    errno = 0;
+    json_t *object = json_loadb(data, len, flags, why);
+    json_t *again = json_loadb(data, len, flags, &other);
+    bool starved = errno == ENOMEM || (object ? !json_equal(object, again) : again != NULL);
+
+    json_decref(again);
+    if (!starved)
+        return object;
+    json_decref(object);
+    why->text[sizeof why->text - 1] = (char)json_error_out_of_memory;
+    return NULL;
+}
+
+/*
+ * As json_dumps(), which without memory may leave out a piece and say nothing:
+ * a corrupt record.  Into a buffer that is there already nothing is lost.
+ */
+static char *dump(const json_t *object, size_t flags, size_t *len)
+{
+    size_t n = json_dumpb(object, NULL, 0, flags);
+    char *text = n ? malloc(n + 1) : NULL;
+
+    if (!text)
+        return NULL;
+    if (json_dumpb(object, text, n, flags) != n) {
+        free(text);
+        return NULL;
+    }
+    text[n] = '\0';
+    *len = n;
+    return text;
+}
+
 /* ---- Decode -------------------------------------------------------------- */
 
 enum tenure_status tn_lease_decode(const void *data, size_t len, struct tn_lease *lease,
@@ -110,6 +155,7 @@ enum tenure_status tn_lease_decode(const void *data, size_t len, struct tn_lease
 {
     struct tn_lease l = {0};
     char *rest = NULL;
+    size_t rest_len;
     json_error_t why;
     json_t *object = NULL;
     enum tenure_status status;
@@ -117,7 +163,7 @@ enum tenure_status tn_lease_decode(const void *data, size_t len, struct tn_lease
     if (len == 0 || len > TN_LEASE_RECORD_MAX)
         return tenure_fail(err, TENURE_CORRUPT, "lease record: %zu bytes, expected 1 to %d", len,
                            TN_LEASE_RECORD_MAX);
-    object = json_loadb(data, len, JSON_REJECT_DUPLICATES, &why);
+    object = parse(data, len, JSON_REJECT_DUPLICATES, &why);
     if (!object)
         return json_error_code(&why) == json_error_out_of_memory
                    ? tenure_fail(err, TENURE_NOMEM, "out of memory")
@@ -131,7 +177,7 @@ enum tenure_status tn_lease_decode(const void *data, size_t len, struct tn_lease
     if (status)
         goto done;
     if (extra && json_object_size(object) > 0 &&
-        !(rest = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS))) {
+        !(rest = dump(object, JSON_COMPACT | JSON_SORT_KEYS, &rest_len))) {
         status = tenure_fail(err, TENURE_NOMEM, "out of memory");
         goto done;
     }
@@ -145,11 +191,26 @@ done:
 
 /* ---- Encode -------------------------------------------------------------- */
 
+/* Adds what object lacks.  json_object_update_missing() hides that it ran out of memory. */
+static bool add_missing(json_t *object, json_t *rest)
+{
+    const char *name;
+    json_t *member;
+
+    json_object_foreach(rest, name, member)
+    {
+        if (!json_object_get(object, name) && json_object_set(object, name, member) != 0)
+            return false;
+    }
+    return true;
+}
+
 static json_t *to_json(const struct tn_lease *l, const char *extra)
 {
     char incarnation[TN_NONCE_HEX + 1], grant[TN_NONCE_HEX + 1];
     char acquired[TN_RFC3339_SIZE], renewed[TN_RFC3339_SIZE];
     json_t *object, *rest;
+    json_error_t why;
 
     tn_hex_encode(l->incarnation, TENURE_NONCE_SIZE, incarnation);
     tn_hex_encode(l->grant, TENURE_NONCE_SIZE, grant);
@@ -163,8 +224,8 @@ static json_t *to_json(const struct tn_lease *l, const char *extra)
                        acquired, "renewed_at", renewed);
     if (!object || !extra)
         return object;
-    rest = json_loads(extra, 0, NULL);
-    if (!rest || json_object_update_missing(object, rest) != 0) {
+    rest = parse(extra, strlen(extra), 0, &why);
+    if (!rest || !add_missing(object, rest)) {
         json_decref(object);
         object = NULL;
     }
@@ -176,17 +237,18 @@ enum tenure_status tn_lease_encode(const struct tn_lease *lease, const char *ext
                                    size_t *len, struct tenure_error *err)
 {
     json_t *object = to_json(lease, extra);
-    char *dump = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    size_t n = 0;
+    char *dumped = object ? dump(object, JSON_COMPACT, &n) : NULL;
 
     json_decref(object);
-    if (!dump)
+    if (!dumped)
         return tenure_fail(err, TENURE_NOMEM, "out of memory for a lease record");
-    if (strlen(dump) > TN_LEASE_RECORD_MAX) {
-        free(dump);
+    if (n > TN_LEASE_RECORD_MAX) {
+        free(dumped);
         return tenure_fail(err, TENURE_INVALID, "lease record: more than %d bytes",
                            TN_LEASE_RECORD_MAX);
     }
-    *text = dump;
-    *len = strlen(dump);
+    *text = dumped;
+    *len = n;
     return TENURE_OK;
 }
