@@ -54,11 +54,24 @@ void cli_common_init(struct cli_common *c)
     c->timeout_ns = INT64_C(5000000000);
 }
 
+/* An argument is there for every user of the machine to read. */
+static void warn_of_secrets(const struct cli_verb *verb, const char *url)
+{
+    char shown[2048];
+
+    tenure_url_redact(url, shown, sizeof shown);
+    if (strstr(shown, ":***@"))
+        cli_fail(verb, 0,
+                 "warning: a password on the command line can be read by everybody here; put the "
+                 "URL into TENURE_STORE");
+}
+
 bool cli_common_take(struct cli_common *c, const struct cli_verb *verb, int opt)
 {
     switch (opt) {
     case CLI_OPT_STORE:
         c->store = optarg;
+        warn_of_secrets(verb, optarg);
         return true;
     case CLI_OPT_NAME:
         c->name = optarg;
