@@ -12,6 +12,7 @@
 #include "store/builtin.h"
 #include "tenure/store.h"
 
+#define SCHEME_MAX  40 /* bytes in the name of a stranger's scheme */
 #define SCHEMES_MAX 32
 
 struct tenure_store {
@@ -87,15 +88,21 @@ enum tenure_status tenure_store_module_dir(const char *dir, struct tenure_error 
     return tn_module_dir(dir, err);
 }
 
+/*
+ * Load the module that serves scheme.  package is what to install for it; NULL:
+ * the module is a stranger's, and that there is none is not an error.
+ */
 static enum tenure_status load(const char *scheme, const char *module, const char *package,
                                struct tenure_error *err)
 {
-    char file[64];
+    char file[SCHEME_MAX + 32];
     void *symbol = NULL;
     bool missing = false;
 
     snprintf(file, sizeof file, "tenure-store-%s.so", module);
     enum tenure_status status = tn_module_load(file, "tenure_store_module", &symbol, &missing, err);
+    if (missing && !package)
+        return TENURE_OK;
     if (missing)
         return tenure_fail(err, TENURE_UNSUPPORTED,
                            "store '%s:' is not in this build: %s was not found; install it (it "
@@ -108,7 +115,7 @@ static enum tenure_status load(const char *scheme, const char *module, const cha
             status = add(*ops, err);
     }
     if (status)
-        tenure_fail_context(err, "store '%s:' needs %s", scheme, package);
+        tenure_fail_context(err, "store '%s:' needs %s", scheme, package ? package : file);
     return status;
 }
 
@@ -138,6 +145,12 @@ static enum tenure_status lookup(const char *scheme, const struct tenure_store_o
         if (strcmp(modules[i].scheme, scheme) != 0)
             continue;
         status = load(scheme, modules[i].module, modules[i].package, err);
+        if (status)
+            goto done;
+        *ops = find(scheme);
+    }
+    if (!*ops && strlen(scheme) <= SCHEME_MAX) {
+        status = load(scheme, scheme, NULL, err);
         if (status)
             goto done;
         *ops = find(scheme);
