@@ -487,3 +487,7 @@ const struct tenure_store_ops toy_store = {
     .wait = toy_wait,
     .list = toy_list,
 };
+
+/* As a module, tenure-store-toy.so, this is what tenure looks for. */
+extern const struct tenure_store_ops *const tenure_store_module[];
+TENURE_API const struct tenure_store_ops *const tenure_store_module[] = {&toy_store, NULL};
