@@ -221,6 +221,8 @@ static enum tenure_status shake_hands(struct tn_redis_link *l, const char *name,
                                  "TLS with %.100s: %s", name, why);
         else
             status = await(l, want, deadline, err);
+        if (status == TENURE_TIMEOUT)
+            tenure_fail_context(err, "TLS with %.100s (does this port speak it?)", name);
     }
     return status;
 }

@@ -62,8 +62,8 @@ static const struct {
     {"max number of clients", TENURE_UNAVAILABLE, "the server has too many clients (maxclients)"},
     {"unknown command", TENURE_UNSUPPORTED,
      "the server does not know a command that tenure needs; " FIX_RIGHTS},
-    {"can't run this command", TENURE_DENIED, "the user lacks a right; " FIX_RIGHTS},
-    {"can't access at least one of the keys", TENURE_DENIED, "the user lacks a key; " FIX_RIGHTS},
+    {"user executing the script can't", TENURE_DENIED,
+     "the ACL user lacks the right to a command, a key or a channel; " FIX_RIGHTS},
 };
 
 /* The word stands at the start, or behind '-' or a space. */

@@ -27,7 +27,10 @@ const char *const tn_redis_script_text[TN_REDIS_SCRIPTS] = {
         /* Phase one: compare.  Nothing is written. */
         "local function verdict(key, want)\n"
         "  local got = redis.pcall('GETRANGE', key, 0, want == '' and 7 or #want - 1)\n"
-        "  if type(got) == 'table' then return 'g' end\n"
+        "  if type(got) == 'table' then\n"
+        "    if string.find(got.err, 'WRONGTYPE', 1, true) then return 'g' end\n"
+        "    redis.call('GETRANGE', key, 0, 0)\n"
+        "  end\n"
         "  if got == '' then\n"
         "    if redis.call('EXISTS', key) == 1 then return 'g' end\n"
         "    return want == '' and 'o' or 'c'\n"
