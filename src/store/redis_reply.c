@@ -60,6 +60,7 @@ static const struct {
     {"DB index", TENURE_CONFIG, "the server has no such database; see its 'databases' setting"},
     {"SELECT is not allowed in cluster", TENURE_CONFIG, "a cluster has only database 0"},
     {"max number of clients", TENURE_UNAVAILABLE, "the server has too many clients (maxclients)"},
+    /* Not in the server's words: it repeats the arguments, and they may be a password. */
     {"unknown command", TENURE_UNSUPPORTED,
      "the server does not know a command that tenure needs; " FIX_RIGHTS},
     {"user executing the script can't", TENURE_DENIED,
@@ -92,14 +93,9 @@ static bool parse_moved(const char *text, struct tn_redis_addr *moved)
                              strlen(colon + 1));
 }
 
-/* The server's own words, less the arguments that some errors repeat: they
- * may be a password. */
 static void say(const char *text, struct tenure_error *err, enum tenure_status status)
 {
-    const char *args = strstr(text, ", with args");
-    size_t n = args ? (size_t)(args - text) : strlen(text);
-
-    tenure_fail(err, status, "the server says: %.*s%s%s", n > 200 ? 200 : (int)n, text,
+    tenure_fail(err, status, "the server says: %.200s%s%s", text,
                 status == TENURE_DENIED ? "; " : "", status == TENURE_DENIED ? FIX_RIGHTS : "");
 }
 

@@ -1,6 +1,9 @@
 #include "redis_script.h"
 
-/* Lua 5.1 with doubles: numbers of changes stay below 2^53 and travel as text. */
+/*
+ * Lua 5.1 with doubles: numbers of changes stay below 2^53 and travel as text.
+ * Other numbers are texts too where it is cheap: Redis prints each with %.17g.
+ */
 const char *const tn_redis_script_text[TN_REDIS_SCRIPTS] = {
     [TN_REDIS_PROBE] = "redis.call('PERSIST', KEYS[1])\n"
                        "local text = ''\n"
@@ -25,11 +28,17 @@ const char *const tn_redis_script_text[TN_REDIS_SCRIPTS] = {
         "  number, origin = tonumber(n), o\n"
         "end\n"
         /* Phase one: compare.  Nothing is written. */
+        "local ends = {}\n"
         "local function verdict(key, want)\n"
-        "  local got = redis.pcall('GETRANGE', key, 0, want == '' and 7 or #want - 1)\n"
+        "  local last = ends[#want]\n"
+        "  if not last then\n"
+        "    last = string.format('%d', want == '' and 7 or #want - 1)\n"
+        "    ends[#want] = last\n"
+        "  end\n"
+        "  local got = redis.pcall('GETRANGE', key, '0', last)\n"
         "  if type(got) == 'table' then\n"
         "    if string.find(got.err, 'WRONGTYPE', 1, true) then return 'g' end\n"
-        "    redis.call('GETRANGE', key, 0, 0)\n"
+        "    redis.call('GETRANGE', key, '0', '0')\n"
         "  end\n"
         "  if got == '' then\n"
         "    if redis.call('EXISTS', key) == 1 then return 'g' end\n"
@@ -61,7 +70,7 @@ const char *const tn_redis_script_text[TN_REDIS_SCRIPTS] = {
         "  if verdicts[i - 3] == 'o' then\n"
         "    local tail = ARGV[i * 2 - 4]\n"
         "    local key = string.sub(KEYS[i], ARGV[1])\n"
-        "    index[#index + 1] = 0\n"
+        "    index[#index + 1] = '0'\n"
         "    index[#index + 1] = key\n"
         "    log[#log + 1] = version\n"
         "    log[#log + 1] = key\n"

@@ -222,6 +222,8 @@ def test_flushall_is_absence_and_old_tokens_never_fit(redis):
         # The numbers began anew; the nonce tells the two apart.
         assert again.token.version == first.version and again.token != first
         assert store.swap("a/lease", first).status == "conflict"
+        # Nor is the equal number taken for an unchanged listing.
+        assert store.wait([("", mark)])
 
 
 def test_lost_counter_does_not_restart_a_registers_numbers(redis):
