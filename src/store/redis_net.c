@@ -5,19 +5,17 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "os/clock.h"
 #include "os/poll.h"
+#include "os/resolve.h"
 #include "tenure/store.h"
 
 #define FIRST_LOOK_MS 20
-#define LOOK_AGAIN_NS 100000000
 
 enum tenure_status tn_redis_await(int fd, short events, int cancel_fd, int64_t deadline,
                                   struct tenure_error *err)
@@ -36,84 +34,6 @@ enum tenure_status tn_redis_await(int fd, short events, int cancel_fd, int64_t d
         return tenure_fail(err, TENURE_TIMEOUT, "the server did not answer in time");
     if (both[1].revents)
         return tenure_fail(err, TENURE_CANCELLED, "cancelled by the caller");
-    return TENURE_OK;
-}
-
-/* ---- Names --------------------------------------------------------------- */
-
-/* What the resolver's thread writes to; it outlives a call that gave up. */
-struct lookup {
-    struct gaicb cb;
-    struct addrinfo hints;
-    struct tn_redis_addr addr;
-};
-
-static struct lookup *lookup_new(const struct tn_redis_addr *addr)
-{
-    struct lookup *l = calloc(1, sizeof *l);
-
-    if (!l)
-        return NULL;
-    l->addr = *addr;
-    l->hints.ai_socktype = SOCK_STREAM;
-    l->hints.ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG;
-    l->cb.ar_name = l->addr.host;
-    l->cb.ar_service = l->addr.port;
-    l->cb.ar_request = &l->hints;
-    return l;
-}
-
-/* getaddrinfo(3) has no deadline, and resolv.conf may allow it half a minute (C5). */
-static int resolve_name(const struct tn_redis_addr *addr, int cancel_fd, int64_t deadline,
-                        struct addrinfo **out)
-{
-    struct lookup *l = lookup_new(addr);
-    struct gaicb *list[1];
-    int rc;
-
-    if (!l)
-        return EAI_MEMORY;
-    list[0] = &l->cb;
-    rc = getaddrinfo_a(GAI_NOWAIT, list, 1, NULL);
-    while (!rc && (rc = gai_error(&l->cb)) == EAI_INPROGRESS) {
-        struct pollfd cancel = {.fd = cancel_fd, .events = POLLIN};
-        int64_t left = deadline - tenure_now();
-
-        if (left <= 0 || poll(&cancel, 1, 0) > 0) {
-            /* A request that cannot be taken back keeps its memory. */
-            if (gai_cancel(&l->cb) == EAI_CANCELED)
-                free(l);
-            return EAI_INPROGRESS;
-        }
-        if (left > LOOK_AGAIN_NS)
-            left = LOOK_AGAIN_NS; /* gai_suspend's own clock stands still during a suspend */
-        struct timespec slice = {.tv_nsec = (long)left};
-        gai_suspend((const struct gaicb *const *)list, 1, &slice);
-        rc = 0;
-    }
-    if (!rc)
-        *out = l->cb.ar_result;
-    free(l);
-    return rc;
-}
-
-static enum tenure_status resolve(const struct tn_redis_addr *addr, int cancel_fd, int64_t deadline,
-                                  struct addrinfo **out, struct tenure_error *err)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
-    int rc = getaddrinfo(addr->host, addr->port, &hints, out);
-
-    if (rc == EAI_NONAME)
-        rc = resolve_name(addr, cancel_fd, deadline, out);
-    if (rc == EAI_INPROGRESS)
-        return tenure_fail(err, TENURE_TIMEOUT, "the name %s did not resolve in time", addr->host);
-    if (rc == EAI_NONAME)
-        return tenure_fail(err, TENURE_UNAVAILABLE, "there is no host called %s; check the URL",
-                           addr->host);
-    if (rc)
-        return tenure_fail(err, TENURE_UNAVAILABLE, "the name %s does not resolve: %s", addr->host,
-                           gai_strerror(rc));
     return TENURE_OK;
 }
 
@@ -183,35 +103,43 @@ static enum tenure_status connect_unix(const struct tn_redis_addr *addr, int can
     return connect_to((const struct sockaddr *)&to, sizeof to, cancel_fd, deadline, fd, err);
 }
 
+/* A numeric address, perhaps with a scope, and a port. */
+static bool parse_address(const char *host, const char *port, struct addrinfo **out)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+
+    return getaddrinfo(host, port, &hints, out) == 0;
+}
+
 static enum tenure_status connect_tcp(const struct tn_redis_addr *addr, int cancel_fd,
                                       int64_t deadline, int *fd, struct tn_redis_addr *real,
                                       struct tenure_error *err)
 {
-    struct addrinfo *found = NULL;
-    enum tenure_status status = resolve(addr, cancel_fd, deadline, &found, err);
-    unsigned left = 0;
+    struct tn_addresses found;
+    enum tenure_status status = tn_resolve(addr->host, cancel_fd, deadline, &found, err);
 
     if (status)
         return status;
-    for (struct addrinfo *a = found; a; a = a->ai_next)
-        left++;
-    for (struct addrinfo *a = found; a; a = a->ai_next, left--) {
+    status = tenure_fail(err, TENURE_UNAVAILABLE, "%s has no usable address", addr->host);
+    for (unsigned i = 0; i < found.n; i++) {
         /* One dead address must not use up the time of the others. */
-        int64_t now = tenure_now();
+        int64_t now = tenure_now(), until = now + (deadline - now) / (int64_t)(found.n - i);
+        struct addrinfo *to = NULL;
 
-        status = connect_to(a->ai_addr, a->ai_addrlen, cancel_fd, now + (deadline - now) / left, fd,
-                            err);
+        if (!parse_address(found.text[i], addr->port, &to))
+            continue;
+        status = connect_to(to->ai_addr, to->ai_addrlen, cancel_fd, until, fd, err);
+        freeaddrinfo(to);
         if (status == TENURE_CANCELLED)
             break;
         if (status)
             continue;
         tune(*fd);
         if (real)
-            getnameinfo(a->ai_addr, a->ai_addrlen, real->host, sizeof real->host, NULL, 0,
-                        NI_NUMERICHOST);
+            snprintf(real->host, sizeof real->host, "%s", found.text[i]);
         break;
     }
-    freeaddrinfo(found);
     return status;
 }
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/redis_greet.h"
 #include "store/redis_wait.h"
 
 #define TRIES_MAX   3
-#define OLDEST      5 /* Redis 5 made scripts replicate by their effects */
 #define ARGS_BEFORE 2 /* EVALSHA sha */
 
 /* ---- Arguments ----------------------------------------------------------- */
@@ -140,107 +140,6 @@ static enum tenure_status run_once(struct tn_redis *h, enum tn_redis_script scri
 
 /* ---- A fresh link -------------------------------------------------------- */
 
-/* Load all scripts in one round trip; the server tells their digests. */
-static enum tenure_status load_scripts(struct tn_redis *h, int64_t deadline,
-                                       struct tenure_error *err)
-{
-    enum tenure_status status = TENURE_OK;
-
-    for (int i = 0; i < TN_REDIS_SCRIPTS && !status; i++) {
-        const char *argv[] = {"SCRIPT", "LOAD", tn_redis_script_text[i]};
-        char *request = NULL;
-        long n = (long)redisFormatCommandArgv(&request, 3, argv, NULL);
-
-        status = n < 0 ? tenure_fail(err, TENURE_NOMEM, "redis: out of memory")
-                       : tn_redis_link_send(h->link, request, (size_t)n, deadline, NULL, err);
-        free(request);
-    }
-    for (int i = 0; i < TN_REDIS_SCRIPTS && !status; i++) {
-        redisReply *r = NULL;
-
-        status = tn_redis_link_reply(h->link, deadline, &r, err);
-        if (status)
-            break;
-        if (tn_redis_fault(r, NULL, err))
-            status = err->code;
-        else if (r->type != REDIS_REPLY_STRING || (size_t)r->len != TN_REDIS_SHA)
-            status = tenure_fail(err, TENURE_UNAVAILABLE, "SCRIPT LOAD gave no digest");
-        else
-            memcpy(h->sha[i], r->str, TN_REDIS_SHA + 1);
-        freeReplyObject(r);
-    }
-    return status;
-}
-
-/* Copy the value of "name:value\r\n" from INFO's text; "" if it is not there. */
-static void info_field(const char *info, const char *name, char *out, size_t size)
-{
-    size_t n = strlen(name);
-
-    out[0] = '\0';
-    for (const char *p = info; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL) {
-        if (strncmp(p, name, n) == 0 && p[n] == ':') {
-            snprintf(out, size, "%.*s", (int)strcspn(p + n + 1, "\r\n"), p + n + 1);
-            return;
-        }
-    }
-}
-
-/* One sentence for people, with what this very server is set up to lose. */
-static void write_promise(struct tn_redis *h, const char *info)
-{
-    char version[32], policy[32], memory[24], aof[8], confirm[64] = "";
-
-    info_field(info, "redis_version", version, sizeof version);
-    info_field(info, "maxmemory_policy", policy, sizeof policy);
-    info_field(info, "maxmemory", memory, sizeof memory);
-    info_field(info, "aof_enabled", aof, sizeof aof);
-    bool evicts = strcmp(memory, "0") != 0 && memory[0] && strncmp(policy, "noev", 4) != 0 &&
-                  strncmp(policy, "volatile", 8) != 0;
-    if (h->conf.replicas)
-        snprintf(confirm, sizeof confirm, "; OK waits for %u replica%s", h->conf.replicas,
-                 h->conf.replicas == 1 ? "" : "s");
-    snprintf(h->promise, sizeof h->promise,
-             "Redis %s: one script per change; a fail-over or a crash of Redis can lose the "
-             "latest changes, which fencing makes harmless%s%s%s%s%s%s",
-             version, confirm,
-             aof[0] == '0' ? "; no append-only file: a restart may forget all" : "",
-             evicts ? "; WARNING: maxmemory-policy " : "", evicts ? policy : "",
-             evicts ? " may evict leases, set noeviction" : "",
-             h->conf.blind ? "; WARNING: verify=none, anybody may pose as the server" : "");
-}
-
-static enum tenure_status judge(struct tn_redis *h, const char *info, struct tn_redis_answer *a,
-                                struct tenure_error *err)
-{
-    char role[16], version[32], cluster[4], replid[64];
-
-    info_field(info, "role", role, sizeof role);
-    info_field(info, "redis_version", version, sizeof version);
-    info_field(info, "cluster_enabled", cluster, sizeof cluster);
-    info_field(info, "master_replid", replid, sizeof replid);
-    if (atoi(version) < OLDEST)
-        return tenure_fail(err, TENURE_UNSUPPORTED, "Redis %s is too old; %d or later is needed",
-                           version[0] ? version : "(of unknown version)", OLDEST);
-    if (strcmp(role, "master") != 0) {
-        a->fault = TN_REDIS_FAULT_ROUTE;
-        return tenure_fail(err, TENURE_UNAVAILABLE,
-                           "this is a replica, which tenure never uses; name the master, or use "
-                           "redis+sentinel:");
-    }
-    if (strspn(replid, "0123456789abcdef") != 40)
-        return tenure_fail(err, TENURE_UNSUPPORTED, "the server tells no replication id");
-    if (h->conf.kind == TN_REDIS_DIRECT && h->conf.n_hosts > 1 && strcmp(cluster, "1") != 0)
-        return tenure_fail(err, TENURE_CONFIG,
-                           "several hosts are only for a cluster, which this is not; name the "
-                           "one master, or use redis+sentinel:");
-    memcpy(h->timeline, replid, TN_REDIS_TIMELINE);
-    h->timeline[TN_REDIS_TIMELINE] = '\0';
-    if (!h->promise[0])
-        write_promise(h, info);
-    return TENURE_OK;
-}
-
 static enum tenure_status probe(struct tn_redis *h, int64_t deadline, struct tn_redis_answer *a,
                                 struct tenure_error *err)
 {
@@ -256,7 +155,7 @@ static enum tenure_status probe(struct tn_redis *h, int64_t deadline, struct tn_
     if (status)
         return status;
     status = a->reply->type == REDIS_REPLY_STRING
-                 ? judge(h, a->reply->str, a, err)
+                 ? tn_redis_judge(h, a->reply->str, a, err)
                  : tenure_fail(err, TENURE_UNAVAILABLE, "INFO gave no text");
     freeReplyObject(a->reply);
     a->reply = NULL;
@@ -279,7 +178,7 @@ static enum tenure_status establish(struct tn_redis *h, const struct tn_redis_ad
     status =
         tn_redis_link_login(h->link, h->conf.user, &h->conf.password, h->conf.db, deadline, err);
     if (!status)
-        status = load_scripts(h, deadline, err);
+        status = tn_redis_load_scripts(h, deadline, err);
     if (status) {
         tn_redis_addr_text(to, text);
         tenure_fail_context(err, "redis: %s", text);
@@ -377,7 +276,7 @@ enum tenure_status tn_redis_run(struct tn_redis *h, enum tn_redis_script script,
     if (answer->fault != TN_REDIS_FAULT_NOSCRIPT)
         return status;
     /* SCRIPT FLUSH: nothing was run, so it may be sent again. */
-    status = load_scripts(h, deadline, err);
+    status = tn_redis_load_scripts(h, deadline, err);
     answer->fault = TN_REDIS_FAULT_FINAL;
     if (status)
         return gone(h, err);

@@ -344,7 +344,7 @@ static enum tenure_status compare(struct tn_redis *h, struct waiting *w, int64_t
 /* ---- Waiting ------------------------------------------------------------- */
 
 /* Subscribe, then compare (C6). */
-static enum tenure_status set_out(struct tn_redis *h, struct waiting *w, int64_t deadline,
+static enum tenure_status set_out_once(struct tn_redis *h, struct waiting *w, int64_t deadline,
                                   struct tenure_error *err)
 {
     struct tn_redis_answer answer = {0};
@@ -369,6 +369,15 @@ static enum tenure_status set_out(struct tn_redis *h, struct waiting *w, int64_t
     return status;
 }
 
+/* A connection that was idle may have died unnoticed, or dies just now: once more. */
+static enum tenure_status set_out(struct tn_redis *h, struct waiting *w, int64_t deadline,
+                                  struct tenure_error *err)
+{
+    enum tenure_status status = set_out_once(h, w, deadline, err);
+
+    return status == TENURE_UNAVAILABLE ? set_out_once(h, w, deadline, err) : status;
+}
+
 /* OK: the descriptor of the news is readable. */
 static enum tenure_status doze(int fd, int wake_fd, int64_t deadline, struct tenure_error *err)
 {
@@ -387,11 +396,8 @@ static enum tenure_status doze(int fd, int wake_fd, int64_t deadline, struct ten
 static enum tenure_status wait_inner(struct tn_redis *h, struct waiting *w, int wake_fd,
                                      int64_t deadline, struct tenure_error *err)
 {
-    bool fresh = !h->news; /* a subscription that was idle may have died unnoticed */
     enum tenure_status status = set_out(h, w, deadline, err);
 
-    if (status == TENURE_UNAVAILABLE && !fresh)
-        status = set_out(h, w, deadline, err);
     while (!status && !w->news) {
         status = doze(h->news->link ? tn_redis_link_fd(h->news->link) : -1, wake_fd, deadline, err);
         if (status)

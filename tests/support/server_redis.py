@@ -91,13 +91,17 @@ class Redis(Daemon):
 
     def cmd(self, *args, auth=None):
         """One command, over the Unix socket, on a connection of its own."""
-        client = Client(path=self.socket)
-        try:
-            if auth:
-                client("AUTH", *auth)
-            return client(*args)
-        finally:
-            client.close()
+        for left in (2, 1, 0):
+            client = Client(path=self.socket)
+            try:
+                if auth:
+                    client("AUTH", *auth)
+                return client(*args)
+            except ConnectionError:
+                if not left:  # a Sentinel hangs up on everybody when it demotes a master
+                    raise
+            finally:
+                client.close()
 
     def info(self, section, field):
         for line in self.cmd("INFO", section).decode().splitlines():
