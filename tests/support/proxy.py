@@ -42,6 +42,7 @@ class _Pair:
     def __init__(self, proxy, client):
         self.proxy = proxy
         self.client = client
+        self.peer = client.getpeername()[1]
         self.server = None
         self.dead = False
 
@@ -119,11 +120,15 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.refusing:
                 _reset(client)
                 continue
-            pair = _Pair(self, client)
+            try:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                pair = _Pair(self, client)
+            except OSError:
+                client.close()  # it was gone before it was here
+                continue
             with self._lock:
                 self._pairs.append(pair)
             threading.Thread(target=pair.run, daemon=True).start()
@@ -157,8 +162,23 @@ class Proxy:
     def cut(self):
         with self._lock:
             pairs, self._pairs = self._pairs, []
+        ports = {pair.peer for pair in pairs}
         for pair in pairs:
             pair.cut()
+        # On a busy machine the reset is delivered a little later: wait for it.
+        end = time.monotonic() + 10
+        while ports & self._established() and time.monotonic() < end:
+            time.sleep(0.001)
+
+    def _established(self):
+        """Ports of clients that still believe in their connection to this proxy."""
+        ports = set()
+        with open("/proc/net/tcp") as table:
+            for line in table.readlines()[1:]:
+                _, local, remote, state = line.split()[:4]
+                if state == "01" and int(remote.split(":")[1], 16) == self.port:
+                    ports.add(int(local.split(":")[1], 16))
+        return ports
 
     def half_close(self):
         with self._lock:
