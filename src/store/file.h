@@ -29,6 +29,7 @@ struct tn_file_hint {
     char key[TENURE_KEY_MAX + 1]; /* "": unused */
     uint64_t number;              /* a slot that was current; 0: unknown */
     uint8_t nonce[TENURE_NONCE_SIZE];
+    int64_t listed_ns; /* not 0: the nonce is not known yet, a listing begun then showed it */
 
     uint64_t low;         /* no slot below this is left; 0: unknown */
     uint64_t seen_number; /* this slot was current at seen_ns: those below are superseded */

@@ -206,6 +206,7 @@ struct tn_file_hint *tn_file_hint(struct tn_file *f, const char *key)
 void tn_file_hint_set(struct tn_file_hint *hint, const struct tn_slot *slot)
 {
     hint->number = slot->number;
+    hint->listed_ns = 0;
     memcpy(hint->nonce, slot->nonce, TENURE_NONCE_SIZE);
 }
 
@@ -214,7 +215,7 @@ void tn_file_hint_set(struct tn_file_hint *hint, const struct tn_slot *slot)
 static void forget(struct tn_file_hint *hint)
 {
     hint->number = hint->low = hint->seen_number = 0;
-    hint->seen_ns = 0;
+    hint->listed_ns = hint->seen_ns = 0;
 }
 
 /* The highest slot that is there, from one that is taken to be: steps that
@@ -241,40 +242,35 @@ static bool climb(int dir, uint64_t from, uint64_t *top)
     return there >= 0;
 }
 
-/*
- * Anchor the search at the highest slot of a listing; hint->number stays 0 if
- * there is none.  A directory is not read at one instant, but a slot that is
- * there from the beginning to the end is seen; the highest at the beginning
- * stays for the retention, so a listing that took a quarter of it or more is
- * not believed.
- */
-static enum tenure_status anchor(struct tn_file *f, struct tn_file_hint *hint, int dir, bool *again,
+/* Anchor the search at the highest slot of a listing; hint->number stays 0 if there is none. */
+static enum tenure_status anchor(struct tn_file *f, struct tn_file_hint *hint, int dir,
                                  struct tenure_error *err)
 {
     struct tn_file_listing listing;
-    struct tn_slot slot;
     int64_t began = tenure_now();
-    bool found = false;
 
-    *again = false;
     if (!tn_file_list_slots(dir, &listing))
         return tn_file_fail(err, errno, "cannot list", f->root, hint->key);
-    if (tenure_now() - began >= f->retain_ns / 4) {
-        *again = true;
-        return TENURE_OK;
-    }
-    if (listing.max == 0)
-        return TENURE_OK;
-    enum tenure_status status =
-        tn_file_read_slot(f, hint->key, dir, listing.max, false, &slot, &found, err);
-    if (status)
-        return status;
-    *again = !found;
-    if (found) {
-        tn_file_hint_set(hint, &slot);
-        hint->low = listing.min;
-    }
+    hint->number = listing.max;
+    hint->low = listing.min;
+    hint->listed_ns = began;
     return TENURE_OK;
+}
+
+/*
+ * Was the anchor, as it was read after the search, the slot that we mean?  One
+ * that was seen before is known by its nonce.  One from a listing is known by
+ * its number, and by the time: a directory is not read at one instant, but a
+ * slot that is there from the beginning to the end is seen, and what was the
+ * highest at the beginning stays for the retention.  So what took a quarter of
+ * it or more is not believed.
+ */
+static bool holds(const struct tn_file *f, const struct tn_file_hint *hint,
+                  const struct tn_slot *base)
+{
+    if (hint->listed_ns)
+        return tenure_now() - hint->listed_ns < f->retain_ns / 4;
+    return memcmp(base->nonce, hint->nonce, TENURE_NONCE_SIZE) == 0;
 }
 
 /* One search from the hint.  *slot is not touched and *again set if the hint was of no use. */
@@ -302,10 +298,10 @@ static enum tenure_status search(struct tn_file *f, struct tn_file_hint *hint, i
         return status;
     if (base.number == 0)
         base = top;
-    /* The anchor must still be the slot that we know, after the search: see the top. */
-    if (memcmp(base.nonce, hint->nonce, TENURE_NONCE_SIZE) != 0)
+    /* After the search, and not before it: see the top of this file. */
+    *again = !holds(f, hint, &base);
+    if (*again)
         return TENURE_OK;
-    *again = false;
     *slot = top;
     tn_file_hint_set(hint, &top);
     return TENURE_OK;
@@ -325,13 +321,13 @@ enum tenure_status tn_file_locate(struct tn_file *f, struct tn_file_hint *hint, 
                                f->root, hint->key);
         }
         if (hint->number == 0) {
-            status = anchor(f, hint, dir, &again, err);
-            if (status || again)
-                continue;
+            status = anchor(f, hint, dir, err);
+            if (status)
+                break;
         }
         if (hint->number == 0) {
-            /* Absence is believed when it was seen twice. */
-            again = ++empty < 2;
+            /* Absence is believed when it was seen twice, and in time. */
+            again = tenure_now() - hint->listed_ns >= f->retain_ns / 4 || ++empty < 2;
             if (again && f->network)
                 tn_fs_refresh(dir);
             if (!again)

@@ -85,6 +85,7 @@ static enum tenure_status compare(struct tn_file *f, struct op *op, int64_t dead
     /* The expected slot is as good an anchor as a remembered one: it is known by its nonce. */
     if (hint->number == 0 && tn_slot_version(swap->expect.version, &number, &sum)) {
         hint->number = number;
+        hint->listed_ns = 0;
         memcpy(hint->nonce, swap->expect.nonce, TENURE_NONCE_SIZE);
     }
     enum tenure_status status =

@@ -31,23 +31,30 @@ struct round {
     bool poll; /* something cannot be watched */
 };
 
-/* Empty the queue.  true: the subscription may not fit any more. */
-static bool drain(int fd)
+/* What the events of a queue say. */
+struct news {
+    bool slots; /* a slot was linked somewhere */
+    bool dirs;  /* a directory has come or gone: the subscription may not fit any more */
+};
+
+/* Empty the queue. */
+static struct news drain(int fd)
 {
     _Alignas(struct inotify_event) char buffer[4096];
-    bool stale = false;
+    struct news news = {false, false};
     ssize_t n;
 
     while (fd >= 0 && (n = read(fd, buffer, sizeof buffer)) > 0) {
         for (ssize_t at = 0; at < n;) {
             const struct inotify_event *event = (const void *)(buffer + at);
 
-            stale |= (event->mask &
-                      (IN_ISDIR | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_Q_OVERFLOW)) != 0;
+            news.slots |= event->len && event->name[0] == '@';
+            news.dirs |= (event->mask & (IN_ISDIR | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT |
+                                         IN_Q_OVERFLOW)) != 0;
             at += (ssize_t)(sizeof *event + event->len);
         }
     }
-    return stale;
+    return news;
 }
 
 static bool keep(struct round *r, int wd)
@@ -119,7 +126,7 @@ static void watch_nearest(struct round *r, const char *below)
     } while (watch(r, at));
 }
 
-static enum tenure_status enter(void *arg, const char *below, struct tenure_error *err)
+static enum tenure_status watch_dir(void *arg, const char *below, struct tenure_error *err)
 {
     (void)err;
     watch_nearest(arg, below);
@@ -152,7 +159,7 @@ static enum tenure_status subscribe(struct tn_file *f, const struct tenure_watch
                                     bool *poll, struct tenure_error *err)
 {
     struct round r = {.f = f, .poll = f->network};
-    struct tn_file_visitor visitor = {.enter = enter, .arg = &r};
+    struct tn_file_visitor visitor = {.enter = watch_dir, .visit = watch_dir, .arg = &r};
     enum tenure_status status = TENURE_OK;
 
     if (f->watches.fd < 0)
@@ -195,12 +202,15 @@ enum tenure_status tn_file_wait(void *impl, const struct tenure_watch *watches, 
                                 int wake_fd, int64_t deadline, struct tenure_error *err)
 {
     struct tn_file *f = impl;
+    bool prefix = false;
 
+    for (size_t i = 0; i < n; i++)
+        prefix |= watches[i].prefix;
     for (;;) {
         bool poll, changed = false;
 
         enum tenure_status status = subscribe(f, watches, n, &poll, err);
-        if (!status && drain(f->watches.fd))
+        if (!status && drain(f->watches.fd).dirs)
             status = subscribe(f, watches, n, &poll, err);
         for (size_t i = 0; i < n && !status && !changed; i++)
             status = compare(f, &watches[i], &changed, deadline, err);
@@ -217,6 +227,9 @@ enum tenure_status tn_file_wait(void *impl, const struct tenure_watch *watches, 
             return tenure_fail(err, TENURE_CANCELLED, "file: wait was cancelled");
         if (ready == 0 && until == deadline)
             return tenure_fail(err, TENURE_TIMEOUT, "file: nothing changed");
+        /* To look through a prefix is the caller's next step; not twice. */
+        if (ready > 0 && prefix && drain(f->watches.fd).slots)
+            return TENURE_OK;
     }
 }
 

@@ -92,6 +92,18 @@ static bool gather(int dir, const char *leaf, struct items *items)
     return true;
 }
 
+/*
+ * Has the directory of a key none inside it?  A local file system counts each
+ * as a link to its parent; one that does not count says 1, and is read.
+ */
+static bool is_leaf(const struct tn_file *f, const char *key)
+{
+    char path[PATH_MAX];
+    struct stat st;
+
+    return !f->network && tn_file_path(f, key, path) && stat(path, &st) == 0 && st.st_nlink == 2;
+}
+
 /* What is below `at`, "" or a path that ends with a slash, if it begins with leaf. */
 static enum tenure_status walk_below(struct tn_file *f, const char *at, const char *leaf,
                                      const struct tn_file_visitor *v, struct tenure_error *err)
@@ -119,7 +131,7 @@ static enum tenure_status walk_below(struct tn_file *f, const char *at, const ch
             continue; /* no key of ours is that long, and none is below */
         if (key[n - 1] != '/')
             status = v->visit ? v->visit(v->arg, key, err) : TENURE_OK;
-        else if (!v->skip || !v->skip(v->arg, key))
+        else if ((!v->skip || !v->skip(v->arg, key)) && !is_leaf(f, key))
             status = walk_below(f, key, "", v, err);
     }
     items_free(&items);

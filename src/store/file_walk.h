@@ -6,7 +6,8 @@
 
 /* Each may be NULL.  A status other than OK ends the walk. */
 struct tn_file_visitor {
-    /* Before a directory is read ("" is the root); it may not be there. */
+    /* Before a directory is read ("" is the root); it may not be there.  One that is known to
+     * hold no others is not read, only visited. */
     enum tenure_status (*enter)(void *arg, const char *below, struct tenure_error *err);
     /* A directory that may hold a register. */
     enum tenure_status (*visit)(void *arg, const char *key, struct tenure_error *err);

@@ -351,8 +351,14 @@ static void slow_listing(void **state)
     assert_int_equal(
         tenure_store_read(fresh, KEY, &bed->value, tenure_now() + 1000000 * S, &bed->err),
         TENURE_UNAVAILABLE);
+    /* Nor is that an absent register: "web" is only the directory of another. */
+    assert_int_equal(
+        tenure_store_read(fresh, "web", &bed->value, tenure_now() + 1000000 * S, &bed->err),
+        TENURE_UNAVAILABLE);
     faults.list_ns = 0;
     must_hold(fresh, bed, KEY, "1");
+    must_read(fresh, bed, "web");
+    assert_true(tenure_token_absent(&bed->value.token));
     tenure_store_close(fresh);
 }
 
