@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 300
 SOAK_MINUTES ?= 30
 PREFIX ?= /usr/local
 
-.PHONY: all deps demo test coverage bench fuzz soak format check-format clean install help
+.PHONY: all deps demo test coverage bench trials fuzz soak format check-format clean install help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -35,6 +35,11 @@ bench:
 	@$(MAKE) all
 	@bench/run.py --write
 
+trials: all
+	@TRIALS=500 TENURE_BUILD=$(abspath $(BUILD)) /usr/bin/python3 -m pytest -q -s \
+	    -p no:cacheprovider tests/e2e/test_shipper.py tests/fault/test_crash_states.py
+	@$(BUILD)/tests/unit/test_state_history 1 100000
+
 fuzz:
 	@scripts/deps test
 	@scripts/fuzz $(FUZZ_SECONDS)
@@ -60,6 +65,7 @@ help:
 	@echo 'make test          run every test; the last line counts them'
 	@echo 'make coverage      which lines and branches of the core its timelines reach'
 	@echo 'make bench         measure, beside peers'
+	@echo 'make trials        the long runs: 500 kills, 100,000 histories'
 	@echo 'make fuzz          fuzz each decoder for FUZZ_SECONDS (default 300)'
 	@echo 'make soak          repeat the tests for SOAK_MINUTES (default 30)'
 	@echo 'make format        format the sources; make check-format only looks'
