@@ -91,6 +91,9 @@ void tn_dispatch_deadline(struct tn_dispatch *d, int64_t deadline_ns)
 {
     struct itimerspec when = {0}; /* zero disarms: no grant, no deadline */
 
+    pthread_mutex_lock(&d->lock);
+    d->deadline_ns = deadline_ns;
+    pthread_mutex_unlock(&d->lock);
     when.it_value.tv_sec = (time_t)(deadline_ns / TN_S);
     when.it_value.tv_nsec = (long)(deadline_ns % TN_S);
     timerfd_settime(d->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
@@ -147,18 +150,34 @@ static void run_stop(struct tn_dispatch *d, enum tn_stop why, bool answer)
         d->calls.all_quiet(d->calls.arg);
 }
 
+/* The timer only wakes us up: the deadline may have been moved on since. */
+static bool is_late(const struct tn_dispatch *d)
+{
+    return d->deadline_ns != 0 && tenure_now() >= d->deadline_ns;
+}
+
+/* Whatever the driver does, nothing runs on or starts now (I1).  It is told: it
+ * may be about to publish a renewal of a term in which nobody works any more. */
+static void run_expired(struct tn_dispatch *d, uint64_t epoch)
+{
+    run_stop(d, TN_STOP_EXPIRED, false); /* the driver's own word may still come */
+    d->calls.expired(d->calls.arg, epoch);
+}
+
 bool tn_dispatch_run(struct tn_dispatch *d)
 {
     drain(d->word_fd);
-    if (drain(d->timer_fd))
-        run_stop(d, TN_STOP_EXPIRED, false); /* the driver's own word is still to come */
+    drain(d->timer_fd);
     for (;;) {
         struct tn_dispatch word;
 
         pthread_mutex_lock(&d->lock);
         word = *d;
+        bool late = (d->running || d->start) && is_late(d);
         if (d->stop)
             d->stop = false;
+        else if (late)
+            d->start = false;
         else if (d->seal)
             d->seal = false;
         else if (d->start)
@@ -169,6 +188,8 @@ bool tn_dispatch_run(struct tn_dispatch *d)
 
         if (word.stop) {
             run_stop(d, word.why, true);
+        } else if (late) {
+            run_expired(d, word.running ? word.running_epoch : word.epoch);
         } else if (word.seal) {
             d->calls.seal(d->calls.arg, word.epoch, word.grant);
         } else if (word.start) {

@@ -24,6 +24,9 @@ struct tn_dispatch_calls {
     void (*stopped)(void *arg, uint64_t epoch, enum tn_stop why);
     /* The answer to every tn_dispatch_stop(), after stopped() or without it. */
     void (*all_quiet)(void *arg);
+    /* The deadline came before the driver's word: what ran in that epoch has been
+     * stopped, what was to start will not.  The driver may have renewed meanwhile. */
+    void (*expired)(void *arg, uint64_t epoch);
     void (*new_leader)(void *arg, const char *leader, uint64_t epoch);
 };
 
@@ -38,6 +41,7 @@ struct tn_dispatch {
 
     /* Left by the driver, under the lock. */
     bool seal, start, stop, announce, end;
+    int64_t deadline_ns; /* 0: no grant */
     uint64_t epoch;
     uint8_t grant[TENURE_NONCE_SIZE];
     enum tn_stop why;

@@ -96,7 +96,7 @@ static bool next_request(tenure_elector *e, struct tn_event *ev)
         r->fired = false;
         ev->kind = TN_EV_FIRED;
     } else if (r->quiet) {
-        r->quiet = false;
+        r->quiet = r->ended = false; /* one end a term */
         e->stop_sent = false;
         ev->kind = TN_EV_STOPPED;
     } else if (r->ended && !e->stop_sent && r->ended_epoch == e->machine.epoch) {

@@ -142,6 +142,11 @@ static void call_quiet(void *arg)
     tn_driver_unlock_and_wake(e);
 }
 
+static void call_expired(void *arg, uint64_t epoch)
+{
+    tn_driver_ended(arg, epoch);
+}
+
 static void call_leader(void *arg, const char *leader, uint64_t epoch)
 {
     tenure_elector *e = arg;
@@ -221,6 +226,7 @@ enum tenure_status tn_driver_start(const struct tenure_elector_options *options,
                                                           .started = call_started,
                                                           .stopped = call_stopped,
                                                           .all_quiet = call_quiet,
+                                                          .expired = call_expired,
                                                           .new_leader = call_leader},
                               err);
     if (!status && e->wake_fd < 0)
