@@ -47,8 +47,10 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
     s->exec_error = 0;
     s->has_status = s->fired = false;
     s->pid = 0;
-    if (!leave_facts(s))
+    if (!leave_facts(s)) {
+        tn_driver_ended(s->elector, s->epoch); /* a leader without a program helps nobody */
         return;
+    }
     if (tn_program_block(&s->options->program, &facts, &block, &err) != TENURE_OK) {
         tn_log("failed", "%s", err.text);
         s->exit_code = s->codes->usage;
@@ -60,6 +62,9 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
     if (tn_guard_link_spawn(&s->link, block)) {
         s->state = TN_PROGRAM_ASKED;
         s->started_ns = tenure_now();
+    } else {
+        tn_log("guard", "the guard takes no orders; ending it");
+        tn_guard_link_shoot(&s->link); /* its death ends this term, and a new one is started */
     }
     close(block);
 }
@@ -223,12 +228,17 @@ static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r
         s->state = TN_PROGRAM_ENDING;
         break;
     case TN_GUARD_FIRED:
+        if (!(atomic_load(&s->link.page->word) & TN_WORD_FIRED))
+            break; /* on a grant that has been given up since */
         tn_log("fired", "the guard ends the program: the deadline has come");
         s->fired = true;
         tn_driver_fired(s->elector);
         break;
     case TN_GUARD_DEAD:
-        tree_is_dead(s);
+        /* Before the order to start is answered it is the answer to an earlier
+         * stop.  Taken for this program's, the lease would be free while it runs (I8). */
+        if (s->state != TN_PROGRAM_ASKED)
+            tree_is_dead(s);
         break;
     default:
         break;
