@@ -9,6 +9,24 @@
 
 #include "tenure/store.h"
 
+#define SLICE_NS 1000000000
+
+/* No descriptor is left for a timer: look at the clock every second.  Who could
+ * not wait would spin, or be deaf to signals, just when somebody used them up. */
+static int poll_in_slices(struct pollfd *fds, unsigned n, int64_t deadline)
+{
+    for (;;) {
+        int64_t left = deadline - tenure_now();
+        int slice = left <= 0         ? 0
+                    : left > SLICE_NS ? SLICE_NS / 1000000
+                                      : (int)(left / 1000000) + 1;
+        int ready = poll(fds, n, slice);
+
+        if (ready > 0 || (ready == 0 && left <= 0) || (ready < 0 && errno != EINTR))
+            return ready;
+    }
+}
+
 int tn_poll(struct pollfd *fds, unsigned n, int64_t deadline)
 {
     struct pollfd all[TN_POLL_MAX + 1];
@@ -19,7 +37,7 @@ int tn_poll(struct pollfd *fds, unsigned n, int64_t deadline)
     memcpy(all, fds, n * sizeof *fds);
     all[n] = (struct pollfd){.fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC), .events = POLLIN};
     if (all[n].fd < 0)
-        return -1;
+        return poll_in_slices(fds, n, deadline);
     if (deadline < 1)
         deadline = 1; /* zero would disarm the timer */
     when.it_value.tv_sec = (time_t)(deadline / 1000000000);
