@@ -1,5 +1,6 @@
 #include "agent/log.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,18 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LINE_MAX_BYTES 2560 /* below PIPE_BUF */
+#define PATIENCE_MS    20
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum tn_log_format how;
-static char name[208], id[128];
-
-void tn_log_setup(enum tn_log_format format, const char *new_name, const char *new_id)
-{
-    pthread_mutex_lock(&lock);
-    how = format;
-    snprintf(name, sizeof name, "%s", new_name);
-    snprintf(id, sizeof id, "%s", new_id);
-    pthread_mutex_unlock(&lock);
-}
+static char name[208], id[512]; /* the id as JSON wants it */
 
 /* JSON wants quotes, backslashes and control characters escaped; bytes above
  * that are passed on, as all our words are ASCII or a store's own UTF-8. */
@@ -39,6 +34,15 @@ static void escape(const char *text, char *out, size_t size)
     out[n] = '\0';
 }
 
+void tn_log_setup(enum tn_log_format format, const char *new_name, const char *new_id)
+{
+    pthread_mutex_lock(&lock);
+    how = format;
+    snprintf(name, sizeof name, "%s", new_name);
+    escape(new_id, id, sizeof id);
+    pthread_mutex_unlock(&lock);
+}
+
 static int as_json(const char *event, const char *text, char *line, size_t size)
 {
     char escaped[1536], when[32];
@@ -55,9 +59,21 @@ static int as_json(const char *event, const char *text, char *line, size_t size)
                     when, now.tv_nsec / 1000000, name, id, event, escaped);
 }
 
+/*
+ * A reader that stands still (a pipe that is full, a terminal that was paused)
+ * costs lines, not leadership: who waits here starts and stops nothing.  A pipe
+ * that is ready takes a line of this length without blocking (PIPE_BUF).
+ */
+static bool somebody_reads(void)
+{
+    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    return poll(&fd, 1, PATIENCE_MS) > 0;
+}
+
 void tn_log(const char *event, const char *format, ...)
 {
-    char text[768], line[2560];
+    char text[768], line[LINE_MAX_BYTES];
     va_list args;
     int n;
 
@@ -75,6 +91,6 @@ void tn_log(const char *event, const char *format, ...)
         n = (int)sizeof line - 1;
         line[n - 1] = '\n';
     }
-    if (!silent && write(STDERR_FILENO, line, (size_t)n) < 0)
+    if (!silent && somebody_reads() && write(STDERR_FILENO, line, (size_t)n) < 0)
         return; /* nobody listens; leadership goes on */
 }
