@@ -15,6 +15,7 @@
 #include "os/thread.h"
 
 #define OPEN_LIMIT_NS (5 * TN_S)
+#define YIELD_MAX_MS  (INT64_C(3650) * 86400000) /* ten years are for ever, and do not overflow */
 
 /* ---- Options ------------------------------------------------------------- */
 
@@ -303,6 +304,8 @@ void tenure_elector_yield(tenure_elector *e, int64_t for_ms)
 {
     tn_driver_lock(e);
     e->requests.yield = true;
+    if (for_ms > YIELD_MAX_MS)
+        for_ms = YIELD_MAX_MS;
     e->requests.yield_until_ns = for_ms > 0 ? tenure_now() + for_ms * TN_MS : 0;
     tn_driver_unlock_and_wake(e);
 }
@@ -310,9 +313,12 @@ void tenure_elector_yield(tenure_elector *e, int64_t for_ms)
 void tenure_elector_fenced(tenure_elector *e, uint64_t floor)
 {
     tn_driver_lock(e);
-    e->requests.fenced = true;
-    e->requests.floor = floor;
-    memcpy(e->requests.fenced_grant, e->grant, TENURE_NONCE_SIZE);
+    /* Less than the epoch in hand is late news of an earlier term of ours. */
+    if (floor >= e->grant_epoch) {
+        e->requests.fenced = true;
+        e->requests.floor = floor;
+        memcpy(e->requests.fenced_grant, e->grant, TENURE_NONCE_SIZE);
+    }
     tn_driver_unlock_and_wake(e);
 }
 

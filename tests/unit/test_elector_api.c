@@ -175,6 +175,21 @@ static void slow_callback_does_not_delay_renewals(void **state)
     assert_int_equal(s.stopped, 1);
 }
 
+static void late_news_of_an_earlier_term_ends_nothing(void **state)
+{
+    struct seat s;
+    tenure_elector *e = take_seat(&s, "memory:late-news", "a", false);
+
+    (void)state;
+    until(s.started == 1);
+    tenure_elector_fenced(e, s.epoch - 1);
+    int renewed = s.renewed;
+    until(s.renewed >= renewed + 2); /* the second was asked for after the news was taken */
+    assert_int_equal(s.stopped, 0);
+    assert_true(tenure_elector_is_leader(e));
+    tenure_elector_stop(e);
+}
+
 static void a_fenced_term_ends_and_the_next_is_above_the_floor(void **state)
 {
     struct seat s;
@@ -369,6 +384,7 @@ int main(void)
         cmocka_unit_test(one_of_two_leads_and_hands_over),
         cmocka_unit_test(yield_passes_leadership_on),
         cmocka_unit_test(slow_callback_does_not_delay_renewals),
+        cmocka_unit_test(late_news_of_an_earlier_term_ends_nothing),
         cmocka_unit_test(a_fenced_term_ends_and_the_next_is_above_the_floor),
         cmocka_unit_test(foreign_loop_runs_the_callbacks),
         cmocka_unit_test(a_hung_store_ends_leadership_by_time),
