@@ -11,9 +11,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* A socket file that nobody answers on is left over from a crash. */
+/* A socket file that nobody answers on is left over from a crash.  (A connection
+ * to a file that is no socket is refused as well; that one is not ours to remove.) */
 static bool abandoned(const struct sockaddr_un *addr)
 {
+    struct stat st;
+
+    if (lstat(addr->sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
+        return false;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)addr, sizeof *addr) != 0 &&
                 errno == ECONNREFUSED;
@@ -36,7 +41,8 @@ static enum tenure_status listen_unix(const char *path, struct tn_listener *out,
     memcpy(addr.sun_path, path, strlen(path) + 1);
     if (abandoned(&addr))
         unlink(path);
-    out->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* Not blocking: a client may be gone again before it is accepted. */
+    out->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (out->fd < 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "no socket: %s", strerror(errno));
     /* The mode of an unbound socket is that of the file which bind() makes. */
@@ -112,7 +118,7 @@ enum tenure_status tn_listen(const char *address, struct tn_listener *out, struc
     if (code != 0)
         return tenure_fail(err, TENURE_CONFIG, "cannot listen on %s: %s", address,
                            gai_strerror(code));
-    l.fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    l.fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (l.fd < 0 || setsockopt(l.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         bind(l.fd, found->ai_addr, found->ai_addrlen) != 0 || listen(l.fd, 511) != 0) {
         status = tenure_fail(err, TENURE_UNAVAILABLE, "cannot listen on %s: %s", address,

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "agent/http.h"
@@ -15,6 +16,11 @@
 
 /* A connection's buffers; 1,000 open streams must stay small. */
 #define CONNECTION_MEMORY (12 * 1024)
+
+/* Who neither sends nor reads for so long is hung up on.  Streams that wait for
+ * their next message are suspended, and their time stands still. */
+#define IDLE_S         30u
+#define RESERVED_FILES 32u
 
 struct tn_http_server {
     struct tn_http_options options;
@@ -175,6 +181,18 @@ static void on_end(void *cls, struct MHD_Connection *connection, void **context,
 
 /* ---- Life ---------------------------------------------------------------- */
 
+/* The store needs descriptors too, or visitors could cost leadership. */
+static unsigned connection_limit(unsigned wish)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY)
+        return wish;
+    rlim_t most = files.rlim_cur - files.rlim_cur / 8;
+    most = most > 2 * RESERVED_FILES ? most - RESERVED_FILES : most / 2;
+    return most < wish ? (unsigned)most : wish;
+}
+
 static void stop(struct tn_http_server *s)
 {
     if (!s)
@@ -218,9 +236,9 @@ static enum tenure_status start(const struct tn_http_options *options,
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
         on_request, s, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)s->listener.fd,
         MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        options->connections_max ? options->connections_max : 2048u,
+        connection_limit(options->connections_max ? options->connections_max : 2048u),
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-        MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!s->daemon) {
         close(s->listener.fd);
