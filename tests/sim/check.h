@@ -1,0 +1,58 @@
+/*
+ * sim/check.h - the promises of SAFETY.md, checked on true time.
+ *
+ * The world calls these where something is about to be believed, sent or
+ * applied; each checker file keeps one group of invariants.  A checker only
+ * looks: it changes nothing but its own memory and w->failed.
+ */
+#ifndef SIM_CHECK_H
+#define SIM_CHECK_H
+
+#include "world.h"
+
+/* A step was made. */
+void sim_check_step(struct sim_world *w, struct sim_node *n, const struct tn_event *ev);
+/* A swap leaves its driver. */
+void sim_check_send(struct sim_world *w, struct sim_node *n);
+/* A swap takes effect: `before` still stands in the register. */
+void sim_check_apply(struct sim_world *w, const struct sim_msg *msg,
+                     const struct sim_value *before);
+
+/* check_exclusion.c: I1. */
+void sim_check_exclusion(struct sim_world *w, struct sim_node *n);
+/* An exemption has ended: look at everybody again. */
+void sim_check_exclusion_all(struct sim_world *w);
+bool sim_exempt(const struct sim_world *w, const struct sim_node *n, uint32_t serial,
+                uint32_t claim_no);
+/* The record was lost or rewritten: nothing is promised about the grants up to now. */
+void sim_check_record_lost(struct sim_world *w);
+/* check_epoch.c: I2. */
+void sim_check_won(struct sim_world *w, struct sim_node *n);
+void sim_check_granted(struct sim_world *w, const struct sim_msg *msg,
+                       const struct sim_value *before);
+/* check_fence.c: I3, I4. */
+void sim_check_doc(struct sim_world *w, unsigned doc, const struct sim_doc *value,
+                   const struct sim_doc *before, uint64_t expect_version, uint64_t expect_nonce);
+void sim_check_loaded(struct sim_world *w, struct sim_node *n);
+/* check_swap.c: I5, I6, I6b. */
+void sim_check_swap_sent(struct sim_world *w, struct sim_node *n);
+void sim_check_swap_applied(struct sim_world *w, const struct sim_msg *msg,
+                            const struct sim_value *before);
+void sim_check_deadline(struct sim_world *w, struct sim_node *n);
+/* check_release.c: I7, I8. */
+void sim_check_release_sent(struct sim_world *w, struct sim_node *n);
+void sim_check_release_applied(struct sim_world *w, const struct sim_msg *msg,
+                               const struct sim_value *before);
+/* check_loss.c: I9, I12. */
+void sim_check_stop(struct sim_world *w, struct sim_node *n);
+void sim_check_believed(struct sim_world *w, struct sim_node *n, const struct tn_event *ev);
+/* Something happened to this candidate that may cost it the leadership. */
+void sim_check_excuse(struct sim_world *w, struct sim_node *n);
+/* check_liveness.c: I10, I11. */
+void sim_check_stuck(struct sim_world *w, struct sim_node *n);
+/* The faults are over: what must happen now, and by when. */
+void sim_check_calm(struct sim_world *w, uint32_t part, uint32_t gen);
+/* A program was started: perhaps the one that the calm waits for. */
+void sim_check_started(struct sim_world *w, const struct sim_node *n);
+
+#endif

@@ -1,0 +1,312 @@
+/*
+ * sim/parts.h - what a simulated world is made of: the register, messages, a
+ * candidate with its driver, program and guard, the state's store, jobs.
+ */
+#ifndef SIM_PARTS_H
+#define SIM_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "core/elector.h"
+#include "plan.h"
+
+#define SIM_MSGS_MAX 512
+#define SIM_MAIL_MAX 48
+#define SIM_PAST_MAX 8
+#define SIM_DOCS     3
+
+/* ---- The lease's register, as it really is ------------------------------- */
+
+struct sim_value {
+    struct tenure_token token; /* absent if zero */
+    bool tombstone;
+    bool corrupt;
+    bool has_record;
+    struct tn_lease lease;
+    /* What no candidate can see. */
+    uint32_t serial; /* of the grant it shows; 0: none */
+    int64_t sent_ns; /* the writer's clock when it asked for this */
+    int64_t hold_ns; /* D of the timing it was written under */
+};
+
+#define SIM_NOBODY   0xff /* has the advisory lock */
+#define SIM_STRANGER 0xfe
+
+struct sim_store {
+    struct sim_value now;
+    struct sim_value past[SIM_PAST_MAX]; /* kept only if the plan may need it */
+    unsigned n_past;
+    uint64_t version;
+    int64_t down_until_ns;
+    bool down_refuses; /* else it is silent */
+    /* After a fail-over some candidates still talk to the old server. */
+    struct sim_value split;
+    uint16_t split_nodes;
+    int64_t split_until_ns;
+    /* Numbered slots: those from low to the highest are there. */
+    uint64_t low;
+    uint64_t noted; /* was the highest ... */
+    int64_t noted_ns;
+    /* The advisory lock, and the session that has it. */
+    uint8_t lock_owner;
+    uint32_t lock_life;
+};
+
+/* ---- Messages ------------------------------------------------------------ */
+
+struct sim_msg {
+    uint16_t next; /* free list */
+    uint8_t node;
+    bool read;
+    bool echo; /* a duplicate: nobody waits for its answer */
+    uint32_t life;
+    uint32_t no;
+    int64_t back_ns; /* until its answer arrives; -1: the answer is lost */
+    uint8_t stage;   /* the family's: how far it has come */
+    bool made;       /* likewise: what the server did */
+    bool follows;
+    int64_t seen_ns;
+    int64_t link_ns;
+    enum tn_purpose purpose;
+    int64_t sent_ns;
+    int64_t hold_ns;
+    struct tenure_token expect;
+    uint8_t nonce[TENURE_NONCE_SIZE];
+    uint8_t incarnation[TENURE_NONCE_SIZE]; /* RELEASE: of which process ... */
+    uint8_t grant[TENURE_NONCE_SIZE];       /* ... and of which grant */
+    struct tn_lease record;
+};
+
+/* What befalls one request. */
+struct sim_fate {
+    bool hostile;
+    int64_t out_ns;   /* until it reaches the store; -1: never */
+    int64_t back_ns;  /* until the answer is back; -1: never */
+    int64_t twice_ns; /* a second copy arrives then; -1: none */
+    int64_t cut_ns;   /* the connection breaks then, outcome unknown; -1: it does not */
+    bool refused;     /* answered at once: not applied, never will be */
+};
+
+/* ---- A candidate --------------------------------------------------------- */
+
+enum sim_run { SIM_DOWN, SIM_UP, SIM_PAUSED };
+
+/* The one request that a driver has out. */
+struct sim_request {
+    bool out;
+    bool read;
+    bool answered; /* the members below hold what the store said */
+    uint32_t no;
+    enum tn_purpose purpose;
+    int64_t sent_ns; /* the elector's now when it asked */
+    int64_t hold_ns;
+    int64_t grace_ns;
+    int64_t by_ns;
+    int64_t answer_ns; /* true time at which the answer is there; if answered */
+    enum tenure_status status;
+    struct sim_value seen;
+};
+
+/* Something that waits to be stepped. */
+struct sim_mail {
+    enum tn_event_kind kind;
+    uint32_t tag; /* READ, SWAPPED: the request; TIMER, CHANGED: the wait */
+    enum tenure_status status;
+    uint8_t grant[TENURE_NONCE_SIZE];
+    uint64_t floor;
+    int64_t until_ns;
+    bool may_claim;
+    const struct tn_timing *timing;
+};
+
+enum sim_prog { SIM_PROG_NONE, SIM_PROG_ALIVE, SIM_PROG_DYING };
+
+/* A program and the guard over it.  It may outlive the tenure that started it. */
+struct sim_body {
+    enum sim_prog prog;
+    bool fired;
+    bool told;    /* tenure knows that it fired */
+    bool orphan;  /* tenure is dead */
+    bool stopped; /* (guard) SIGSTOP: it acts when it is continued */
+    uint32_t serial;
+    uint8_t grant[TENURE_NONCE_SIZE];
+    uint8_t incarnation[TENURE_NONCE_SIZE];
+    int64_t deadline_ns; /* what the guard enforces; 0: nothing may run */
+    int64_t alarm_ns;    /* true time of the timer that is set; 0: none */
+    uint32_t alarm_gen;
+    int64_t dead_ns; /* true time at which it will be dead; 0: not known */
+    uint32_t dead_gen;
+    int64_t kill_ns; /* K: it dies within this of a KILL */
+};
+
+/* A leader's side of the fenced state. */
+struct sim_saver {
+    bool active;
+    bool sealing;
+    bool reading;
+    bool waiting; /* a request is out */
+    uint8_t doc;
+    uint32_t no;  /* of its requests, over all lives */
+    uint32_t gen; /* of this term */
+    uint64_t epoch;
+    uint8_t grant[TENURE_NONCE_SIZE];
+    uint64_t version[SIM_DOCS]; /* as last seen */
+    uint64_t nonce[SIM_DOCS];
+    uint64_t data[SIM_DOCS];
+    uint64_t tried; /* nonce of the request that is out or unknown */
+    uint64_t tried_data;
+    uint8_t stage; /* files: what it does next */
+    uint8_t turn;  /* files: which half of its file was written last */
+};
+
+/* What the checkers remember of a candidate. */
+struct sim_facts {
+    uint32_t serial;         /* of the grant in hand; 0: none */
+    uint32_t claim_no;       /* the request that made it */
+    int64_t believed_ns;     /* the model's own D, from what was acknowledged (I12) */
+    int64_t stop_ns;         /* when renewals that fail lead to a stop, likewise */
+    int64_t excuse_ns;       /* true time of the last thing that may cost leadership */
+    int64_t acked_ns;        /* true time at which the last acknowledged request was sent */
+    int64_t request_ns;      /* true time at which the current request was sent */
+    int64_t exempt_until_ns; /* true time: exclusion is not promised for it before */
+    uint32_t exempt_no;      /* nor for grants whose claim is not later than this request */
+    int64_t published_ns;    /* the deadline after the last step */
+    enum tn_phase phase;     /* after the last step */
+    uint64_t nonces[8];      /* of its last requests (I6) */
+    bool ordered;            /* asked to yield, or its program ended */
+    bool ending;             /* asked to end */
+    bool guard_died;         /* the guard of this grant */
+};
+
+struct sim_node {
+    uint8_t index;
+    enum sim_run run;
+    bool ended;    /* halted: by its own choice */
+    bool busy;     /* inside pump */
+    bool stalled;  /* paused between two duties */
+    uint32_t life; /* how many processes it has been */
+    uint32_t steps;
+    uint32_t notices;
+    uint32_t pauses;
+    int64_t resume_ns;
+    bool frozen; /* its clock stands still while paused */
+    int64_t frozen_ns;
+    bool suspended;
+    bool cut; /* partitioned from the store */
+    bool may_claim;
+    struct sim_clock clock;
+    int32_t ppm;
+    int64_t wall_off_ms;
+    const struct tn_timing *timing;
+    struct tn_elector elector;
+    struct tn_actions out;
+    unsigned duty; /* the next one of the last step; SIM_DUTIES: all done */
+    unsigned stall_duty;
+    int64_t stall_ns;
+    struct sim_request req;
+    uint64_t hint; /* highest slot it knows of */
+    bool waiting;
+    uint32_t wait_gen;
+    int64_t wake_ns; /* true time of the timer that is set; 0: none */
+    uint32_t wake_gen;
+    unsigned n_mail;
+    struct sim_mail mail[SIM_MAIL_MAX];
+    struct sim_body body;
+    struct sim_body ghost; /* of the process before */
+    struct sim_saver saver;
+    struct sim_facts facts;
+};
+#define SIM_DUTIES 6
+
+/* ---- The fenced state's own store ---------------------------------------- */
+
+struct sim_doc {
+    uint64_t version; /* 0: absent */
+    uint64_t nonce;
+    uint64_t epoch;
+    uint8_t grant[TENURE_NONCE_SIZE];
+    uint64_t data; /* how many commits it holds */
+    bool tombstone;
+};
+
+struct sim_doc_msg {
+    uint16_t next;
+    uint8_t node;
+    uint8_t doc;
+    bool read;
+    uint32_t no;
+    int64_t back_ns;
+    uint64_t expect_version, expect_nonce;
+    struct sim_doc value; /* out: what to write; back: what was found */
+    enum tenure_status status;
+};
+
+/* The state as a file per epoch, on one disk (SAFETY: State). */
+#define SIM_FILES_MAX 256
+struct sim_file {
+    uint64_t epoch;
+    uint8_t grant[TENURE_NONCE_SIZE];
+    uint64_t data[2]; /* two halves, written in turn */
+    bool whole[2];
+};
+
+struct sim_state {
+    struct sim_file files[SIM_FILES_MAX]; /* epochs rise */
+    unsigned n_files;
+    struct sim_doc docs[SIM_DOCS];
+    struct sim_doc_msg msgs[SIM_MSGS_MAX];
+    uint16_t free;
+    uint64_t version;
+    /* The checkers' memory: the highest (epoch, grant) that each has accepted (I3). */
+    uint64_t top_epoch[SIM_DOCS];
+    uint8_t top_grant[SIM_DOCS][TENURE_NONCE_SIZE];
+    uint64_t acked_epoch[SIM_DOCS];
+    uint64_t acked_data[SIM_DOCS];
+};
+
+/* ---- Jobs ---------------------------------------------------------------- */
+
+#define SIM_JOBS 3
+
+/* One register each: a worker's member record, a job's owner. */
+struct sim_member {
+    uint64_t version, nonce, incarnation;
+    bool dead;
+};
+
+struct sim_job {
+    uint64_t version, nonce, incarnation, epoch;
+    uint8_t owner; /* SIM_NODES_MAX: nobody */
+};
+
+struct sim_worker {
+    bool out; /* a request is */
+    uint8_t doing;
+    uint8_t target;
+    uint32_t no;
+    uint64_t nonce;       /* of that request */
+    int64_t sent_ns;      /* its own clock */
+    bool joined;          /* its member record is, or was lately, alive */
+    uint64_t incarnation; /* one per join */
+    int64_t deadline_ns;  /* D, of its own clock */
+    int64_t renew_ns;
+    unsigned turn; /* what it looks at next */
+    struct sim_member seen[SIM_NODES_MAX];
+    int64_t since_ns[SIM_NODES_MAX];  /* its clock when it first saw that version */
+    uint64_t dead_inc[SIM_NODES_MAX]; /* known to be dead for good */
+    struct sim_job job[SIM_JOBS];
+    bool mine[SIM_JOBS];
+    uint64_t draft_inc; /* that the join on its way carries */
+};
+
+struct sim_jobs {
+    struct sim_member members[SIM_NODES_MAX];
+    struct sim_job jobs[SIM_JOBS];
+    struct sim_worker workers[SIM_NODES_MAX];
+    uint64_t version;
+    uint64_t drawn; /* incarnations so far */
+};
+
+#endif
