@@ -1,0 +1,175 @@
+"""Power cuts: commits to file: and sqlite: are traced, and the disk is brought into the states that
+a crash may leave at each call.  Every one of them shows what was acknowledged, or newer.
+
+STATES=10000 for each store, unless told otherwise.
+"""
+
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import tempfile
+
+import crash
+import pytest
+import tenure
+
+STATES = int(os.environ.get("STATES", "10000"))
+COMMITS = 24
+
+pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+
+
+@pytest.fixture
+def place():
+    """In memory if there is such a place: a flush is of no use here."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    path = pathlib.Path(tempfile.mkdtemp(prefix="tenure-crash-", dir=base))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def url_of(scheme, folder):
+    return f"{scheme}:{folder}" if scheme == "file" else f"sqlite:{folder}/db"
+
+
+def trace(build, scheme, place):
+    root = place / "traced"
+    if scheme == "sqlite":
+        root.mkdir()
+    done = subprocess.run(
+        [*crash.strace(place / "log"), build / "tests/fault/commit_load", url_of(scheme, root),
+         str(COMMITS)], capture_output=True, text=True, timeout=300,
+        env={**os.environ, "TENURE_BUILD": str(build)})
+    if "ptrace" in done.stderr.lower() or "PTRACE" in done.stderr:
+        pytest.skip("tracing is not allowed here")
+    assert done.returncode == 0, done.stderr
+    return root, crash.read_log(place / "log")
+
+
+def choosers(rng, n):
+    """Nothing of what was not flushed; all of it; then any part."""
+    yield lambda size: 0
+    yield lambda size: size
+    for _ in range(n):
+        whole = rng.random()  # how much is there, this time
+
+        def any_part(size):
+            if size <= 1 or rng.random() < 0.5:
+                return size if rng.random() < whole else 0
+            if size > 512 and rng.random() < 0.5:
+                return rng.randrange(size // 512 + 1) * 512
+            return rng.randrange(size + 1)
+        yield any_part
+
+
+def lay_out(disk, state, target):
+    target.mkdir()
+    for folder in disk.folders:
+        pathlib.Path(os.fsdecode(os.fsencode(str(target)) + folder[len(disk.root):])).mkdir(
+            parents=True, exist_ok=True)
+    for name, content in state.items():
+        path = pathlib.Path(str(target) + os.fsdecode(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(0o600)
+
+
+def shown(store, document):
+    value = store.read("app/state/docs/" + document)
+    found = re.match(rb"tenure-doc 1 10 [0-9a-f]{32} (\d+) -\nvalue (\d+)$", value.data)
+    assert found, value
+    return int(found.group(2))
+
+
+def check(scheme, disk, state, target, write):
+    lay_out(disk, state, target)
+    acknowledged = [int(n) for n in re.findall(rb"ack (\d+)\n", disk.said)]
+    with tenure.Store(url_of(scheme, target)) as store:
+        for parity, document in enumerate("ab"):
+            least = max(n for n in acknowledged if n % 2 == parity)
+            got = shown(store, document)
+            assert least <= got <= least + 2 and got % 2 == parity, (least, got)
+        if write:  # and it goes on from there
+            before = store.read("app/state/docs/a")
+            assert store.swap("app/state/docs/a", before.token, before.data).status == "ok"
+    shutil.rmtree(target)
+
+
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_every_state_recovers(build, scheme, place):
+    root, calls = trace(build, scheme, place)
+    rng = random.Random(f"crash {scheme}")
+    points = sum(1 for _ in replay(root, calls))
+    each = STATES // points + 1
+    seen, count = set(), 0
+    for disk in replay(root, calls):
+        for choose in choosers(rng, each):
+            state = disk.after_crash(choose)
+            key = hash((disk.said, tuple(sorted(state.items()))))
+            count += 1
+            if key in seen:
+                continue
+            seen.add(key)
+            check(scheme, disk, state, place / "state", count % 20 == 0)
+    print(f"{scheme}: {count} states at {points} calls, {len(seen)} of them different")
+    assert count >= STATES
+
+
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_a_missing_flush_is_caught(build, scheme, place):
+    """The test itself: the same calls without the flushes do not pass."""
+    root, calls = trace(build, scheme, place)
+    rng = random.Random(f"missing {scheme}")
+    calls = [call for call in calls if call.name not in ("fsync", "fdatasync")]
+    with pytest.raises((AssertionError, tenure.StoreError)):
+        for disk in replay(root, calls):
+            for choose in choosers(rng, 3):
+                check(scheme, disk, disk.after_crash(choose), place / "state", False)
+                shutil.rmtree(place / "state", ignore_errors=True)
+
+
+def replay(root, calls):
+    """The disk at each call that may change it, once the store is set up."""
+    disk = crash.Disk(root)
+    for call in calls:
+        changed = disk.apply(call)
+        if not disk.settled:
+            if b"ready\n" in disk.said:
+                disk.settle()
+                yield disk
+        elif changed:
+            yield disk
+
+
+# ---- The disk says no ------------------------------------------------------
+
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EROFS"])
+@pytest.mark.parametrize("scheme,call", [("file", "write"), ("file", "fsync"), ("file", "link"),
+                                         ("sqlite", "write"), ("sqlite", "fsync")])
+def test_an_error_is_told_and_loses_nothing(build, scheme, error, call, place):
+    names = {"write": "pwrite64,writev", "fsync": "fsync,fdatasync", "link": "link,linkat"}
+    met = 0
+    for when in (40, 90):
+        root = place / f"{when}"
+        if scheme == "sqlite":
+            root.mkdir()
+        done = subprocess.run(
+            ["strace", "-f", "-o", "/dev/null", "-e", "trace=" + names[call],
+             "-e", f"inject={names[call]}:error={error}:when={when}+",
+             build / "tests/fault/commit_load", url_of(scheme, root), "60"],
+            capture_output=True, text=True, timeout=300,
+            env={**os.environ, "TENURE_BUILD": str(build)})
+        if "ptrace" in done.stderr.lower():
+            pytest.skip("tracing is not allowed here")
+        acknowledged = [int(n) for n in re.findall(r"ack (\d+)\n", done.stdout)]
+        if "ready" not in done.stdout:
+            continue
+        met += done.returncode == 3
+        with tenure.Store(url_of(scheme, root)) as store:
+            for parity, document in enumerate("ab"):
+                least = max(n for n in acknowledged if n % 2 == parity)
+                assert least <= shown(store, document) <= least + 2
+    assert met, "the error was never met by a commit"
