@@ -202,10 +202,7 @@ enum tenure_status tn_file_wait(void *impl, const struct tenure_watch *watches, 
                                 int wake_fd, int64_t deadline, struct tenure_error *err)
 {
     struct tn_file *f = impl;
-    bool prefix = false;
 
-    for (size_t i = 0; i < n; i++)
-        prefix |= watches[i].prefix;
     for (;;) {
         bool poll, changed = false;
 
@@ -227,8 +224,8 @@ enum tenure_status tn_file_wait(void *impl, const struct tenure_watch *watches, 
             return tenure_fail(err, TENURE_CANCELLED, "file: wait was cancelled");
         if (ready == 0 && until == deadline)
             return tenure_fail(err, TENURE_TIMEOUT, "file: nothing changed");
-        /* To look through a prefix is the caller's next step; not twice. */
-        if (ready > 0 && prefix && drain(f->watches.fd).slots)
+        /* A new slot: to look at it is the caller's next step, so it is not done twice. */
+        if (ready > 0 && drain(f->watches.fd).slots)
             return TENURE_OK;
     }
 }
