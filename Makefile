@@ -19,6 +19,7 @@ deps:
 
 demo:
 	@scripts/deps demo
+	@echo 'building (a minute or two; the log is in $(BUILD).log)'
 	@$(MAKE) all >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
 	@scripts/demo
 
