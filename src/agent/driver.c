@@ -85,7 +85,8 @@ void tn_driver_unlock_and_wake(tenure_elector *e)
 }
 
 /* Turn one request, if there is one, into an event.  The order is that of
- * urgency; a stop that is done goes before whatever else was asked. */
+ * urgency; a stop that is done goes before whatever else was asked.  To give
+ * up goes before an end, or the lease would be released and claimed again. */
 static bool next_request(tenure_elector *e, struct tn_event *ev)
 {
     struct tn_requests *r = &e->requests;
@@ -99,23 +100,11 @@ static bool next_request(tenure_elector *e, struct tn_event *ev)
         r->quiet = r->ended = false; /* one end a term */
         e->stop_sent = false;
         ev->kind = TN_EV_STOPPED;
-    } else if (r->ended && !e->stop_sent && r->ended_epoch == e->machine.epoch) {
-        r->ended = false;
-        ev->kind = TN_EV_STOPPED;
-    } else if (r->sealed) {
-        r->sealed = false;
-        ev->kind = TN_EV_SEALED;
-        memcpy(ev->grant, r->sealed_grant, sizeof ev->grant);
     } else if (r->fenced) {
         r->fenced = false;
         ev->kind = TN_EV_FENCED;
         memcpy(ev->grant, r->fenced_grant, sizeof ev->grant);
         ev->floor = r->floor;
-    } else if (r->control) {
-        r->control = false;
-        ev->kind = TN_EV_CONTROL;
-        ev->may_claim = r->may_claim;
-        ev->claim_delay_ns = r->claim_delay_ns;
     } else if (r->yield) {
         r->yield = false;
         ev->kind = TN_EV_YIELD;
@@ -123,6 +112,18 @@ static bool next_request(tenure_elector *e, struct tn_event *ev)
     } else if (r->shutdown) {
         r->shutdown = false;
         ev->kind = TN_EV_SHUTDOWN;
+    } else if (r->ended && !e->stop_sent && r->ended_epoch == e->machine.epoch) {
+        r->ended = false;
+        ev->kind = TN_EV_STOPPED;
+    } else if (r->sealed) {
+        r->sealed = false;
+        ev->kind = TN_EV_SEALED;
+        memcpy(ev->grant, r->sealed_grant, sizeof ev->grant);
+    } else if (r->control) {
+        r->control = false;
+        ev->kind = TN_EV_CONTROL;
+        ev->may_claim = r->may_claim;
+        ev->claim_delay_ns = r->claim_delay_ns;
     } else {
         r->ended = false; /* of a term that ended otherwise */
         any = false;
@@ -224,6 +225,15 @@ static const char *const purposes[] = {
     [TN_FOR_REGRANT] = "raising the epoch",
 };
 
+/* Asked to give up since the step that wants to claim: that claim is not sent. */
+static bool holds_back(tenure_elector *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool asked = e->requests.yield || e->requests.shutdown;
+    pthread_mutex_unlock(&e->lock);
+    return asked && e->actions.purpose == TN_FOR_CLAIM;
+}
+
 static void do_swap(tenure_elector *e, struct tn_event *ev)
 {
     const struct tn_actions *a = &e->actions;
@@ -231,6 +241,9 @@ static void do_swap(tenure_elector *e, struct tn_event *ev)
     int64_t sent = tenure_now();
 
     ev->kind = TN_EV_SWAPPED;
+    ev->status = TENURE_CANCELLED;
+    if (holds_back(e))
+        return;
     ev->status = tn_lease_swap(e->store, e->name, &a->expect, a->nonce, &a->record, e->seen.extra,
                                &ev->token, a->request_by_ns, &err);
     if (ev->status == TENURE_CONFLICT)

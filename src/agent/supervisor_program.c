@@ -55,8 +55,8 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
         tn_log("failed", "%s", err.text);
         s->exit_code = s->codes->usage;
         s->failed = true;
-        tn_driver_ended(s->elector, s->epoch);
         tn_supervisor_leave(s);
+        tn_driver_ended(s->elector, s->epoch);
         return;
     }
     if (tn_guard_link_spawn(&s->link, block)) {
@@ -129,9 +129,10 @@ static int64_t pause_after(unsigned crashes)
 
 static void yield(struct tn_supervisor *s, int64_t for_ns)
 {
+    /* In this order: a lease that is released first is claimed again at once. */
+    tenure_elector_yield(s->elector, for_ns / TN_MS);
     tn_driver_ended(s->elector, s->epoch);
     s->epoch = 0;
-    tenure_elector_yield(s->elector, for_ns / TN_MS);
 }
 
 /* It ended by itself, while it was to run. */
@@ -141,9 +142,9 @@ static void ended_by_itself(struct tn_supervisor *s)
     tell_end(s);
     if (s->options->on_exit == TN_EXIT_EXIT || s->exec_error) {
         s->exit_code = code_of(s);
+        tn_supervisor_leave(s); /* before the end is told; see yield() */
         tn_driver_ended(s->elector, s->epoch);
         s->epoch = 0;
-        tn_supervisor_leave(s);
     } else if (s->options->on_exit == TN_EXIT_RESTART &&
                s->crashes < (unsigned)s->options->crash_limit) {
         s->restart_at_ns = tenure_now() + pause_after(s->crashes);

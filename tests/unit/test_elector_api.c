@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "agent/driver.h"
 #include "tenure/elector.h"
 #include "tenure/lease.h"
 
@@ -173,6 +174,45 @@ static void slow_callback_does_not_delay_renewals(void **state)
     s.block = 0;
     tenure_elector_stop(e);
     assert_int_equal(s.stopped, 1);
+}
+
+/* Once the lease is free again. */
+static uint64_t transitions_of(tenure_store *store)
+{
+    struct tenure_lease_view view = TENURE_LEASE_VIEW;
+    struct tenure_error err;
+
+    do {
+        int64_t limit = tenure_now() + 60000000000;
+
+        assert_int_equal(tenure_lease_look(store, "test", &view, limit, &err), TENURE_OK);
+    } while (view.state != TENURE_LEASE_FREE);
+    return view.transitions;
+}
+
+/* The program has ended, and that is the end, or somebody else's turn. */
+static void an_end_is_one_release_and_no_new_claim(void **state)
+{
+    struct seat s;
+    tenure_store *store = NULL; /* while it is open the lease outlives the elector */
+    tenure_elector *e = take_seat(&s, "memory:end", "a", false);
+
+    (void)state;
+    assert_int_equal(tenure_store_open("memory:end", tenure_now(), &store, NULL), TENURE_OK);
+    until(s.started == 1);
+    tenure_elector_yield(e, 3600000);
+    tn_driver_ended(e, s.epoch);
+    assert_int_equal(transitions_of(store), 1);
+    tenure_elector_stop(e);
+    assert_int_equal(transitions_of(store), 1);
+
+    e = take_seat(&s, "memory:end", "a", false);
+    until(s.started == 1);
+    tn_driver_shutdown(e);
+    tn_driver_ended(e, s.epoch);
+    tenure_elector_stop(e);
+    assert_int_equal(transitions_of(store), 2);
+    tenure_store_close(store);
 }
 
 static void late_news_of_an_earlier_term_ends_nothing(void **state)
@@ -384,6 +424,7 @@ int main(void)
         cmocka_unit_test(one_of_two_leads_and_hands_over),
         cmocka_unit_test(yield_passes_leadership_on),
         cmocka_unit_test(slow_callback_does_not_delay_renewals),
+        cmocka_unit_test(an_end_is_one_release_and_no_new_claim),
         cmocka_unit_test(late_news_of_an_earlier_term_ends_nothing),
         cmocka_unit_test(a_fenced_term_ends_and_the_next_is_above_the_floor),
         cmocka_unit_test(foreign_loop_runs_the_callbacks),
