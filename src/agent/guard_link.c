@@ -187,8 +187,14 @@ enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_er
 
 void tn_guard_link_shoot(struct tn_guard_link *l)
 {
-    if (l->alive)
+    if (!l->alive)
+        return;
+    /* By its descriptor: it may have died and been reaped with the orphans, and
+     * its number may be a stranger's. */
+    if (l->pidfd < 0)
         kill(l->pid, SIGKILL);
+    else
+        syscall(SYS_pidfd_send_signal, l->pidfd, SIGKILL, NULL, 0);
 }
 
 void tn_guard_link_mourn(struct tn_guard_link *l)
@@ -216,9 +222,9 @@ void tn_guard_link_quit(struct tn_guard_link *l)
     if (!l->alive)
         return;
     if (!order(l, &(struct tn_guard_command){.kind = TN_GUARD_QUIT}))
-        kill(l->pid, SIGKILL);
+        tn_guard_link_shoot(l);
     if (tn_poll(&fd, 1, tenure_now() + START_LIMIT_NS) == 0)
-        kill(l->pid, SIGKILL); /* the parent-death signals end what it guarded */
+        tn_guard_link_shoot(l); /* the parent-death signals end what it guarded */
     waitpid(l->pid, NULL, 0);
     tn_guard_link_mourn(l);
 }
