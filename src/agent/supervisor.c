@@ -128,8 +128,10 @@ static enum tenure_status on_seal(void *arg, uint64_t epoch, const uint8_t grant
     struct tn_supervisor *s = arg;
     enum tenure_status status = tn_state_socket_seal(s->socket, epoch, grant, floor, err);
 
-    if (status)
+    /* Tried again many times a second: once a grant is enough to know. */
+    if (status && s->unsealed_epoch != epoch)
         tn_log("state", "the state is not sealed yet: %s", err->text);
+    s->unsealed_epoch = status ? epoch : 0;
     return status;
 }
 

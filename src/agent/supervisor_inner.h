@@ -42,6 +42,7 @@ struct tn_supervisor {
     struct tn_mailbox mailbox;
     struct tn_notify notify;
     struct tn_state_socket *socket; /* NULL: the program has no state */
+    uint64_t unsealed_epoch;        /* of the callbacks' thread: told that it is not sealed yet */
     tenure_elector *elector;
     int signal_fd;
     int late_fd; /* timerfd: the deadline is here, and the guard should have acted */
