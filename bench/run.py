@@ -152,6 +152,21 @@ def release_to_lead(report, folder, rounds):
                  ("store", "release, notification and claim"), rows)
 
 
+def redis(report):
+    """redis: against redis-benchmark with the same script; see bench/redis_floor."""
+    if not shutil.which("redis-benchmark"):
+        note("redis: left out, redis-tools is not installed (scripts/deps bench)")
+        return
+    note("redis: against redis-benchmark")
+    out = run(os.path.join(os.path.dirname(os.path.abspath(__file__)), "redis_floor"), BUILD)
+    report.table("redis: against redis-benchmark with the same script",
+                 ("what", "tenure", "bare", "ratio"),
+                 [(w[0], f"{w[1]} {w[2]}", f"{w[4]} {w[5]}", w[7]) for w in
+                  (line.split() for line in out.splitlines()) if "ratio" in w],
+                 "Acquire + release, renewals, and 10,000 renewals in one batch. One core, "
+                 "medians of interleaved rounds; nothing is kept on disk on either side.")
+
+
 def steps(report):
     note("elector steps")
     out = run(os.path.join(BUILD, "bench", "steps"))
@@ -183,6 +198,7 @@ def main():
         idle(report, everyone, folder, args.idle)
         cycles(report, folder, args.cycles)
         release_to_lead(report, folder, 20 if args.quick else 300)
+        redis(report)
         steps(report)
     finally:
         if etcd:
