@@ -89,7 +89,8 @@ static enum tenure_status announce_once(tenure_state *s, const char *key, const 
                                         struct tn_fence *fence, int64_t deadline,
                                         struct tenure_error *err)
 {
-    struct tn_document root = {.fence.epoch = 1}; /* nobody has ever led here */
+    /* Nobody has ever led here, and nothing is announced. */
+    struct tn_document root = {.fence.epoch = 1, .data = (const unsigned char *)""};
     struct tenure_value value = {0};
     struct tenure_swap swap = {.key = key};
     unsigned char *bytes = NULL;
