@@ -27,33 +27,47 @@ static int poll_in_slices(struct pollfd *fds, unsigned n, int64_t deadline)
     }
 }
 
-int tn_poll(struct pollfd *fds, unsigned n, int64_t deadline)
+int tn_poll_timer(void)
+{
+    return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+}
+
+int tn_poll_with(int timer_fd, struct pollfd *fds, unsigned n, int64_t deadline)
 {
     struct pollfd all[TN_POLL_MAX + 1];
     struct itimerspec when = {0};
-    int ready, saved;
+    int ready;
 
     assert(n <= TN_POLL_MAX);
-    memcpy(all, fds, n * sizeof *fds);
-    all[n] = (struct pollfd){.fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC), .events = POLLIN};
-    if (all[n].fd < 0)
+    if (timer_fd < 0)
         return poll_in_slices(fds, n, deadline);
+    memcpy(all, fds, n * sizeof *fds);
+    all[n] = (struct pollfd){.fd = timer_fd, .events = POLLIN};
     if (deadline < 1)
         deadline = 1; /* zero would disarm the timer */
     when.it_value.tv_sec = (time_t)(deadline / 1000000000);
     when.it_value.tv_nsec = (long)(deadline % 1000000000);
-    ready = timerfd_settime(all[n].fd, TFD_TIMER_ABSTIME, &when, NULL);
+    ready = timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
     while (ready == 0) {
         ready = poll(all, n + 1, -1);
         if (ready < 0 && errno == EINTR)
             ready = 0;
     }
-    saved = errno;
-    close(all[n].fd);
     if (ready > 0) {
         memcpy(fds, all, n * sizeof *fds);
         ready -= all[n].revents != 0;
     }
+    return ready;
+}
+
+int tn_poll(struct pollfd *fds, unsigned n, int64_t deadline)
+{
+    int timer_fd = tn_poll_timer();
+    int ready = tn_poll_with(timer_fd, fds, n, deadline);
+    int saved = errno;
+
+    if (timer_fd >= 0)
+        close(timer_fd);
     errno = saved;
     return ready;
 }

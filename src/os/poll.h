@@ -15,4 +15,11 @@
  */
 int tn_poll(struct pollfd *fds, unsigned n, int64_t deadline);
 
+/*
+ * The same with a timer that the caller keeps, for those who poll thousands of
+ * times a second: a descriptor to close(), or -1, which does as well.
+ */
+int tn_poll_timer(void);
+int tn_poll_with(int timer_fd, struct pollfd *fds, unsigned n, int64_t deadline);
+
 #endif
