@@ -6,6 +6,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "os/poll.h"
 
 /* ---- Open ---------------------------------------------------------------- */
 
@@ -14,6 +17,8 @@ static void pg_close(void *impl)
     struct tn_pg *pg = impl;
 
     tn_pg_drop(pg);
+    if (pg->timer_fd >= 0)
+        close(pg->timer_fd);
     for (int i = 0; i < TN_PG_STATEMENTS; i++)
         free(pg->sql[i]);
     tn_pg_conf_free(&pg->conf);
@@ -81,6 +86,7 @@ static enum tenure_status open_as(const char *scheme, const char *url, int64_t d
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     pg->scheme = scheme;
     pg->wake_fd = -1;
+    pg->timer_fd = tn_poll_timer();
     status = tn_pg_conf_parse(url, &pg->conf, err);
     if (!status)
         status = tn_pg_sql_fill(pg, err);

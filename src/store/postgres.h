@@ -70,7 +70,8 @@ enum tn_pg_stmt {
     TN_PG_READ,
     TN_PG_CREATE,
     TN_PG_SWAP,
-    TN_PG_BATCH,
+    TN_PG_SWAP_MANY,
+    TN_PG_CREATE_MANY,
     TN_PG_LIST,
     TN_PG_MARK,
     TN_PG_COMPARE,
@@ -145,7 +146,8 @@ struct tn_pg {
     unsigned misses;   /* deadlines that passed on this connection, in a row */
     uint32_t prepared; /* which statements the server knows, by bit */
     bool patient;      /* in wait(), and the caller's deadline is nearer than that of a request */
-    int wake_fd;       /* during wait(): -1 otherwise */
+    int timer_fd;
+    int wake_fd; /* during wait(): -1 otherwise */
     struct tn_pg_seen seen[TENURE_WATCH_MAX];
     unsigned seen_next;
     struct tn_pg_lock lock;

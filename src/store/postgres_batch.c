@@ -75,9 +75,11 @@ enum { KEYS, VERSIONS, EXPECTS, NONCES, TOMBSTONES, DATA, ARRAYS };
 static const uint32_t types[ARRAYS] = {TN_PG_TEXT, TN_PG_INT8, TN_PG_UUID,
                                        TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA};
 
+/* Swaps that go into one statement: either all create or none does. */
 struct batch {
+    bool create;
     struct array arrays[ARRAYS];
-    struct tenure_swap **members; /* those of the statement at hand, sorted by key */
+    struct tenure_swap **members; /* sorted by key */
     size_t n;
 };
 
@@ -87,8 +89,10 @@ static void add(struct batch *b, struct tenure_swap *swap, int64_t version)
     char tombstone = swap->tombstone ? 1 : 0;
 
     element(&b->arrays[KEYS], swap->key, strlen(swap->key));
-    element(&b->arrays[VERSIONS], &raw, sizeof raw);
-    element(&b->arrays[EXPECTS], swap->expect.nonce, TENURE_NONCE_SIZE);
+    if (!b->create) {
+        element(&b->arrays[VERSIONS], &raw, sizeof raw);
+        element(&b->arrays[EXPECTS], swap->expect.nonce, TENURE_NONCE_SIZE);
+    }
     element(&b->arrays[NONCES], swap->nonce, TENURE_NONCE_SIZE);
     element(&b->arrays[TOMBSTONES], &tombstone, 1);
     element(&b->arrays[DATA], swap->data, swap->len);
@@ -100,57 +104,63 @@ static int by_key(const void *key, const void *member)
     return strcmp(key, (*(struct tenure_swap *const *)member)->key);
 }
 
-/* Who is in the answer took effect; who is not, did not. */
+static void set_all(struct batch *b, enum tenure_status status)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->members[i]->status = status;
+}
+
+static void took_effect(struct tenure_swap *swap)
+{
+    int64_t version = 0;
+
+    tn_pg_version(&swap->expect, &version);
+    swap->status = TENURE_OK;
+    tn_pg_token(version + 1, swap->nonce, &swap->token);
+}
+
+/* The answer says how many took effect, and, unless all did, which. */
 static enum tenure_status spread(struct tn_pg *pg, struct batch *b, const PGresult *r,
                                  struct tenure_error *err)
 {
-    for (size_t i = 0; i < b->n; i++)
-        b->members[i]->status = TENURE_CONFLICT;
-    for (int row = 0; row < PQntuples(r); row++) {
-        struct tenure_swap **found =
-            bsearch(PQgetvalue(r, row, 0), b->members, b->n, sizeof *b->members, by_key);
-        int64_t version = 0;
+    int64_t changed;
 
+    set_all(b, TENURE_UNKNOWN);
+    if (!tn_pg_get_int8(r, 0, 0, &changed))
+        return tn_pg_garbled(pg, "a batch", err);
+    if (changed == (int64_t)b->n) {
+        for (size_t i = 0; i < b->n; i++)
+            took_effect(b->members[i]);
+        return TENURE_OK;
+    }
+    set_all(b, TENURE_CONFLICT);
+    for (int row = 0; row < changed; row++) {
+        struct tenure_swap **found = NULL;
+        if (row < PQntuples(r) && !PQgetisnull(r, row, 1))
+            found = bsearch(PQgetvalue(r, row, 1), b->members, b->n, sizeof *b->members, by_key);
         if (!found) {
-            for (size_t i = 0; i < b->n; i++)
-                b->members[i]->status = TENURE_UNKNOWN;
+            set_all(b, TENURE_UNKNOWN);
             return tn_pg_garbled(pg, "a batch", err);
         }
-        tn_pg_version(&(*found)->expect, &version);
-        (*found)->status = TENURE_OK;
-        tn_pg_token(version + 1, (*found)->nonce, &(*found)->token);
+        took_effect(*found);
     }
     return TENURE_OK;
 }
 
-static enum tenure_status flush(struct tn_pg *pg, struct batch *b, int64_t deadline,
-                                struct tenure_error *err)
+static enum tenure_status send_batch(struct tn_pg *pg, struct batch *b, int64_t deadline,
+                                     PGresult **r, struct tenure_error *err)
 {
     struct tn_pg_args args = {0};
-    PGresult *r = NULL;
-    enum tenure_status status = TENURE_OK;
 
-    if (b->n == 0)
-        return TENURE_OK;
     for (int i = 0; i < ARRAYS; i++) {
-        end(&b->arrays[i], &args);
         if (b->arrays[i].failed)
-            status = TENURE_NOMEM;
+            return tenure_fail(err, TENURE_NOMEM, "out of memory for a batch of %zu", b->n);
+        if (b->arrays[i].n)
+            end(&b->arrays[i], &args);
     }
-    if (status)
-        tenure_fail(err, status, "out of memory for a batch of %zu", b->n);
-    else
-        status = tn_pg_run(pg, TN_PG_BATCH, &args, deadline, &r, err);
+    tn_pg_arg_int8(&args, (int64_t)b->n);
     tn_pg_forget(pg, NULL);
-    if (status) {
-        for (size_t i = 0; i < b->n; i++)
-            b->members[i]->status = status;
-        tenure_fail_context(err, "changing %zu registers from %s on", b->n, b->members[0]->key);
-    } else {
-        status = spread(pg, b, r, err);
-    }
-    PQclear(r);
-    return status;
+    return tn_pg_run(pg, b->create ? TN_PG_CREATE_MANY : TN_PG_SWAP_MANY, &args, deadline, r, err);
 }
 
 static void restart(struct batch *b)
@@ -160,46 +170,84 @@ static void restart(struct batch *b)
         begin(&b->arrays[i], types[i]);
 }
 
+static enum tenure_status flush(struct tn_pg *pg, struct batch *b, int64_t deadline,
+                                struct tenure_error *err)
+{
+    PGresult *r = NULL;
+    enum tenure_status status;
+
+    if (b->n == 0)
+        return TENURE_OK;
+    status = send_batch(pg, b, deadline, &r, err);
+    if (status) {
+        set_all(b, status);
+        tenure_fail_context(err, "changing %zu registers from %s on", b->n, b->members[0]->key);
+    } else {
+        status = spread(pg, b, r, err);
+    }
+    PQclear(r);
+    restart(b);
+    return status;
+}
+
 static bool full(const struct batch *b)
 {
     return b->n >= TN_PG_BATCH_ROWS || b->arrays[DATA].used >= TN_PG_BATCH_BYTES;
+}
+
+/* ---- All of them --------------------------------------------------------- */
+
+/* After a statement that failed the others are not sent: the store has trouble. */
+static enum tenure_status distribute(struct tn_pg *pg, struct batch two[2],
+                                     struct tenure_swap *swaps, size_t n,
+                                     bool (*skip)(const char *key), int64_t deadline,
+                                     struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+
+    for (size_t i = 0; i < n && !status; i++) {
+        bool create = tenure_token_absent(&swaps[i].expect);
+        int64_t version = 0;
+
+        if (skip && skip(swaps[i].key))
+            continue;
+        if (!create && !tn_pg_version(&swaps[i].expect, &version)) {
+            swaps[i].status = TENURE_CONFLICT; /* no version of ours */
+            continue;
+        }
+        add(&two[create], &swaps[i], version);
+        if (full(&two[create]))
+            status = flush(pg, &two[create], deadline, err);
+    }
+    for (int i = 0; i < 2 && !status; i++)
+        status = flush(pg, &two[i], deadline, err);
+    return status;
 }
 
 enum tenure_status tn_pg_batch(struct tn_pg *pg, struct tenure_swap *swaps, size_t n,
                                bool (*skip)(const char *key), int64_t deadline,
                                struct tenure_error *err)
 {
-    struct batch b = {0};
-    enum tenure_status status = TENURE_OK, last = TENURE_OK;
+    size_t most = n < TN_PG_BATCH_ROWS ? n : TN_PG_BATCH_ROWS;
+    struct batch two[2] = {{.create = false}, {.create = true}};
+    enum tenure_status status;
 
     for (size_t i = 0; i < n; i++) {
         if (!skip || !skip(swaps[i].key))
             swaps[i].status = TENURE_UNAVAILABLE; /* until it is sent */
     }
-    b.members = calloc(n < TN_PG_BATCH_ROWS ? n : TN_PG_BATCH_ROWS, sizeof(void *));
-    if (!b.members)
-        return tenure_fail(err, TENURE_NOMEM, "out of memory for a batch of %zu", n);
-    restart(&b);
-    /* After a statement that failed the others are not sent: the store has trouble. */
-    for (size_t i = 0; i < n && !status; i++) {
-        int64_t version = 0;
-
-        if (skip && skip(swaps[i].key))
-            continue;
-        if (!tenure_token_absent(&swaps[i].expect) && !tn_pg_version(&swaps[i].expect, &version)) {
-            swaps[i].status = TENURE_CONFLICT; /* no version of ours */
-            continue;
-        }
-        add(&b, &swaps[i], version);
-        if (full(&b)) {
-            status = flush(pg, &b, deadline, err);
-            restart(&b);
-        }
+    for (int i = 0; i < 2; i++) {
+        two[i].members = calloc(most, sizeof(void *));
+        restart(&two[i]);
     }
-    if (!status)
-        last = flush(pg, &b, deadline, err);
-    for (int i = 0; i < ARRAYS; i++)
-        free(b.arrays[i].bytes);
-    free(b.members);
-    return status ? status : last;
+    if (two[0].members && two[1].members)
+        status = distribute(pg, two, swaps, n, skip, deadline, err);
+    else
+        status = tenure_fail(err, TENURE_NOMEM, "out of memory for a batch of %zu", n);
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < ARRAYS; j++)
+            free(two[i].arrays[j].bytes);
+        free(two[i].members);
+    }
+    return status;
 }

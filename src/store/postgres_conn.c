@@ -26,7 +26,7 @@ enum tenure_status tn_pg_poll(struct tn_pg *pg, short events, int64_t deadline,
 {
     struct pollfd fds[2] = {{.fd = PQsocket(pg->conn), .events = events},
                             {.fd = pg->wake_fd, .events = POLLIN}};
-    int ready = tn_poll(fds, 2, deadline);
+    int ready = tn_poll_with(pg->timer_fd, fds, 2, deadline);
 
     if (ready < 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "%s: poll: %s", pg->scheme, strerror(errno));
@@ -166,8 +166,8 @@ static enum tenure_status same_process(struct tn_pg *pg, const PGresult *r,
 /*
  * What this session needs, whatever the role or the database say otherwise:
  * commits that are on disk when they are answered, no stronger isolation (it
- * would only add failures), an end to statements and locks that hang, and a
- * server that notices when we are gone.
+ * would only add failures), room for a batch in memory, an end to statements and locks that hang,
+ * and a server that notices when we are gone.
  */
 static void settings(const struct tn_pg *pg, char *sql, size_t size)
 {
@@ -181,6 +181,7 @@ static void settings(const struct tn_pg *pg, char *sql, size_t size)
                         " set_config('lock_timeout', '5s', false),"
                         " set_config('search_path', 'pg_catalog, pg_temp', false),"
                         " set_config('jit', 'off', false),"
+                        " set_config('work_mem', '32MB', false),"
                         " set_config('tcp_keepalives_idle', '5', false),"
                         " set_config('tcp_keepalives_interval', '2', false),"
                         " set_config('tcp_keepalives_count', '3', false)%s%s",

@@ -29,6 +29,15 @@
 /* The session that holds the lock says this of itself. */
 #define MARKER "current_setting('tenure.session', true)"
 
+/* Batches go one after the other, so that no two of them wait for each other's rows. */
+#define IN_TURN                                                                                    \
+    "(SELECT pg_advisory_xact_lock(hashtextextended('tenure batch @S', 0)) WHERE " SYNC ") l"
+/* How many changed; and which, unless it was all of them. */
+#define CHANGED(all)                                                                               \
+    ", c AS MATERIALIZED (SELECT count(*) AS n FROM d) SELECT c.n, k.key, @M FROM c"               \
+    " LEFT JOIN LATERAL (SELECT key FROM d WHERE c.n < " all " OR c.n <= 32) k ON true"
+enum { TEXTS = 1009, INT8S = 1016, UUIDS = 2951, BOOLS = 1000, BYTEAS = 1001 }; /* arrays */
+
 /* How pg_locks shows the lock with the 64-bit key $1. */
 #define IS_LOCK                                                                                    \
     "l.locktype = 'advisory' AND l.granted AND l.objsubid = 1"                                     \
@@ -53,27 +62,25 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                       4,
                       {TN_PG_TEXT, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA}},
     [TN_PG_SWAP] = {"tn_swap", SWAP " RETURNING @N", 6, {SWAP_TYPES}},
-    /*
-     * Arrays: keys, expected versions (0: create), expected nonces, new nonces,
-     * tombstones, data.  Batches go one after the other (the lock), so that no
-     * two of them wait for each other's rows.  Answers the keys it changed.
-     */
-    [TN_PG_BATCH] =
-        {"tn_batch",
-         "WITH s AS MATERIALIZED (SELECT t.* FROM"
-         " (SELECT pg_advisory_xact_lock(hashtextextended('tenure batch @S', 0)) WHERE " SYNC ") l,"
-         " unnest($1, $2, $3, $4, $5, $6)"
-         " AS t(key, version, expect, nonce, tombstone, data)),"
-         " u AS (UPDATE " REGISTER " r SET " CHANGE
-         ", nonce = s.nonce, tombstone = s.tombstone, data = s.data FROM s WHERE s.version > 0"
-         " AND r.key = s.key AND r.version = s.version AND r.nonce = s.expect RETURNING r.key),"
-         " i AS (INSERT INTO " NEW_ROW
-         " SELECT s.key, 1, s.nonce, s.tombstone, s.data FROM s WHERE s.version = 0"
-         " ON CONFLICT (key) DO NOTHING RETURNING key)"
-         " SELECT key, @M FROM (SELECT key, count(*) OVER () AS n"
-         " FROM (SELECT key FROM u UNION ALL SELECT key FROM i) d) d",
-         6,
-         {1009, 1016, 2951, 2951, 1000, 1001}},
+    /* Arrays: keys, expected versions, expected nonces, new nonces, tombstones,
+     * data.  $7 is how many. */
+    [TN_PG_SWAP_MANY] = {"tn_swap_many",
+                         "WITH d AS (UPDATE " REGISTER " r SET " CHANGE
+                         ", nonce = s.nonce, tombstone = s.tombstone, data = s.data"
+                         " FROM (SELECT t.* FROM " IN_TURN ", unnest($1, $2, $3, $4, $5, $6)"
+                         " AS t(key, version, expect, nonce, tombstone, data)) s"
+                         " WHERE r.key = s.key AND r.version = s.version AND r.nonce = s.expect"
+                         " RETURNING r.key)" CHANGED("$7"),
+                         7,
+                         {TEXTS, INT8S, UUIDS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8}},
+    [TN_PG_CREATE_MANY] = {"tn_create_many",
+                           "WITH d AS (INSERT INTO " NEW_ROW
+                           " SELECT t.key, 1, t.nonce, t.tombstone, t.data"
+                           " FROM " IN_TURN ", unnest($1, $2, $3, $4)"
+                           " AS t(key, nonce, tombstone, data)"
+                           " ON CONFLICT (key) DO NOTHING RETURNING key)" CHANGED("$5"),
+                           5,
+                           {TEXTS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8}},
     /* Keys above $1, from $2 to below $3, cut at 1000 rows or about 4 MiB. */
     [TN_PG_LIST] = {"tn_list",
                     "SELECT s.standby, p.* FROM " STANDBY " LEFT JOIN LATERAL"
@@ -144,22 +151,24 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
 
 /* Writers notify in the very statement that writes, and only if it wrote.  A
  * large batch says '', which means: look at everything. */
-static void notices(const struct tn_pg *pg, char one[128], char many[128])
+static void notices(const struct tn_pg *pg, char one[192], char many[192])
 {
     const char *schema = pg->conf.schema;
 
     if (pg->conf.notify) {
-        snprintf(one, 128, "pg_notify('%s', key)", schema);
-        snprintf(many, 128, "pg_notify('%s', CASE WHEN n > 32 THEN '' ELSE key END)", schema);
+        snprintf(one, 192, "pg_notify('%s', key)", schema);
+        snprintf(many, 192,
+                 "CASE WHEN n > 0 THEN pg_notify('%s', CASE WHEN n > 32 THEN '' ELSE key END) END",
+                 schema);
     } else {
-        snprintf(one, 128, "NULL");
-        snprintf(many, 128, "NULL");
+        snprintf(one, 192, "NULL");
+        snprintf(many, 192, "NULL");
     }
 }
 
 enum tenure_status tn_pg_sql_fill(struct tn_pg *pg, struct tenure_error *err)
 {
-    char one[128], many[128];
+    char one[192], many[192];
     const char *const with[3] = {pg->conf.schema, one, many};
 
     notices(pg, one, many);
