@@ -242,7 +242,7 @@ def test_connections_that_are_refused_black_holed_or_half_closed(path, key):
 def test_a_wait_after_a_read_asks_the_server_nothing(server, path, key):
     proxy, store = path
     token = store.swap(key).token
-    assert not store.wait([(key, token)], timeout=0.1)  # subscribes
+    subscribe(proxy, store, key, token)
     with Store(server.url()) as other:
         for _ in range(3):
             assert store.read(key).token == token
@@ -257,11 +257,21 @@ def test_a_wait_after_a_read_asks_the_server_nothing(server, path, key):
             assert store.read(key).token == token
 
 
+def subscribe(proxy, store, key, token):
+    """Wait until a wait asks nothing any more: it listens."""
+    def quiet():
+        passed = proxy.passed["up"]
+        assert not store.wait([(key, token)], timeout=0.2)
+        return proxy.passed["up"] == passed
+
+    until(quiet)
+
+
 def test_a_change_while_the_connection_was_down_is_not_missed(server, path, key):
     proxy, store = path
     token = store.swap(key).token
     _, mark = store.list(key)
-    assert not store.wait([(key, token)], timeout=0.1)
+    subscribe(proxy, store, key, token)
     with Store(server.url()) as other:
         for watch in ((key, token), (key, mark)):
             proxy.cut()

@@ -74,11 +74,11 @@ class _Pair:
                     sink.shutdown(socket.SHUT_WR)
                     return
                 data, last = proxy.spend(way, data)
+                proxy.count(way, len(data))  # before: whoever has the answer sees it counted
                 sink.sendall(data)
                 if last:
                     self.cut()
                     return
-                proxy.count(way, len(data))
         except (OSError, ValueError):
             self.cut()
 
