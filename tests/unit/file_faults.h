@@ -17,30 +17,30 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What happens to the next calls; all zero: nothing. */
+/* What happens to the next calls, of any thread; all zero: nothing. */
 static struct {
-    int64_t clock_ns; /* added to every clock */
+    _Atomic int64_t clock_ns; /* added to every clock */
 
-    int link_error;            /* link() answers this ... */
-    bool link_done;            /* ... and has been done all the same */
+    _Atomic int link_error;    /* link() answers this ... */
+    _Atomic bool link_done;    /* ... and has been done all the same */
     void (*link_before)(void); /* what others do just before a link */
     void (*link_after)(void);  /* and just after it */
 
-    int sync_skip;   /* so many flushes succeed */
-    int sync_error;  /* then one answers this */
-    int64_t sync_ns; /* a flush takes so long */
+    _Atomic int sync_skip;   /* so many flushes succeed */
+    _Atomic int sync_error;  /* then one answers this */
+    _Atomic int64_t sync_ns; /* a flush takes so long */
 
-    const char *unlink_keep; /* this name cannot be removed */
+    const char *_Atomic unlink_keep; /* this name cannot be removed */
 
-    int hide;        /* so many listings show nothing */
-    int ghosts;      /* so many show a slot 99 that is not there, and nothing else */
-    int64_t list_ns; /* a listing takes so long */
+    _Atomic int hide;        /* so many listings show nothing */
+    _Atomic int ghosts;      /* so many show a slot 99 that is not there, and nothing else */
+    _Atomic int64_t list_ns; /* a listing takes so long */
 
-    int inotify_error;         /* there is no inotify */
-    int watch_error;           /* or there are no watches left */
+    _Atomic int inotify_error; /* there is no inotify */
+    _Atomic int watch_error;   /* or there are no watches left */
     void (*watch_after)(void); /* what others do after as many watches were asked for ... */
-    int watch_skip;            /* ... as this, and one more */
-    int links, syncs, unlinks, listings, polls;
+    _Atomic int watch_skip;    /* ... as this, and one more */
+    _Atomic int links, syncs, unlinks, listings, polls;
 } faults;
 
 int linkat(int from, const char *old, int to, const char *name, int flags)

@@ -10,7 +10,7 @@
 /* Every sleep of the store passes here. */
 int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
-    __atomic_add_fetch(&faults.polls, 1, __ATOMIC_SEQ_CST);
+    faults.polls++;
     struct timespec ts = {.tv_sec = timeout / 1000, .tv_nsec = timeout % 1000 * 1000000L};
     return (int)syscall(SYS_ppoll, fds, n, timeout < 0 ? NULL : &ts, NULL, 0);
 }
@@ -46,7 +46,7 @@ static void *act(void *arg)
     struct actor *actor = arg;
     tenure_store *store = bed_open(actor->bed, "?poll=20ms");
 
-    while (__atomic_load_n(&faults.polls, __ATOMIC_SEQ_CST) == 0)
+    while (faults.polls == 0)
         usleep(1000);
     usleep(20000);
     actor->act(actor, store);
