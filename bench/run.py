@@ -17,7 +17,8 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lib import contenders, measure  # noqa: E402
-from lib.contenders import BUILD, ROOT, Etcd, EtcdLock, Flock, Tenure  # noqa: E402
+from lib.contenders import (BUILD, ROOT, Etcd, EtcdElect, EtcdLock, Flock,  # noqa: E402
+                            Redlock, Tenure)
 
 
 def note(text):
@@ -74,13 +75,28 @@ def embedded(folder):
     return [(Tenure("file:" + file_dir), fresh_file), (Tenure("sqlite:" + db), fresh_db)]
 
 
-def peers(folder, etcd):
+def peers(folder, etcd, redlock):
     found = []
     if contenders.present("flock"):
         found.append((Flock(os.path.join(folder, "lock")), lambda: None))
     if etcd:
         found.append((EtcdLock(etcd), lambda: None))
+        found.append((EtcdElect(etcd), lambda: None))
+    if redlock:
+        found.append((redlock, lambda: None))
     return found
+
+
+def start_redlock(folder):
+    """The one peer that is not Debian's: its packages come from npm, if that can be reached."""
+    if not all(contenders.present(p) for p in ("node", "npm", "redis-server")):
+        note("node, npm or redis-server is not installed: redlock is left out")
+        return None
+    try:
+        return Redlock(folder)
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        note(f"{error}: redlock is left out")
+        return None
 
 
 def latencies(report, all_of_them, folder, rounds):
@@ -123,7 +139,7 @@ def cycles(report, folder, n):
             d = tempfile.mkdtemp(dir=folder)
             bare = float(run(os.path.join(BUILD, "bench", floor), d, str(n)).split()[0]) / 2
             url = f"{scheme}:{d}/store" + (".db" if scheme == "sqlite" else "")
-            out = run(os.path.join(BUILD, "bench", "store_cycles"), url, str(n))
+            out = run(os.path.join(BUILD, "bench", "store_cycles"), url, str(n), "1")
             ours = next(float(w.split()[-2]) for w in out.splitlines() if "cycle" in w)
             ours_all.append(ours)
             floor_all.append(bare)
@@ -187,13 +203,14 @@ def main():
 
     folder = tempfile.mkdtemp(prefix="tenure-bench.")
     report = Report()
-    etcd = None
+    etcd = redlock = None
     try:
         if contenders.present("etcd") and contenders.present("etcdctl"):
             etcd = Etcd(folder)
         else:
             note("etcd is not installed: its column is left out")
-        everyone = embedded(folder) + peers(folder, etcd)
+        redlock = start_redlock(folder)
+        everyone = embedded(folder) + peers(folder, etcd, redlock)
         latencies(report, everyone, folder, args.rounds)
         idle(report, everyone, folder, args.idle)
         cycles(report, folder, args.cycles)
@@ -201,8 +218,9 @@ def main():
         redis(report)
         steps(report)
     finally:
-        if etcd:
-            etcd.close()
+        for server in (etcd, redlock):
+            if server:
+                server.close()
         shutil.rmtree(folder, ignore_errors=True)
 
     text = (f"# Benchmarks\n\nMeasured by `make bench` (`bench/run.py --rounds {args.rounds} "

@@ -94,5 +94,50 @@ class EtcdLock:
         pass
 
 
+class EtcdElect:
+    """etcdctl elect runs no command: it prints a line when it leads."""
+
+    name = "etcdctl elect"
+    lock_lives_with_program = True
+
+    def __init__(self, etcd):
+        self.etcd = etcd
+
+    def command(self, log):
+        line = f"ETCDCTL_API=3 etcdctl --endpoints {self.etcd.endpoint} elect bench me"
+        return ["sh", "-c", f"{line} | (read -r key && exec {STAMP} {log})"]
+
+    def stop(self):
+        pass
+
+
+class Redlock:
+    """The Redlock client of Node.js on one Redis server; its packages come from npm."""
+
+    name = "redlock (Node.js)"
+    lock_lives_with_program = False
+
+    def __init__(self, folder, ttl_ms=15000):
+        self.folder = os.path.join(folder, "redlock")
+        shutil.copytree(os.path.join(ROOT, "bench", "peers", "redlock"), self.folder)
+        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent"],
+                              cwd=self.folder, capture_output=True, timeout=180)
+        if done.returncode != 0:
+            raise RuntimeError("npm could not install redlock")
+        self.port, self.ttl = free_port(), ttl_ms
+        self.server = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+             "--dir", self.folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.3)
+
+    def command(self, log):
+        return ["node", os.path.join(self.folder, "run.mjs"), str(self.port), str(self.ttl), STAMP,
+                log]
+
+    def close(self):
+        self.server.kill()
+        self.server.wait()
+
+
 def present(name):
     return shutil.which(name) is not None
