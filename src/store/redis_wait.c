@@ -345,7 +345,7 @@ static enum tenure_status compare(struct tn_redis *h, struct waiting *w, int64_t
 
 /* Subscribe, then compare (C6). */
 static enum tenure_status set_out_once(struct tn_redis *h, struct waiting *w, int64_t deadline,
-                                  struct tenure_error *err)
+                                       struct tenure_error *err)
 {
     struct tn_redis_answer answer = {0};
     enum tenure_status status;
