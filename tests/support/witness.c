@@ -118,13 +118,14 @@ int main(int argc, char **argv)
         return 98;
     close(fd);
     epoch = strtoull(text, NULL, 10);
-    struct row *r = sign_in(0);
-
     struct sigaction act = {.sa_handler = on_signal};
     sigaction(SIGTERM, &act, NULL);
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGHUP, &act, NULL);
     sigaction(SIGUSR1, &act, NULL);
+    /* Seen from here on, and ready: as PID 1 of a namespace it would not even
+     * be ended by a TERM that it has no handler for. */
+    struct row *r = sign_in(0);
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "stubborn") == 0)
             stubborn = 1;
