@@ -281,29 +281,89 @@ static void doze(tenure_elector *e, int64_t until)
     tn_poll(&fd, 1, until);
 }
 
+/* A request that does not end leaves its mark with whoever watches this process. */
+static void mark_request(tenure_elector *e, int64_t until_ns)
+{
+    if (e->hooks.request)
+        e->hooks.request(e->hooks.arg, until_ns);
+}
+
+/* ---- The control register ------------------------------------------------ */
+
+static void look_at_control(tenure_elector *e)
+{
+    struct tenure_token before = e->control.token;
+    int64_t now = tenure_now(), by = now + e->machine.cfg.timing.request_ns;
+    struct tenure_error err = {0};
+    enum tenure_status status;
+
+    /* Never at the cost of what the elector waits for, above all a renewal. */
+    if ((e->actions.set & TN_ACT_WAIT) && e->actions.wait_until_ns < by)
+        by = e->actions.wait_until_ns;
+    if (!e->control_key[0] || !e->control_due || by <= now)
+        return;
+    mark_request(e, by);
+    status = tenure_store_read(e->store, e->control_key, &e->control, by, &err);
+    mark_request(e, 0);
+    if (status) {
+        trouble(e, "reading the control register", status, &err);
+        return; /* still due */
+    }
+    e->control_due = false;
+    if (e->control_known && tenure_token_equal(&before, &e->control.token))
+        return;
+    e->control_known = true;
+    pthread_mutex_lock(&e->lock);
+    e->requests.control = true;
+    e->hooks.control(e->hooks.arg, &e->control, &e->requests.may_claim,
+                     &e->requests.claim_delay_ns);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- Waiting ------------------------------------------------------------- */
+
+/* Without notifications a look now and then must do: the waits are short then. */
+static bool must_poll_control(const tenure_elector *e)
+{
+    struct tenure_store_info info;
+
+    tenure_store_info(e->store, &info);
+    return !info.notifies;
+}
+
 static void do_wait(tenure_elector *e, struct tn_event *ev)
 {
     const struct tn_actions *a = &e->actions;
     char key[TENURE_KEY_MAX + 1];
-    struct tenure_watch watch = {.key = key, .seen = a->expect};
+    struct tenure_watch watches[2];
     struct tenure_error err = {0};
-    enum tenure_status status = TENURE_TIMEOUT;
+    enum tenure_status status;
+    int64_t until = a->wait_until_ns, again = tenure_now() + e->machine.cfg.timing.retry_ns;
+    size_t n = 0;
 
     ev->kind = TN_EV_TIMER;
-    if (!a->watch) {
-        doze(e, a->wait_until_ns);
+    if (e->control_due && again < until)
+        until = again; /* it could not be read: soon again */
+    if (a->watch) {
+        tn_lease_key(e->name, key);
+        watches[n++] = (struct tenure_watch){.key = key, .seen = a->expect};
+    }
+    if (e->control_known && !e->control_due)
+        watches[n++] = (struct tenure_watch){.key = e->control_key, .seen = e->control.token};
+    if (n == 0) {
+        doze(e, until);
         return;
     }
-    tn_lease_key(e->name, key);
-    status = tenure_store_wait(e->store, &watch, 1, e->wake_fd, a->wait_until_ns, &err);
-    if (status == TENURE_OK) {
+    status = tenure_store_wait(e->store, watches, n, e->wake_fd, until, &err);
+    e->control_due |= e->control_key[0] && (status == TENURE_OK || must_poll_control(e));
+    if (status == TENURE_OK && a->watch) {
         ev->kind = TN_EV_CHANGED;
-    } else if (status != TENURE_TIMEOUT && status != TENURE_CANCELLED) {
+    } else if (status != TENURE_OK && status != TENURE_TIMEOUT && status != TENURE_CANCELLED) {
         /* Without notifications the poll still works; do not ask in a hot loop. */
         int64_t later = tenure_now() + e->machine.cfg.timing.retry_ns;
 
         trouble(e, "watching the lease", status, &err);
-        doze(e, later < a->wait_until_ns ? later : a->wait_until_ns);
+        doze(e, later < until ? later : until);
     }
 }
 
@@ -320,13 +380,6 @@ static void stamp(struct tn_event *ev)
     ev->now_ns = tenure_now();
 }
 
-/* A request that does not end leaves its mark with whoever watches this process. */
-static void mark_request(tenure_elector *e, int64_t until_ns)
-{
-    if (e->hooks.request)
-        e->hooks.request(e->hooks.arg, until_ns);
-}
-
 /* Carry out the request of the last step, or wait; fill the event that results. */
 static void next_event(tenure_elector *e, struct tn_event *ev)
 {
@@ -339,6 +392,7 @@ static void next_event(tenure_elector *e, struct tn_event *ev)
             do_swap(e, ev);
         mark_request(e, 0);
     } else {
+        look_at_control(e);
         drain_wake(e);
         if (next_request(e, ev))
             return;
@@ -348,11 +402,30 @@ static void next_event(tenure_elector *e, struct tn_event *ev)
     }
 }
 
+/* Nothing is claimed before it is known whether anything may be. */
+static void hold_back(tenure_elector *e)
+{
+    struct tn_event ev = {.kind = TN_EV_CONTROL};
+
+    if (!e->hooks.control)
+        return;
+    snprintf(e->control_key, sizeof e->control_key, "%s/control", e->name);
+    e->control_due = true;
+    look_at_control(e);
+    if (e->control_known) {
+        ev.may_claim = e->requests.may_claim;
+        ev.claim_delay_ns = e->requests.claim_delay_ns;
+    }
+    stamp(&ev);
+    tn_elector_step(&e->machine, &ev, &e->actions);
+}
+
 void *tn_driver_main(void *arg)
 {
     tenure_elector *e = arg;
     struct tn_event ev = {.kind = TN_EV_START};
 
+    hold_back(e);
     for (;;) {
         stamp(&ev);
         tn_elector_step(&e->machine, &ev, &e->actions);

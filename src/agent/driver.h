@@ -31,6 +31,15 @@ struct tn_driver_hooks {
      * it ends by until_ns; 0: it has ended.  Must not block.
      */
     void (*request)(void *arg, int64_t until_ns);
+    /*
+     * OPTIONAL, on the driver's thread: a second register (NAME/control) as it
+     * was read, before the first claim and whenever it has changed.  Must not
+     * block, nor call the elector.  Sets what tn_driver_control() would.  Until
+     * it could be read nothing is claimed: an order that cannot be read may be
+     * the order not to.
+     */
+    void (*control)(void *arg, const struct tenure_value *value, bool *may_claim,
+                    int64_t *delay_ns);
     /* OPTIONAL, on the driver's thread, the last thing it does: tenure_elector_stop()
      * will not block any more. */
     void (*halted)(void *arg);

@@ -44,7 +44,11 @@ struct tenure_elector {
     struct tn_lease_seen seen;
     struct tenure_value buffer;
     int64_t published_ns;
-    bool stop_sent; /* a stop is with the callbacks, not yet quiet */
+    bool stop_sent;                       /* a stop is with the callbacks, not yet quiet */
+    char control_key[TENURE_KEY_MAX + 1]; /* "" without a control hook */
+    struct tenure_value control;          /* as last read */
+    bool control_known;                   /* it could be read at least once */
+    bool control_due;                     /* look again: it may have changed */
 
     pthread_mutex_t lock;
     struct tn_requests requests;

@@ -198,6 +198,7 @@ static void destroy(tenure_elector *e)
     tenure_store_close(e->store);
     tn_lease_seen_free(&e->seen);
     tenure_value_free(&e->buffer);
+    tenure_value_free(&e->control);
     if (e->wake_fd >= 0)
         close(e->wake_fd);
     pthread_mutex_destroy(&e->lock);

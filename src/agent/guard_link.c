@@ -199,8 +199,14 @@ void tn_guard_link_shoot(struct tn_guard_link *l)
 
 void tn_guard_link_mourn(struct tn_guard_link *l)
 {
+    uint64_t word = l->page ? atomic_load(&l->page->word) : 0;
+
     pthread_mutex_lock(&l->lock);
     l->alive = false;
+    /* The next guard must not take this grant for its own. */
+    while ((word & TN_WORD_DEADLINE) &&
+           !atomic_compare_exchange_strong(&l->page->word, &word, word | TN_WORD_FIRED))
+        continue;
     if (l->socket >= 0)
         close(l->socket);
     if (l->pidfd >= 0)

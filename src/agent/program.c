@@ -219,6 +219,7 @@ static char *assemble(const struct tn_program *p, const struct identity *id, cha
         return NULL;
     block.flags = (p->user ? TN_BLOCK_USER : 0u) | (p->privs ? TN_BLOCK_PRIVS : 0u) |
                   (p->warm ? TN_BLOCK_WARM : 0u);
+    block.ignored = (uint32_t)p->ignored;
     block.uid = id->uid;
     block.gid = id->gid;
     block.n_groups = (uint32_t)id->n_groups;

@@ -16,6 +16,7 @@ struct tn_program {
     const char *user;  /* "name", "uid", "name:group"; NULL: tenure's */
     bool privs;        /* may gain privileges */
     bool warm;         /* may run without a grant */
+    int ignored;       /* a signal that it starts with ignored, until it knows better; 0: none */
     sigset_t mask;     /* the signals that were blocked when tenure started */
 };
 

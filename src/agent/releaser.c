@@ -8,6 +8,7 @@
 #include "agent/driver.h"
 #include "base/hex.h"
 #include "core/timing.h"
+#include "store/control.h"
 
 /* After this the lease has mostly run out by itself. */
 #define LIMIT_NS   (10 * TN_S)
@@ -53,6 +54,10 @@ static enum tenure_status try_once(const struct tn_release_facts *f, struct tenu
     if (!status)
         status = tn_driver_release_grant(store, f->name, f->id, f->incarnation, f->grant,
                                          tenure_now() + REQUEST_NS, err);
+    if (!status) {
+        usleep(20 * 1000); /* the next leader first */
+        tn_candidate_withdraw(store, f->name, f->id, tenure_now() + REQUEST_NS, NULL);
+    }
     tenure_store_close(store);
     return status;
 }

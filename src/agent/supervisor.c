@@ -24,7 +24,7 @@
 
 /* ---- Callbacks, on other threads: leave word, wake the loop -------------- */
 
-static void wake(struct tn_mailbox *m)
+void tn_supervisor_wake(struct tn_mailbox *m)
 {
     uint64_t one = 1;
 
@@ -39,9 +39,8 @@ static void on_started(void *arg, const struct tenure_term *term)
     pthread_mutex_lock(&m->lock);
     m->start = true;
     m->epoch = term->epoch;
-    snprintf(m->id, sizeof m->id, "%s", term->id);
     pthread_mutex_unlock(&m->lock);
-    wake(m);
+    tn_supervisor_wake(m);
 }
 
 /* Returns only when nothing of the program is left (I8). */
@@ -54,7 +53,7 @@ static void on_stopped(void *arg, const struct tenure_term *term, const char *wh
     m->start = false;
     m->stop = true;
     snprintf(m->why, sizeof m->why, "%s", why);
-    wake(m);
+    tn_supervisor_wake(m);
     while (m->stop)
         pthread_cond_wait(&m->quiet, &m->lock);
     pthread_mutex_unlock(&m->lock);
@@ -69,7 +68,24 @@ static void on_new_leader(void *arg, const char *leader, uint64_t epoch)
     snprintf(m->leader, sizeof m->leader, "%s", leader);
     m->leader_epoch = epoch;
     pthread_mutex_unlock(&m->lock);
-    wake(m);
+    tn_supervisor_wake(m);
+}
+
+/* On the driver's thread: whoever reads our stderr must not be able to hold it up. */
+static void on_trace(void *arg, const struct tenure_trace *t)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+    bool well = t->kind == TENURE_TRACE_RENEWED;
+
+    if (!well && t->kind != TENURE_TRACE_TROUBLE && t->kind != TENURE_TRACE_REFUSED)
+        return;
+    pthread_mutex_lock(&m->lock);
+    bool news = well ? m->trouble[0] != '\0' : strcmp(m->trouble, t->text) != 0;
+    snprintf(m->trouble, sizeof m->trouble, "%.255s", well ? "" : t->text);
+    m->troubled |= news;
+    pthread_mutex_unlock(&m->lock);
+    if (news)
+        tn_supervisor_wake(m);
 }
 
 static void on_halted(void *arg)
@@ -79,7 +95,7 @@ static void on_halted(void *arg)
     pthread_mutex_lock(&m->lock);
     m->halted = true;
     pthread_mutex_unlock(&m->lock);
-    wake(m);
+    tn_supervisor_wake(m);
 }
 
 /*
@@ -177,11 +193,14 @@ static void handled_signals(sigset_t *set)
         sigaddset(set, i);
 }
 
+int64_t tn_supervisor_grace(const struct tn_supervisor *s)
+{
+    return (s->options->elector.grace_ms ? s->options->elector.grace_ms : 8000) * TN_MS;
+}
+
 /* The first time: drain.  The second time: at once. */
 static void asked_to_go(struct tn_supervisor *s, int signal)
 {
-    int64_t grace = (s->options->elector.grace_ms ? s->options->elector.grace_ms : 8000) * TN_MS;
-
     if (++s->signals_seen > 1) {
         tn_log("hastening", "asked again: killing the program");
         tn_guard_link_stop(&s->link, SIGKILL, 1);
@@ -192,8 +211,17 @@ static void asked_to_go(struct tn_supervisor *s, int signal)
         s->stop_signal = signal; /* as the terminal would have */
     /* Before the driver knows, who may be waiting for a slow store. */
     if (s->state != TN_PROGRAM_NONE)
-        tn_guard_link_stop(&s->link, s->stop_signal, tenure_now() + grace);
+        tn_guard_link_stop(&s->link, s->stop_signal, tenure_now() + tn_supervisor_grace(s));
     tn_supervisor_leave(s);
+}
+
+static void reap(struct tn_supervisor *s)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        tn_supervisor_reaped(s, pid, status);
 }
 
 static void take_signals(struct tn_supervisor *s)
@@ -207,8 +235,7 @@ static void take_signals(struct tn_supervisor *s)
             (signal == SIGHUP && s->has_terminal)) {
             asked_to_go(s, signal);
         } else if (signal == SIGCHLD) {
-            while (waitpid(-1, NULL, WNOHANG) > 0)
-                continue; /* orphans come to us too: as PID 1, or as their sub-reaper */
+            reap(s);
         } else if (signal != SIGPIPE && signal != SIGIO) {
             tn_guard_link_signal(&s->link, signal);
         }
@@ -236,6 +263,7 @@ static bool lost(const char *why)
 static void take_stop(struct tn_supervisor *s, const char *why)
 {
     s->restart_at_ns = TN_NEVER;
+    snprintf(s->why, sizeof s->why, "%s", why);
     if (lost(why)) {
         tn_log("lost", "leadership is over: %s", why);
         if (s->options->on_loss == TN_LOSS_EXIT && !s->leaving) {
@@ -245,6 +273,18 @@ static void take_stop(struct tn_supervisor *s, const char *why)
         }
     }
     tn_supervisor_stop_program(s, TN_NEVER); /* the published deadline bounds it */
+}
+
+static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t epoch)
+{
+    tn_supervisor_seen_leader(s, epoch);
+    if (leader[0])
+        tn_supervisor_hook(s, TN_HELPER_NEW_LEADER, leader, epoch, "");
+    if (strcmp(leader, s->id) == 0)
+        return;
+    if (leader[0])
+        tn_log("standby", "%s leads, epoch %" PRIu64, leader, epoch);
+    tn_notify(&s->notify, "STATUS=stand-by; %s leads", leader[0] ? leader : "nobody");
 }
 
 static bool take_mail(struct tn_supervisor *s)
@@ -257,23 +297,26 @@ static bool take_mail(struct tn_supervisor *s)
         return false;
     pthread_mutex_lock(&m->lock);
     mail = *m;
-    m->start = m->leader_changed = false;
+    m->start = m->leader_changed = m->control_changed = m->request_fresh = m->troubled = false;
+    memset(&m->news, 0, sizeof m->news);
     pthread_mutex_unlock(&m->lock);
 
+    if (mail.troubled && mail.trouble[0] && strcmp(mail.trouble, s->last_trouble) != 0)
+        tn_log("trouble", "%s", mail.trouble);
+    if (mail.troubled)
+        memcpy(s->last_trouble, mail.trouble, sizeof s->last_trouble);
     if (mail.stop && !s->stop_passed_on) {
         s->stop_passed_on = true;
         take_stop(s, mail.why);
     }
-    if (mail.start) {
-        s->epoch = mail.epoch;
-        snprintf(s->id, sizeof s->id, "%s", mail.id);
-        tn_supervisor_start_program(s);
-    }
-    if (mail.leader_changed && strcmp(mail.leader, s->id) != 0) {
-        if (mail.leader[0])
-            tn_log("standby", "%s leads, epoch %" PRIu64, mail.leader, mail.leader_epoch);
-        tn_notify(&s->notify, "STATUS=stand-by; %s leads", mail.leader[0] ? mail.leader : "nobody");
-    }
+    if (mail.start)
+        tn_supervisor_lead(s, mail.epoch);
+    if (mail.control_changed)
+        tn_supervisor_take_control(s, &mail.control, mail.request_fresh);
+    if (mail.news.done)
+        tn_supervisor_take_news(s, &mail.news);
+    if (mail.leader_changed)
+        take_leader(s, mail.leader, mail.leader_epoch);
     return !mail.halted;
 }
 
@@ -286,7 +329,7 @@ static bool guard_is_late(const struct tn_supervisor *s, int64_t now)
 {
     int64_t deadline = atomic_load(&s->deadline_ns);
 
-    if (s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_ENDING)
+    if (s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_ENDING || s->state == TN_PROGRAM_HOOK)
         return false;
     return (deadline > 0 && now >= late_at(s, deadline)) ||
            (s->state == TN_PROGRAM_ASKED && now - s->started_ns >= ANSWER_NS);
@@ -306,11 +349,19 @@ static void check_guard(struct tn_supervisor *s, int64_t now)
 
 /* ---- The loop ------------------------------------------------------------ */
 
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void pass_time(struct tn_supervisor *s)
 {
     int64_t now = tenure_now();
 
     check_guard(s, now);
+    tn_helpers_time(&s->helpers, now);
+    tn_supervisor_health_time(s, now);
+    tn_supervisor_control_time(s, now);
     if (now >= s->restart_at_ns)
         tn_supervisor_start_program(s);
     if (now >= s->pet_at_ns) {
@@ -319,20 +370,36 @@ static void pass_time(struct tn_supervisor *s)
     }
 }
 
+static int64_t next_due(const struct tn_supervisor *s)
+{
+    int64_t next = min64(s->restart_at_ns, s->pet_at_ns);
+
+    if (s->state == TN_PROGRAM_ASKED)
+        next = min64(next, s->started_ns + ANSWER_NS);
+    next = min64(next, tn_helpers_due(&s->helpers));
+    next = min64(next, tn_probe_due(&s->probe));
+    next = min64(next, tn_probe_due(&s->candidate_probe));
+    return min64(next, tn_supervisor_control_due(s));
+}
+
 static void loop(struct tn_supervisor *s)
 {
     for (;;) {
         struct pollfd fds[] = {
-            {.fd = s->link.socket, .events = POLLIN},      {.fd = s->link.pidfd, .events = POLLIN},
-            {.fd = s->mailbox.event_fd, .events = POLLIN}, {.fd = s->signal_fd, .events = POLLIN},
+            {.fd = s->link.socket, .events = POLLIN},
+            {.fd = s->link.pidfd, .events = POLLIN},
+            {.fd = s->mailbox.event_fd, .events = POLLIN},
+            {.fd = s->signal_fd, .events = POLLIN},
             {.fd = s->late_fd, .events = POLLIN},
+            {.fd = s->program_notify, .events = POLLIN},
+            {.fd = -1},
+            {.fd = -1},
         };
-        int64_t next = s->restart_at_ns < s->pet_at_ns ? s->restart_at_ns : s->pet_at_ns;
         uint64_t count;
 
-        if (s->state == TN_PROGRAM_ASKED && s->started_ns + ANSWER_NS < next)
-            next = s->started_ns + ANSWER_NS;
-        if (tn_poll(fds, 5, next) < 0)
+        fds[6].fd = tn_probe_fd(&s->probe, &fds[6].events);
+        fds[7].fd = tn_probe_fd(&s->candidate_probe, &fds[7].events);
+        if (tn_poll(fds, 8, next_due(s)) < 0)
             continue;
         if (fds[4].revents && read(s->late_fd, &count, sizeof count) < 0)
             continue; /* it was moved on meanwhile */
@@ -344,6 +411,12 @@ static void loop(struct tn_supervisor *s)
             take_signals(s);
         if (fds[2].revents && !take_mail(s))
             return;
+        if (fds[5].revents)
+            tn_supervisor_health_notified(s);
+        if (fds[6].revents)
+            tn_probe_ready(&s->probe, tenure_now());
+        if (fds[7].revents)
+            tn_probe_ready(&s->candidate_probe, tenure_now());
         if (fds[2].revents)
             tn_trim(); /* news are rare; between them there is little to do */
         pass_time(s);
@@ -391,25 +464,37 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     s->mailbox.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->signal_fd < 0 || s->late_fd < 0 || s->mailbox.event_fd < 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
-    status = open_guard(s, err);
+    status = tn_supervisor_health_open(s, err);
+    if (!status)
+        status = open_guard(s, err);
     if (status)
         return status;
-    if (o.store && strncmp(o.store, "sqlite:", 7) == 0)
+    if (strncmp(o.store, "sqlite:", 7) == 0)
         hooks.request = on_request;
     if (s->options->state && (status = open_socket(s, &hooks, err)))
         return status;
+    /* Nobody else sees what is in these. */
+    s->controlled = strncmp(o.store, "noop:", 5) != 0 && strncmp(o.store, "memory:", 7) != 0;
+    if (s->controlled)
+        hooks.control = tn_supervisor_on_control;
     o.arg = s;
     o.started = on_started;
     o.stopped = on_stopped;
     o.new_leader = on_new_leader;
+    o.trace = on_trace;
     return tn_driver_start(&o, &hooks, &s->elector, err);
 }
 
 static void close_all(struct tn_supervisor *s)
 {
+    tn_helpers_kill_all(&s->helpers);
     tn_state_socket_mute(s->socket); /* its answers ask the elector */
     tenure_elector_stop(s->elector); /* which may still be sealing */
     tn_state_socket_close(s->socket);
+    if (s->announced)
+        usleep(20 * 1000); /* the next leader first */
+    tn_clerk_end(&s->clerk, s->announced);
+    tn_supervisor_health_close(s);
     tn_guard_link_quit(&s->link);
     tn_guard_link_close(&s->link);
     tn_notify_close(&s->notify);
@@ -452,7 +537,11 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
                               .signal_fd = -1,
                               .late_fd = -1,
                               .stop_signal = options->stop_signal,
+                              .program_notify = -1,
                               .restart_at_ns = TN_NEVER,
+                              .paper_at_ns = TN_NEVER,
+                              .yield_at_ns = TN_NEVER,
+                              .preempt_at_ns = TN_NEVER,
                               .pet_at_ns = TN_NEVER};
     struct tenure_error err = {0};
 
@@ -460,7 +549,14 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take our children's ends away */
     pthread_mutex_init(&s.mailbox.lock, NULL);
     pthread_cond_init(&s.mailbox.quiet, NULL);
-    s.mailbox.event_fd = s.link.socket = -1;
+    s.mailbox.event_fd = s.link.socket = s.link.pidfd = -1;
+    s.helpers.mask = options->program.mask;
+    s.clerk.store = options->elector.store;
+    s.clerk.name = options->elector.name;
+    s.clerk.prefer = options->prefer;
+    s.clerk.tell = tn_supervisor_on_news;
+    s.clerk.arg = &s;
+    tn_clerk_init(&s.clerk);
     tn_log_setup(options->log, options->elector.name,
                  options->elector.id ? options->elector.id : "");
     tn_notify_open(&s.notify, getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"));
@@ -476,9 +572,12 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
         tn_log("failed", "%s", err.text);
         s.exit_code = code_for(&s, status);
     } else {
+        tn_supervisor_enrol(&s);
         tn_notify(&s.notify, "READY=1\nSTATUS=stand-by");
         if (s.notify.watchdog_ns > 0)
             s.pet_at_ns = 0;
+        if (options->warm)
+            s.restart_at_ns = 0;
         loop(&s);
     }
     close_all(&s);

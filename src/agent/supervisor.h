@@ -8,13 +8,19 @@
 #ifndef TN_AGENT_SUPERVISOR_H
 #define TN_AGENT_SUPERVISOR_H
 
+#include "agent/clerk.h"
 #include "agent/guard_link.h"
 #include "agent/log.h"
+#include "agent/probe.h"
 #include "agent/program.h"
 #include "tenure/elector.h"
 
 /* After leadership was lost (not given up on request), and the program ended. */
-enum tn_on_loss { TN_LOSS_STANDBY, TN_LOSS_EXIT };
+enum tn_on_loss {
+    TN_LOSS_STANDBY, /* contend again */
+    TN_LOSS_EXIT,
+    TN_LOSS_RESTART, /* contend again; a warm program is started anew at once */
+};
 /* After the program has ended by itself. */
 enum tn_on_exit {
     TN_EXIT_EXIT,    /* release, and exit with its code */
@@ -32,7 +38,6 @@ struct tn_run_options {
     int64_t orphan_grace_ns;
     int64_t release_delay_ns;
     const char *watchdog; /* the device; NULL: none */
-    bool watchdog_required;
 
     enum tn_on_loss on_loss;
     enum tn_on_exit on_exit;
@@ -40,6 +45,21 @@ struct tn_run_options {
 
     const char *state;       /* URL of the state that the program may use; NULL: no socket */
     const char *const *seal; /* its collections to seal whole; ends with NULL; may be NULL */
+
+    /* Shell commands, or NULL. */
+    const char *on_started, *on_stopped, *on_new_leader;
+    int64_t hook_timeout_ns;
+
+    struct tn_probe_options probe;           /* of the program */
+    struct tn_probe_options candidate_probe; /* of this machine, before it may lead */
+
+    bool warm;             /* the program also runs on stand-bys */
+    const char *warm_file; /* where it finds out; NULL: nowhere */
+    int warm_signal;       /* sent when that has changed; 0: none */
+
+    enum tn_prefer prefer;
+    bool preempt; /* ask a lower leader to hand over to us */
+    int64_t preempt_delay_ns;
 
     enum tn_log_format log;
 };

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "agent/helpers.h"
 #include "agent/notify.h"
 #include "agent/state_socket.h"
 #include "agent/supervisor.h"
@@ -17,22 +18,39 @@ enum tn_program_state {
     TN_PROGRAM_STARTING, /* it has; the program is not itself yet */
     TN_PROGRAM_RUNNING,
     TN_PROGRAM_ENDING, /* KILL has gone out, and is repeated until nothing is left */
+    TN_PROGRAM_HOOK,   /* nothing of it is left; --on-stopped runs */
 };
 
-/* Left by the callbacks' and the driver's threads, taken by the loop. */
+/* Left by other threads, taken by the loop. */
 struct tn_mailbox {
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* signalled when a stop is done */
     int event_fd;
+
+    /* The callbacks. */
     bool start;
     uint64_t epoch;
-    char id[TENURE_ID_MAX + 1];
     bool stop; /* until it is done */
     char why[64];
     bool leader_changed;
     char leader[TENURE_ID_MAX + 1];
     uint64_t leader_epoch;
     bool halted;
+    bool troubled; /* a store request failed since the last look */
+    char trouble[256];
+
+    /* The control register, as the driver read it. */
+    struct tenure_control control;
+    bool control_seen, control_changed, request_fresh;
+    char held_for[TENURE_ID_MAX + 1]; /* a hand-over to him is on; "" if none */
+    uint64_t held_epoch;              /* from that term */
+    char self[TENURE_ID_MAX + 1];     /* who we are */
+
+    /* What else decides whether we may claim. */
+    bool unhealthy;
+    unsigned better; /* candidates that should go first */
+
+    struct tn_clerk_news news;
 };
 
 struct tn_supervisor {
@@ -43,42 +61,108 @@ struct tn_supervisor {
     struct tn_notify notify;
     struct tn_state_socket *socket; /* NULL: the program has no state */
     uint64_t unsealed_epoch;        /* of the callbacks' thread: told that it is not sealed yet */
+    struct tn_helpers helpers;
     tenure_elector *elector;
     int signal_fd;
     int late_fd; /* timerfd: the deadline is here, and the guard should have acted */
     _Atomic int64_t deadline_ns;
     bool has_terminal; /* a hang-up means that the terminal is gone */
 
+    /* The program. */
     enum tn_program_state state;
     bool stop_passed_on; /* the stop in the mailbox has reached the guard */
-    uint64_t epoch;      /* of the term that the program runs in; 0: none */
+    uint64_t epoch;      /* of our term; 0: we do not lead */
     char id[TENURE_ID_MAX + 1];
-    pid_t pid;
     int status;     /* of wait(2), when it has ended */
     int exec_error; /* errno of a program that could not be started */
     bool has_status;
     bool fired; /* the guard fired: it did not end by itself */
+    uint64_t fired_epoch;
+    char why[64];        /* the stop that was passed on */
+    bool restart_wanted; /* we end it to start it again */
     int64_t started_ns;
-
     unsigned crashes;      /* in a row, each soon after its start */
-    int64_t restart_at_ns; /* RESTART: the pause ends */
-    int64_t pet_at_ns;     /* word to the service manager */
+    int64_t restart_at_ns; /* the pause ends */
 
-    bool leaving; /* we are on our way out */
+    /* Its health. */
+    struct tn_probe probe, candidate_probe;
+    int program_notify; /* socket: the program's own word; -1 */
+    char program_notify_name[64];
+    bool unwell; /* the probe says so, and something is being done about it */
+
+    /* The other candidates. */
+    bool controlled; /* the store is shared: there are others */
+    bool paused;
+    uint64_t roll; /* of the control register, when we last looked who is there */
+    struct tenure_candidate self;
+    struct tn_clerk clerk;
+    unsigned paper; /* jobs for the clerk */
+    bool announced;
+    int64_t paper_at_ns;
+    int64_t yield_at_ns;
+    int64_t yield_for_ms;
+    int64_t preempt_at_ns;
+
+    char last_trouble[256]; /* said once, not at every try */
+    int64_t pet_at_ns;      /* word to the service manager */
+    bool leaving;           /* we are on our way out */
     int signals_seen;
     int stop_signal;
     int exit_code; /* when leaving */
     bool failed;   /* exit_code is not the program's, whatever it does */
 };
 
-/* supervisor_program.c */
-void tn_supervisor_start_program(struct tn_supervisor *s);
-void tn_supervisor_stop_program(struct tn_supervisor *s, int64_t by_ns);
-void tn_supervisor_reports(struct tn_supervisor *s);
-void tn_supervisor_guard_died(struct tn_supervisor *s);
+/* supervisor.c */
+void tn_supervisor_wake(struct tn_mailbox *m);
 /* Begin to go: the elector is shut down, its halt ends the loop. */
 void tn_supervisor_leave(struct tn_supervisor *s);
-/* Nothing of the program is left: answer the stop that waits for it. */
-void tn_supervisor_answer_stop(struct tn_supervisor *s);
+/* How long a planned stop may take. */
+int64_t tn_supervisor_grace(const struct tn_supervisor *s);
+
+/* supervisor_program.c */
+/* A term has begun. */
+void tn_supervisor_lead(struct tn_supervisor *s, uint64_t epoch);
+void tn_supervisor_start_program(struct tn_supervisor *s);
+void tn_supervisor_stop_program(struct tn_supervisor *s, int64_t by_ns);
+/* End it, and start it again. */
+void tn_supervisor_restart_program(struct tn_supervisor *s, const char *why);
+/* Nothing of the program is left, and nothing else has to be done first. */
+void tn_supervisor_finish_death(struct tn_supervisor *s);
+void tn_supervisor_reports(struct tn_supervisor *s);
+void tn_supervisor_guard_died(struct tn_supervisor *s);
+
+/* supervisor_hooks.c */
+/* false: there is no such hook, or it could not be run. */
+bool tn_supervisor_hook(struct tn_supervisor *s, enum tn_helper_kind kind, const char *leader,
+                        uint64_t epoch, const char *reason);
+/* A child of ours was reaped. */
+void tn_supervisor_reaped(struct tn_supervisor *s, pid_t pid, int status);
+
+/* supervisor_health.c */
+enum tenure_status tn_supervisor_health_open(struct tn_supervisor *s, struct tenure_error *err);
+void tn_supervisor_health_close(struct tn_supervisor *s);
+/* The program runs, or does not. */
+void tn_supervisor_health_program(struct tn_supervisor *s, bool runs);
+void tn_supervisor_health_result(struct tn_supervisor *s, enum tn_helper_kind kind, bool well);
+void tn_supervisor_health_notified(struct tn_supervisor *s);
+void tn_supervisor_health_time(struct tn_supervisor *s, int64_t now);
+/* The clerk found somebody to hand over to, or nobody. */
+void tn_supervisor_aside_done(struct tn_supervisor *s, bool found);
+
+/* supervisor_control.c */
+void tn_supervisor_enrol(struct tn_supervisor *s);
+void tn_supervisor_on_control(void *arg, const struct tenure_value *value, bool *may_claim,
+                              int64_t *delay_ns);
+void tn_supervisor_on_news(void *arg, const struct tn_clerk_news *news);
+void tn_supervisor_take_news(struct tn_supervisor *s, const struct tn_clerk_news *news);
+void tn_supervisor_take_control(struct tn_supervisor *s, const struct tenure_control *c,
+                                bool fresh);
+void tn_supervisor_seen_leader(struct tn_supervisor *s, uint64_t epoch);
+void tn_supervisor_healthy(struct tn_supervisor *s, bool healthy);
+/* Jobs for the clerk, soon; or at once. */
+void tn_supervisor_paper(struct tn_supervisor *s, unsigned jobs);
+void tn_supervisor_paper_now(struct tn_supervisor *s, unsigned jobs);
+int64_t tn_supervisor_control_due(const struct tn_supervisor *s);
+void tn_supervisor_control_time(struct tn_supervisor *s, int64_t now);
 
 #endif

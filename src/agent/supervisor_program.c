@@ -1,5 +1,6 @@
 /* The program's life as the supervisor sees it: started, stopped, ended. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,10 +13,13 @@
 #include "agent/supervisor_inner.h"
 #include "core/timing.h"
 #include "guard/children.h"
+#include "os/clock.h"
 
 /* A program that lives this long has not crashed in a loop. */
 #define STEADY_NS    (60 * TN_S)
 #define PAUSE_MAX_NS (30 * TN_S)
+/* Before a warm program is started again: the grant must be over everywhere. */
+#define WARM_NS      (50 * TN_MS)
 
 /* ---- Start --------------------------------------------------------------- */
 
@@ -33,25 +37,77 @@ static bool leave_facts(struct tn_supervisor *s)
     return tn_guard_link_facts(&s->link, text, len);
 }
 
+/* Tell a warm program, in a file that is always whole. */
+static void write_role(const struct tn_supervisor *s)
+{
+    const char *path = s->options->warm_file;
+    char text[64], fresh[4096];
+
+    if (!path)
+        return;
+    int n = s->epoch ? snprintf(text, sizeof text, "leading %" PRIu64 "\n", s->epoch)
+                     : snprintf(text, sizeof text, "standby\n");
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0 || write(fd, text, (size_t)n) != n || rename(fresh, path) != 0)
+        tn_log("failed", "cannot write %s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
+static void note_start(struct tn_supervisor *s, int64_t at_ns)
+{
+    s->self.started_epoch = s->epoch;
+    s->self.started_ns = at_ns;
+    s->self.started_ms = tn_wall_ms();
+    tn_log("running", "leading, epoch %" PRIu64 "; %s", s->epoch, tn_contain_text(s->link.contain));
+    tn_notify(&s->notify, "STATUS=leading, epoch %" PRIu64, s->epoch);
+    tn_supervisor_hook(s, TN_HELPER_STARTED, s->id, s->epoch, "");
+    tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL);
+}
+
+static enum tenure_status describe(struct tn_supervisor *s, int *block, struct tenure_error *err)
+{
+    struct tn_program_facts facts = {
+        .name = s->options->elector.name, .id = s->id, .epoch = s->epoch};
+    char notify[80], watchdog[48], role[4200];
+    const char *extra[6] = {0};
+    size_t n = 0;
+
+    if (s->socket)
+        extra[n++] = tn_state_socket_variable(s->socket);
+    if (s->program_notify >= 0) {
+        snprintf(notify, sizeof notify, "NOTIFY_SOCKET=%s", s->program_notify_name);
+        snprintf(watchdog, sizeof watchdog, "WATCHDOG_USEC=%" PRId64,
+                 s->options->probe.timeout_ns / 1000);
+        extra[n++] = notify;
+        extra[n++] = watchdog;
+    }
+    if (s->options->warm_file) {
+        snprintf(role, sizeof role, "TENURE_ROLE_FILE=%s", s->options->warm_file);
+        extra[n++] = role;
+    }
+    facts.extra = extra;
+    return tn_program_block(&s->options->program, &facts, block, err);
+}
+
 void tn_supervisor_start_program(struct tn_supervisor *s)
 {
-    const char *extra[] = {s->socket ? tn_state_socket_variable(s->socket) : NULL, NULL};
-    struct tn_program_facts facts = {
-        .name = s->options->elector.name, .id = s->id, .epoch = s->epoch, .extra = extra};
     struct tenure_error err;
     int block;
 
-    if (s->state != TN_PROGRAM_NONE || s->leaving || s->epoch == 0)
+    if (s->state != TN_PROGRAM_NONE || s->leaving || (s->epoch == 0 && !s->options->warm))
         return;
     s->restart_at_ns = TN_NEVER;
+    if (s->fired && s->fired_epoch == s->epoch && s->epoch != 0)
+        return; /* that grant is over; the word to stop is on its way */
     s->exec_error = 0;
-    s->has_status = s->fired = false;
-    s->pid = 0;
-    if (!leave_facts(s)) {
+    s->has_status = s->fired = s->restart_wanted = s->unwell = false;
+    if (s->epoch != 0 && !leave_facts(s)) {
         tn_driver_ended(s->elector, s->epoch); /* a leader without a program helps nobody */
         return;
     }
-    if (tn_program_block(&s->options->program, &facts, &block, &err) != TENURE_OK) {
+    if (describe(s, &block, &err) != TENURE_OK) {
         tn_log("failed", "%s", err.text);
         s->exit_code = s->codes->usage;
         s->failed = true;
@@ -59,6 +115,7 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
         tn_driver_ended(s->elector, s->epoch);
         return;
     }
+    write_role(s);
     if (tn_guard_link_spawn(&s->link, block)) {
         s->state = TN_PROGRAM_ASKED;
         s->started_ns = tenure_now();
@@ -69,17 +126,36 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
     close(block);
 }
 
-/* ---- Stop ---------------------------------------------------------------- */
-
-void tn_supervisor_stop_program(struct tn_supervisor *s, int64_t by_ns)
+/* A running program leads from now on.  It reads the file after it has prepared
+ * for the signal, so it cannot miss both. */
+static void promote(struct tn_supervisor *s, int64_t at_ns)
 {
-    if (s->state == TN_PROGRAM_NONE)
-        tn_supervisor_answer_stop(s);
-    else
-        tn_guard_link_stop(&s->link, s->stop_signal, by_ns);
+    if (s->options->warm && s->options->warm_signal)
+        tn_guard_link_signal(&s->link, s->options->warm_signal);
+    note_start(s, at_ns);
 }
 
-void tn_supervisor_answer_stop(struct tn_supervisor *s)
+void tn_supervisor_lead(struct tn_supervisor *s, uint64_t epoch)
+{
+    bool runs = s->state == TN_PROGRAM_ASKED || s->state == TN_PROGRAM_STARTING ||
+                s->state == TN_PROGRAM_RUNNING;
+
+    s->epoch = epoch;
+    s->self.trouble[0] = '\0';
+    if (!s->options->warm || !runs) {
+        tn_supervisor_start_program(s);
+        return;
+    }
+    if (!leave_facts(s))
+        return;
+    write_role(s);
+    if (s->state == TN_PROGRAM_RUNNING)
+        promote(s, tenure_now()); /* else when it is itself */
+}
+
+/* ---- Stop ---------------------------------------------------------------- */
+
+static void answer_stop(struct tn_supervisor *s)
 {
     struct tn_mailbox *m = &s->mailbox;
 
@@ -87,10 +163,28 @@ void tn_supervisor_answer_stop(struct tn_supervisor *s)
         return; /* not taken from the mailbox yet; then it is answered at once */
     s->stop_passed_on = false;
     s->epoch = 0;
+    s->why[0] = '\0';
     pthread_mutex_lock(&m->lock);
     m->stop = false;
     pthread_cond_broadcast(&m->quiet);
     pthread_mutex_unlock(&m->lock);
+}
+
+void tn_supervisor_stop_program(struct tn_supervisor *s, int64_t by_ns)
+{
+    if (s->state == TN_PROGRAM_NONE)
+        tn_supervisor_finish_death(s);
+    else if (s->state != TN_PROGRAM_HOOK)
+        tn_guard_link_stop(&s->link, s->stop_signal, by_ns);
+}
+
+void tn_supervisor_restart_program(struct tn_supervisor *s, const char *why)
+{
+    if (s->state != TN_PROGRAM_RUNNING || s->leaving || s->restart_wanted)
+        return;
+    tn_log("restarting", "restarting the program: %s", why);
+    s->restart_wanted = true;
+    tn_guard_link_stop(&s->link, s->options->stop_signal, tenure_now() + tn_supervisor_grace(s));
 }
 
 /* ---- End ----------------------------------------------------------------- */
@@ -127,53 +221,72 @@ static int64_t pause_after(unsigned crashes)
     return pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS;
 }
 
-static void yield(struct tn_supervisor *s, int64_t for_ns)
+static void give_up(struct tn_supervisor *s)
 {
+    snprintf(s->self.trouble, sizeof s->self.trouble,
+             "gave leadership up: the program ended %u times in a row", s->crashes);
+    tn_log("yielding", "giving leadership up: the program ended %u times in a row", s->crashes);
     /* In this order: a lease that is released first is claimed again at once. */
-    tenure_elector_yield(s->elector, for_ns / TN_MS);
+    tenure_elector_yield(s->elector, pause_after(s->crashes) / TN_MS);
     tn_driver_ended(s->elector, s->epoch);
     s->epoch = 0;
+    if (s->options->on_exit == TN_EXIT_RESTART)
+        s->crashes = 0;
 }
 
 /* It ended by itself, while it was to run. */
 static void ended_by_itself(struct tn_supervisor *s)
 {
+    enum tn_on_exit then = s->options->on_exit;
+
     s->crashes = tenure_now() - s->started_ns < STEADY_NS ? s->crashes + 1 : 1;
-    tell_end(s);
-    if (s->options->on_exit == TN_EXIT_EXIT || s->exec_error) {
+    if (s->restart_wanted || (s->epoch == 0 && then != TN_EXIT_EXIT && !s->exec_error)) {
+        s->restart_at_ns = tenure_now() + pause_after(s->crashes);
+    } else if (then == TN_EXIT_EXIT || s->exec_error) {
         s->exit_code = code_of(s);
-        tn_supervisor_leave(s); /* before the end is told; see yield() */
-        tn_driver_ended(s->elector, s->epoch);
+        tn_supervisor_leave(s); /* before the end is told; see give_up() */
+        if (s->epoch != 0)
+            tn_driver_ended(s->elector, s->epoch);
         s->epoch = 0;
-    } else if (s->options->on_exit == TN_EXIT_RESTART &&
-               s->crashes < (unsigned)s->options->crash_limit) {
+    } else if (then == TN_EXIT_RESTART && s->crashes < (unsigned)s->options->crash_limit) {
         s->restart_at_ns = tenure_now() + pause_after(s->crashes);
     } else {
-        tn_log("yielding", "giving leadership up: the program ended %u times in a row", s->crashes);
-        yield(s, pause_after(s->crashes));
-        if (s->options->on_exit == TN_EXIT_RESTART)
-            s->crashes = 0;
+        give_up(s);
     }
 }
 
-static void tree_is_dead(struct tn_supervisor *s)
+void tn_supervisor_finish_death(struct tn_supervisor *s)
 {
-    if (s->state == TN_PROGRAM_NONE)
-        return;
     s->state = TN_PROGRAM_NONE;
+    if (s->stop_passed_on)
+        answer_stop(s);
+    else if (s->leaving)
+        tn_driver_ended(s->elector, s->epoch);
+    else if (!s->fired) /* else the word to stop is on its way from the driver */
+        ended_by_itself(s);
+    if (s->options->warm && !s->leaving && s->epoch == 0 && s->restart_at_ns == TN_NEVER)
+        s->restart_at_ns = tenure_now() + WARM_NS;
+    tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL);
+}
+
+static void tree_is_dead(struct tn_supervisor *s, int64_t at_ns)
+{
+    if (s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_HOOK)
+        return;
+    tell_end(s);
+    tn_supervisor_health_program(s, false);
     if (s->leaving && !s->failed)
         s->exit_code = code_of(s);
-    if (s->stop_passed_on) {
-        tell_end(s);
-        tn_supervisor_answer_stop(s);
-    } else if (s->fired) {
-        tell_end(s); /* the word to stop is on its way from the driver */
-    } else if (s->leaving) {
-        tell_end(s);
-        tn_driver_ended(s->elector, s->epoch);
-    } else {
-        ended_by_itself(s);
+    if (s->epoch != 0) {
+        s->self.ended_epoch = s->epoch;
+        s->self.ended_ns = at_ns;
+        s->self.ended_ms = tn_wall_ms();
     }
+    /* The release waits for this hook, and the hook has no more time than the lease. */
+    s->state = TN_PROGRAM_HOOK;
+    if (s->epoch == 0 || s->exec_error ||
+        !tn_supervisor_hook(s, TN_HELPER_STOPPED, s->id, s->epoch, s->why))
+        tn_supervisor_finish_death(s);
 }
 
 /* ---- Reports ------------------------------------------------------------- */
@@ -199,6 +312,18 @@ static void failed_to_start(struct tn_supervisor *s, const struct tn_guard_repor
     tn_log("failed", "%s %s: %s", s->options->program.args[0], stages[stage], strerror(r->error));
 }
 
+/* Too late for this grant, which the elector is about to see itself; or, warm,
+ * too early after the last one. */
+static void refused(struct tn_supervisor *s)
+{
+    s->state = TN_PROGRAM_NONE;
+    if (s->epoch != 0)
+        tn_driver_ended(s->elector, s->epoch);
+    else
+        s->restart_at_ns = tenure_now() + WARM_NS;
+    answer_stop(s);
+}
+
 static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r)
 {
     switch (r->kind) {
@@ -207,19 +332,18 @@ static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r
         break;
     case TN_GUARD_SPAWNED:
         s->state = TN_PROGRAM_RUNNING;
-        s->pid = r->pid;
-        tn_log("running", "leading, epoch %" PRIu64 "; %s", s->epoch,
-               tn_contain_text((enum tn_contain)r->contain));
-        tn_notify(&s->notify, "STATUS=leading, epoch %" PRIu64, s->epoch);
+        s->link.contain = (enum tn_contain)r->contain;
+        tn_supervisor_health_program(s, true);
+        if (s->epoch != 0)
+            promote(s, r->at_ns);
+        else
+            tn_log("warm", "the program runs as a stand-by");
         break;
     case TN_GUARD_FAILED:
         failed_to_start(s, r);
         break;
     case TN_GUARD_REFUSED:
-        /* Too late for this grant, which the elector is about to see itself. */
-        s->state = TN_PROGRAM_NONE;
-        tn_driver_ended(s->elector, s->epoch);
-        tn_supervisor_answer_stop(s);
+        refused(s);
         break;
     case TN_GUARD_EXITED:
         s->status = r->status;
@@ -233,13 +357,14 @@ static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r
             break; /* on a grant that has been given up since */
         tn_log("fired", "the guard ends the program: the deadline has come");
         s->fired = true;
+        s->fired_epoch = s->epoch;
         tn_driver_fired(s->elector);
         break;
     case TN_GUARD_DEAD:
         /* Before the order to start is answered it is the answer to an earlier
          * stop.  Taken for this program's, the lease would be free while it runs (I8). */
         if (s->state != TN_PROGRAM_ASKED)
-            tree_is_dead(s);
+            tree_is_dead(s, r->at_ns);
         break;
     default:
         break;
@@ -263,13 +388,14 @@ void tn_supervisor_reports(struct tn_supervisor *s)
  */
 static void end_tree_ourselves(struct tn_supervisor *s)
 {
-    for (;;) {
-        tn_children_kill(NULL, 0);
-        pid_t pid = waitpid(-1, NULL, 0);
-        if (pid < 0 && errno == ECHILD)
-            break;
+    pid_t spare[TN_HELPERS_MAX], pid;
+    int status;
+
+    while (tn_children_kill(spare, tn_helpers_pids(&s->helpers, spare)) > 0) {
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+            tn_supervisor_reaped(s, pid, status);
+        usleep(500);
     }
-    (void)s;
 }
 
 void tn_supervisor_guard_died(struct tn_supervisor *s)
@@ -287,11 +413,7 @@ void tn_supervisor_guard_died(struct tn_supervisor *s)
         s->failed = true;
         tn_supervisor_leave(s);
     }
-    if (s->state != TN_PROGRAM_NONE) {
-        if (s->leaving && !s->failed)
-            s->exit_code = code_of(s);
-        s->state = TN_PROGRAM_NONE;
-        s->epoch = 0; /* the driver knows: the stop is on its way */
-        tn_supervisor_answer_stop(s);
-    }
+    s->fired = true;
+    s->fired_epoch = s->epoch;
+    tree_is_dead(s, tenure_now());
 }

@@ -35,7 +35,7 @@ struct cli_verb {
 };
 
 extern const struct cli_verb cli_run, cli_status, cli_watch, cli_reset, cli_state,
-    cli_release_grant;
+    cli_release_grant, cli_pause, cli_resume, cli_handover, cli_step_down, cli_candidates;
 
 /* Options that most verbs take.  Strings are argv's or the environment's. */
 struct cli_common {

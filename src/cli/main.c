@@ -5,7 +5,17 @@
 #include "cli/cli.h"
 
 static const struct cli_verb *const verbs[] = {
-    &cli_run, &cli_status, &cli_watch, &cli_reset, &cli_state, &cli_release_grant, /* the guard's */
+    &cli_run,
+    &cli_status,
+    &cli_watch,
+    &cli_candidates,
+    &cli_handover,
+    &cli_step_down,
+    &cli_pause,
+    &cli_resume,
+    &cli_reset,
+    &cli_state,
+    &cli_release_grant, /* the guard's */
 };
 #define N_VERBS (sizeof verbs / sizeof verbs[0])
 
@@ -16,7 +26,7 @@ static void usage(FILE *to)
           to);
     for (size_t i = 0; i < N_VERBS; i++) {
         if (verbs[i]->summary) /* those without are not for people */
-            fprintf(to, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+            fprintf(to, "  %-11s %s\n", verbs[i]->name, verbs[i]->summary);
     }
     fputs("\n  tenure VERB --help    says more; tenure --version says which this is\n", to);
 }

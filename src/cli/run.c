@@ -27,13 +27,32 @@ static const char help[] =
     "  --renew 5s           from one renewal to the next\n"
     "  --grace 8s           how long COMMAND may take to stop when asked to\n"
     "  --stop-signal TERM   what asks it to\n"
-    "  --on-loss standby    after leadership was lost: standby, exit (code 124)\n"
+    "  --on-loss standby    after leadership was lost: standby, exit (code 124), or\n"
+    "                       restart-program (which a --warm program is in any case)\n"
     "  --on-exit exit       after COMMAND has ended: exit (with its code), restart,\n"
     "                       yield (let another one lead)\n"
     "  --crash-limit 5      restart: after so many ends in a row, yield\n"
-    "  --priority N         for people and hand-overs\n"
     "  --address TEXT       where this candidate can be reached, for people\n"
-    "  --build TEXT         version of COMMAND, for people\n"
+    "  --build TEXT         version of COMMAND, for people and --prefer\n"
+    "\n"
+    "  --priority N         who goes first when leadership is free; default 0\n"
+    "  --prefer none        among equals: none, oldest-build, newest-build\n"
+    "  --preempt            ask a lower leader to hand over to this one\n"
+    "  --preempt-delay 5s   after having watched it for so long\n"
+    "\n"
+    "  --probe SPEC         is COMMAND well?  exec:COMMAND, http://HOST:PORT/PATH,\n"
+    "                       tcp:HOST:PORT, or notify (it says WATCHDOG=1 itself)\n"
+    "  --probe-delay 0      --probe-interval 5s --probe-timeout 2s --probe-threshold 3\n"
+    "  --candidate-probe SPEC  may this machine lead?  Asked before and while it stands by\n"
+    "\n"
+    "  --on-started CMD     shell commands, with the facts in their environment;\n"
+    "  --on-stopped CMD     the release waits for this one\n"
+    "  --on-new-leader CMD\n"
+    "  --hook-timeout 10s   then they are killed\n"
+    "\n"
+    "  --warm               run COMMAND on stand-bys too\n"
+    "  --warm-file PATH     and tell it there: `standby`, or `leading EPOCH`\n"
+    "  --warm-signal USR1   and by a signal, when it begins to lead\n"
     "\n"
     "  --user USER[:GROUP]  run COMMAND as somebody else\n"
     "  --chdir DIR          run it there\n"
@@ -60,6 +79,8 @@ static const char help[] =
     "      was lost with --on-loss exit, 125 tenure's own failure, 126 COMMAND cannot\n"
     "      be executed, 127 there is no such command.\n";
 
+#define S INT64_C(1000000000)
+
 enum {
     OPT_ID = CLI_OPT_OWN,
     OPT_TTL,
@@ -84,6 +105,22 @@ enum {
     OPT_STATE,
     OPT_SOCKET,
     OPT_SEAL,
+    OPT_PREFER,
+    OPT_PREEMPT,
+    OPT_PREEMPT_DELAY,
+    OPT_PROBE,
+    OPT_PROBE_DELAY,
+    OPT_PROBE_INTERVAL,
+    OPT_PROBE_TIMEOUT,
+    OPT_PROBE_THRESHOLD,
+    OPT_CANDIDATE_PROBE,
+    OPT_ON_STARTED,
+    OPT_ON_STOPPED,
+    OPT_ON_NEW_LEADER,
+    OPT_HOOK_TIMEOUT,
+    OPT_WARM,
+    OPT_WARM_FILE,
+    OPT_WARM_SIGNAL,
 };
 
 static const struct option options[] = {
@@ -111,6 +148,22 @@ static const struct option options[] = {
     {"state", required_argument, NULL, OPT_STATE},
     {"socket", no_argument, NULL, OPT_SOCKET},
     {"seal", required_argument, NULL, OPT_SEAL},
+    {"prefer", required_argument, NULL, OPT_PREFER},
+    {"preempt", no_argument, NULL, OPT_PREEMPT},
+    {"preempt-delay", required_argument, NULL, OPT_PREEMPT_DELAY},
+    {"probe", required_argument, NULL, OPT_PROBE},
+    {"probe-delay", required_argument, NULL, OPT_PROBE_DELAY},
+    {"probe-interval", required_argument, NULL, OPT_PROBE_INTERVAL},
+    {"probe-timeout", required_argument, NULL, OPT_PROBE_TIMEOUT},
+    {"probe-threshold", required_argument, NULL, OPT_PROBE_THRESHOLD},
+    {"candidate-probe", required_argument, NULL, OPT_CANDIDATE_PROBE},
+    {"on-started", required_argument, NULL, OPT_ON_STARTED},
+    {"on-stopped", required_argument, NULL, OPT_ON_STOPPED},
+    {"on-new-leader", required_argument, NULL, OPT_ON_NEW_LEADER},
+    {"hook-timeout", required_argument, NULL, OPT_HOOK_TIMEOUT},
+    {"warm", no_argument, NULL, OPT_WARM},
+    {"warm-file", required_argument, NULL, OPT_WARM_FILE},
+    {"warm-signal", required_argument, NULL, OPT_WARM_SIGNAL},
     {0},
 };
 
@@ -151,7 +204,7 @@ static int64_t milliseconds(const struct cli_verb *verb, const char *option)
     return ns / 1000000;
 }
 
-static int signal_number(const struct cli_verb *verb)
+static int signal_number(const struct cli_verb *verb, const char *option)
 {
     const char *name = strncmp(optarg, "SIG", 3) == 0 ? optarg + 3 : optarg;
 
@@ -161,7 +214,68 @@ static int signal_number(const struct cli_verb *verb)
         if (abbrev && strcmp(abbrev, name) == 0 && i != SIGKILL && i != SIGSTOP)
             return i;
     }
-    exit(cli_misuse(verb, "--stop-signal '%.40s': give a name such as TERM, INT or QUIT", optarg));
+    exit(cli_misuse(verb, "%s '%.40s': give a name such as TERM, INT or USR1", option, optarg));
+}
+
+/* Probes, hooks, warmth and rank. */
+static void take_more(const struct cli_verb *verb, struct tn_run_options *o, int opt)
+{
+    static const char *const prefers[] = {"none", "oldest-build", "newest-build", NULL};
+
+    switch (opt) {
+    case OPT_PREFER:
+        o->prefer = (enum tn_prefer)choose(verb, "--prefer", prefers);
+        break;
+    case OPT_PREEMPT:
+        o->preempt = true;
+        break;
+    case OPT_PREEMPT_DELAY:
+        o->preempt_delay_ns = cli_duration(verb, "--preempt-delay", optarg);
+        break;
+    case OPT_PROBE:
+        o->probe.spec = optarg;
+        break;
+    case OPT_PROBE_DELAY:
+        o->probe.delay_ns = cli_duration(verb, "--probe-delay", optarg);
+        break;
+    case OPT_PROBE_INTERVAL:
+        o->probe.interval_ns = milliseconds(verb, "--probe-interval") * 1000000;
+        break;
+    case OPT_PROBE_TIMEOUT:
+        o->probe.timeout_ns = milliseconds(verb, "--probe-timeout") * 1000000;
+        break;
+    case OPT_PROBE_THRESHOLD:
+        o->probe.threshold = (int)number(verb, "--probe-threshold", 1, 1000);
+        break;
+    case OPT_CANDIDATE_PROBE:
+        o->candidate_probe.spec = optarg;
+        break;
+    case OPT_ON_STARTED:
+        o->on_started = optarg;
+        break;
+    case OPT_ON_STOPPED:
+        o->on_stopped = optarg;
+        break;
+    case OPT_ON_NEW_LEADER:
+        o->on_new_leader = optarg;
+        break;
+    case OPT_HOOK_TIMEOUT:
+        o->hook_timeout_ns = milliseconds(verb, "--hook-timeout") * 1000000;
+        break;
+    case OPT_WARM_FILE:
+        o->warm_file = optarg;
+        o->warm = true;
+        break;
+    case OPT_WARM_SIGNAL:
+        o->warm_signal = signal_number(verb, "--warm-signal");
+        o->warm = true;
+        break;
+    case OPT_WARM:
+        o->warm = true;
+        break;
+    default:
+        exit(CLI_USAGE);
+    }
 }
 
 #define LEASE_STORE "store"
@@ -180,7 +294,7 @@ static void take_seal(const struct cli_verb *verb, struct tn_run_options *o)
 
 static void take(const struct cli_verb *verb, struct tn_run_options *o, int opt, int *watchdog)
 {
-    static const char *const losses[] = {"standby", "exit", NULL};
+    static const char *const losses[] = {"standby", "exit", "restart-program", NULL};
     static const char *const exits[] = {"exit", "restart", "yield", NULL};
     static const char *const contains[] = {"auto", "group", "cgroup", "pidns", "userns", NULL};
     static const char *const watchdogs[] = {"off", "auto", "required", NULL};
@@ -200,7 +314,7 @@ static void take(const struct cli_verb *verb, struct tn_run_options *o, int opt,
         o->elector.grace_ms = milliseconds(verb, "--grace");
         break;
     case OPT_STOP_SIGNAL:
-        o->stop_signal = signal_number(verb);
+        o->stop_signal = signal_number(verb, "--stop-signal");
         break;
     case OPT_ON_LOSS:
         o->on_loss = (enum tn_on_loss)choose(verb, "--on-loss", losses);
@@ -257,7 +371,7 @@ static void take(const struct cli_verb *verb, struct tn_run_options *o, int opt,
         take_seal(verb, o);
         break;
     default:
-        exit(CLI_USAGE);
+        take_more(verb, o, opt);
     }
 }
 
@@ -282,7 +396,12 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
                                               .cannot_run = CLI_CANNOT_RUN,
                                               .not_found = CLI_NOT_FOUND};
     struct tn_run_options o = {
-        .elector = TENURE_ELECTOR_OPTIONS, .stop_signal = SIGTERM, .crash_limit = 5};
+        .elector = TENURE_ELECTOR_OPTIONS,
+        .stop_signal = SIGTERM,
+        .crash_limit = 5,
+        .hook_timeout_ns = 10 * S,
+        .preempt_delay_ns = 5 * S,
+        .probe = {.interval_ns = 5 * S, .timeout_ns = 2 * S, .threshold = 3}};
     struct tenure_error err;
     struct cli_common c;
     int opt, watchdog = 0;
@@ -298,7 +417,17 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return cli_misuse(verb, "give --name NAME: what the copies have in common");
     if (optind >= argc)
         return cli_misuse(verb, "give a command to run, behind --");
+    if (o.warm && !o.warm_file && !o.warm_signal)
+        return cli_misuse(verb, "--warm: how is COMMAND told?  Give --warm-file or --warm-signal");
+    if (o.on_loss == TN_LOSS_RESTART && !o.warm)
+        return cli_misuse(verb, "--on-loss restart-program is for --warm programs");
     settle_watchdog(&o, watchdog);
+    const char *spec = o.candidate_probe.spec;
+    o.candidate_probe = o.probe; /* the same times */
+    o.candidate_probe.delay_ns = 0;
+    o.candidate_probe.spec = spec;
+    o.program.warm = o.warm;
+    o.program.ignored = o.warm_signal;
     o.program.args = argv + optind;
     o.program.env = environ;
     sigprocmask(SIG_SETMASK, NULL, &o.program.mask);

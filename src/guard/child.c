@@ -148,6 +148,8 @@ int tn_child_exec(const struct tn_keeper_orders *orders, enum tn_guard_stage *st
     if (getppid() != orders->keeper)
         _exit(127); /* the keeper died before the signal was asked for */
     syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
+    if (p.block->ignored)
+        signal((int)p.block->ignored, SIG_IGN);
     unblock(p.block->mask);
     *stage = TN_STAGE_EXEC;
     execvpe(p.file, p.args, p.env);

@@ -127,37 +127,40 @@ static pid_t parent_of(const char *name)
 }
 
 /* The children alone, where the kernel lists none: a look through all of /proc. */
-static void kill_scanned(const pid_t *spare, unsigned n_spare)
+static unsigned kill_scanned(const pid_t *spare, unsigned n_spare)
 {
     _Alignas(8) char buffer[4096];
     pid_t self = getpid();
+    unsigned found = 0;
     long n;
     int fd = open_dir("/proc");
 
     if (fd < 0)
-        return;
+        return 0;
     while ((n = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
         for (long at = 0; at < n;) {
             struct entry *e = (struct entry *)(void *)(buffer + at);
             pid_t pid = parse_pid(e->name, e->name + strlen(e->name));
 
-            if (pid > 1 && parent_of(e->name) == self && !spared(pid, spare, n_spare))
+            if (pid > 1 && parent_of(e->name) == self && !spared(pid, spare, n_spare)) {
                 kill(pid, SIGKILL);
+                found++;
+            }
             at += e->len;
         }
     }
     close(fd);
+    return found;
 }
 
-void tn_children_kill(const pid_t *spare, unsigned n_spare)
+unsigned tn_children_kill(const pid_t *spare, unsigned n_spare)
 {
     static struct queue q;
+    unsigned found = 0;
 
     q.n = 0;
-    if (!read_children(getpid(), &q)) {
-        kill_scanned(spare, n_spare);
-        return;
-    }
+    if (!read_children(getpid(), &q))
+        return kill_scanned(spare, n_spare);
     /* A parent is killed before its children are looked for, so that it cannot
      * have more of them.  Nobody waits for anybody to be scheduled and die:
      * under load that would take a while for each generation. */
@@ -166,5 +169,7 @@ void tn_children_kill(const pid_t *spare, unsigned n_spare)
             continue;
         kill(q.pids[i], SIGKILL);
         read_children(q.pids[i], &q);
+        found++;
     }
+    return found;
 }

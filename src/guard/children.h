@@ -12,7 +12,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* All descendants of this process, parents first, but for the children in spare. */
-void tn_children_kill(const pid_t *spare, unsigned n_spare);
+/*
+ * All descendants of this process, parents first, but for the children in spare
+ * and theirs.  Returns how many were found, those included that only wait to be
+ * reaped.
+ */
+unsigned tn_children_kill(const pid_t *spare, unsigned n_spare);
 
 #endif

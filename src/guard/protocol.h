@@ -144,8 +144,8 @@ struct tn_guard_block {
     uint32_t flags;
     uint32_t uid;
     uint32_t gid;
-    uint32_t unused;
-    uint64_t mask; /* signals to block, bit n-1 for signal n */
+    uint32_t ignored; /* a signal that it starts with ignored; 0: none */
+    uint64_t mask;    /* signals to block, bit n-1 for signal n */
 };
 
 enum tn_guard_block_flag {

@@ -1,0 +1,158 @@
+#include "agent/clerk.h"
+
+#include <string.h>
+
+#include "core/timing.h"
+#include "os/thread.h"
+#include "os/trim.h"
+#include "store/control.h"
+#include "tenure/lease.h"
+
+#define LIMIT_NS (3 * TN_S) /* for one job */
+#define CALL_NS  (2 * TN_S)
+
+bool tn_clerk_outranks(const struct tenure_candidate *a, const struct tenure_candidate *b,
+                       enum tn_prefer prefer)
+{
+    int order = strverscmp(a->build, b->build);
+
+    if (a->priority != b->priority)
+        return a->priority > b->priority;
+    return (prefer == TN_PREFER_OLDEST && order < 0) || (prefer == TN_PREFER_NEWEST && order > 0);
+}
+
+/* ---- Jobs ---------------------------------------------------------------- */
+
+struct ranking {
+    const struct tn_clerk *clerk;
+    const struct tenure_candidate *self;
+    unsigned better;
+};
+
+static bool rank(void *arg, const struct tenure_candidate *other)
+{
+    struct ranking *r = arg;
+
+    if (strcmp(other->id, r->self->id) != 0 && strcmp(other->state, "standby") == 0 &&
+        tn_clerk_outranks(other, r->self, r->clerk->prefer))
+        r->better++;
+    return true;
+}
+
+/* True if the leader was asked: by its own control register, like everybody else. */
+static bool step_aside(struct tn_clerk *c, tenure_store *store, uint64_t epoch)
+{
+    struct tenure_candidate found = TENURE_CANDIDATE;
+    int64_t by = tenure_now() + CALL_NS;
+
+    return tenure_control_call(store, c->name, NULL, &found, by, NULL) == TENURE_OK &&
+           tenure_control_yield(store, c->name, epoch, found.id, 0, tenure_now() + LIMIT_NS,
+                                NULL) == TENURE_OK;
+}
+
+static void preempt(struct tn_clerk *c, tenure_store *store, const struct tenure_candidate *self)
+{
+    struct tenure_lease_view lease = TENURE_LEASE_VIEW;
+    struct tenure_candidate leader = TENURE_CANDIDATE;
+    int64_t by = tenure_now() + LIMIT_NS;
+
+    if (tenure_lease_look(store, c->name, &lease, by, NULL) != TENURE_OK ||
+        lease.state != TENURE_LEASE_HELD || strcmp(lease.holder, self->id) == 0)
+        return;
+    leader.priority = lease.priority;
+    memcpy(leader.build, lease.build, sizeof leader.build);
+    if (tn_clerk_outranks(self, &leader, c->prefer))
+        tenure_control_yield(store, c->name, lease.epoch, self->id, 0, by, NULL);
+}
+
+static void work(struct tn_clerk *c, unsigned jobs, const struct tenure_candidate *self,
+                 uint64_t epoch)
+{
+    struct tn_clerk_news news = {.done = jobs};
+    struct ranking ranking = {.clerk = c, .self = self};
+    tenure_store *store = NULL;
+
+    if (tenure_store_open(c->store, tenure_now() + LIMIT_NS, &store, NULL) != TENURE_OK) {
+        c->tell(c->arg, &news);
+        return;
+    }
+    if (jobs & TN_CLERK_ANNOUNCE)
+        tn_candidate_announce(store, c->name, self, tenure_now() + LIMIT_NS, NULL);
+    if (jobs & TN_CLERK_ROLL)
+        tn_control_roll(store, c->name, tenure_now() + LIMIT_NS, NULL);
+    if (jobs & TN_CLERK_RANK) {
+        tenure_candidates(store, c->name, rank, &ranking, tenure_now() + LIMIT_NS, NULL);
+        news.better = ranking.better;
+    }
+    if (jobs & TN_CLERK_ASIDE)
+        news.aside = step_aside(c, store, epoch);
+    if (jobs & TN_CLERK_PREEMPT)
+        preempt(c, store, self);
+    tenure_store_close(store);
+    c->tell(c->arg, &news);
+}
+
+static void *clerk_main(void *arg)
+{
+    struct tn_clerk *c = arg;
+    struct tenure_candidate self;
+    uint64_t epoch;
+    unsigned jobs;
+
+    for (;;) {
+        pthread_mutex_lock(&c->lock);
+        jobs = c->jobs;
+        self = c->self;
+        epoch = c->epoch;
+        c->jobs = 0;
+        c->busy = jobs != 0;
+        pthread_mutex_unlock(&c->lock);
+        if (!jobs)
+            break;
+        work(c, jobs, &self, epoch);
+    }
+    tn_trim();
+    return NULL;
+}
+
+/* ---- Life ---------------------------------------------------------------- */
+
+void tn_clerk_init(struct tn_clerk *c)
+{
+    pthread_mutex_init(&c->lock, NULL);
+}
+
+void tn_clerk_do(struct tn_clerk *c, unsigned jobs, const struct tenure_candidate *self,
+                 uint64_t epoch)
+{
+    pthread_mutex_lock(&c->lock);
+    c->jobs |= jobs;
+    c->self = *self;
+    c->epoch = epoch;
+    bool idle = !c->busy;
+    c->busy = true;
+    pthread_mutex_unlock(&c->lock);
+    if (!idle)
+        return; /* it takes them when it is done with what it does */
+    if (c->started)
+        pthread_join(c->thread, NULL);
+    c->started = tn_thread_start(&c->thread, "tenure-clerk", clerk_main, c, NULL) == TENURE_OK;
+    if (!c->started) {
+        pthread_mutex_lock(&c->lock);
+        c->busy = false;
+        pthread_mutex_unlock(&c->lock);
+    }
+}
+
+void tn_clerk_end(struct tn_clerk *c, bool withdraw)
+{
+    tenure_store *store = NULL;
+
+    if (c->started)
+        pthread_join(c->thread, NULL);
+    c->started = false;
+    if (withdraw && tenure_store_open(c->store, tenure_now() + LIMIT_NS, &store, NULL) == TENURE_OK)
+        tn_candidate_withdraw(store, c->name, c->self.id, tenure_now() + LIMIT_NS, NULL);
+    tenure_store_close(store);
+    pthread_mutex_destroy(&c->lock);
+}

@@ -1,0 +1,131 @@
+/* tenure handover, tenure step-down: leadership changes hands on purpose. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "tenure/control.h"
+#include "tenure/lease.h"
+
+static const char handover_help[] =
+    "usage: tenure handover --name NAME [--store URL] [--to ID] [--timeout 60s] [--json]\n"
+    "\n"
+    "Asks the leader to drain its program and to hand over to a candidate that is\n"
+    "waiting and healthy: ID, or the one with the highest priority.  Waits until it\n"
+    "leads, and prints how long no program ran.\n"
+    "\n"
+    "Exit: 0 done, 1 nobody could take over (nothing was changed), or not in time, or\n"
+    "      another one than ID has it; 2 usage; 3 nobody leads.\n";
+
+static const char step_down_help[] =
+    "usage: tenure step-down --name NAME [--store URL] [--for 30s]\n"
+    "\n"
+    "Asks the leader to drain its program, to release, and not to contend for a while.\n"
+    "Whoever is there takes over; nobody, if nobody is.\n"
+    "\n"
+    "Exit: 0 asked, 1 the store said no, 2 usage, 3 nobody leads.\n";
+
+enum { OPT_TO = CLI_OPT_OWN, OPT_FOR };
+
+static int show(const struct cli_common *c, const struct tenure_handover *r, const char *to)
+{
+    if (c->json) {
+        json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:f, s:b, s:b}", "name", c->name, "from",
+                                   r->from, "to", r->to, "epoch", (json_int_t)r->epoch, "gap_ms",
+                                   r->gap_ns < 0 ? -1.0 : (double)r->gap_ns / 1e6, "exact",
+                                   (int)r->same_clock, "as_asked", (int)r->as_asked);
+
+        json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+        json_decref(object);
+        putchar('\n');
+    } else {
+        printf("%s%s%s: %s handed over to %s%s%s, epoch %" PRIu64 "\n", cli_bold(), c->name,
+               cli_plain(), r->from, cli_green(), r->to, cli_plain(), r->epoch);
+        if (r->gap_ns >= 0)
+            printf("  no program ran for %.1f ms%s\n", (double)r->gap_ns / 1e6,
+                   r->same_clock ? "" : " (by the clocks of two machines)");
+    }
+    return to && strcmp(to, r->to) != 0 ? CLI_FAILED : CLI_OK;
+}
+
+static int run_handover(const struct cli_verb *verb, int argc, char **argv)
+{
+    static const struct option options[] = {
+        CLI_COMMON_OPTIONS, {"to", required_argument, NULL, OPT_TO}, {0}};
+    struct tenure_handover result = TENURE_HANDOVER;
+    const char *to = NULL;
+    struct tenure_error err;
+    struct cli_common c;
+    int opt, code;
+
+    cli_common_init(&c);
+    c.timeout_ns = INT64_C(60000000000);
+    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (opt == OPT_TO)
+            to = optarg;
+        else if (!cli_common_take(&c, verb, opt))
+            return CLI_USAGE;
+    }
+    if (!c.name || optind < argc)
+        return cli_misuse(verb, "give --name NAME, perhaps --to ID, and nothing else");
+    tenure_store *store = cli_open(verb, &c);
+    if (!store)
+        return CLI_FAILED;
+    enum tenure_status status =
+        tenure_handover(store, c.name, to, &result, tenure_now() + c.timeout_ns, &err);
+    if (status)
+        code =
+            cli_fail(verb, status == TENURE_NOT_LEADER ? CLI_NOT_HELD : CLI_FAILED, "%s", err.text);
+    else
+        code = show(&c, &result, to);
+    tenure_store_close(store);
+    return code;
+}
+
+static int step_down(const struct cli_verb *verb, tenure_store *store, const struct cli_common *c,
+                     int64_t for_ns)
+{
+    struct tenure_lease_view lease = TENURE_LEASE_VIEW;
+    int64_t by = tenure_now() + c->timeout_ns;
+    struct tenure_error err;
+
+    if (tenure_lease_look(store, c->name, &lease, by, &err))
+        return cli_fail(verb, CLI_FAILED, "%s", err.text);
+    if (lease.state != TENURE_LEASE_HELD)
+        return cli_fail(verb, CLI_NOT_HELD, "%s: nobody leads", c->name);
+    if (tenure_control_yield(store, c->name, lease.epoch, NULL, for_ns / 1000000, by, &err))
+        return cli_fail(verb, CLI_FAILED, "%s", err.text);
+    printf("%s was asked to step down\n", lease.holder);
+    return CLI_OK;
+}
+
+static int run_step_down(const struct cli_verb *verb, int argc, char **argv)
+{
+    static const struct option options[] = {
+        CLI_COMMON_OPTIONS, {"for", required_argument, NULL, OPT_FOR}, {0}};
+    int64_t for_ns = INT64_C(30000000000);
+    struct cli_common c;
+    int opt, code;
+
+    cli_common_init(&c);
+    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (opt == OPT_FOR)
+            for_ns = cli_duration(verb, "--for", optarg);
+        else if (!cli_common_take(&c, verb, opt))
+            return CLI_USAGE;
+    }
+    if (!c.name || optind < argc)
+        return cli_misuse(verb, "give --name NAME and nothing else");
+    tenure_store *store = cli_open(verb, &c);
+    if (!store)
+        return CLI_FAILED;
+    code = step_down(verb, store, &c, for_ns);
+    tenure_store_close(store);
+    return code;
+}
+
+const struct cli_verb cli_handover = {"handover", "let another candidate lead", handover_help,
+                                      run_handover};
+const struct cli_verb cli_step_down = {"step-down", "let the leader go for a while", step_down_help,
+                                       run_step_down};

@@ -1,0 +1,219 @@
+/* NAME/candidates/ID: what each candidate says of itself. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "store/control.h"
+
+#define CANDIDATE_MAX 4096
+
+/* ---- Keys ---------------------------------------------------------------- */
+
+static uint64_t hash(const char *text)
+{
+    uint64_t h = UINT64_C(1469598103934665603); /* FNV-1a */
+
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    return h;
+}
+
+static bool plain(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+}
+
+/* A name may take 200 of the 255 bytes of a key, which leaves 42 for this. */
+void tn_candidate_key(const char *name, const char *id, char key[TENURE_KEY_MAX + 1])
+{
+    char segment[48];
+    size_t n = 0;
+    bool same = strlen(id) <= 40;
+    size_t most = same ? 40 : 24;
+
+    for (; id[n] && n < most; n++) {
+        segment[n] = plain(id[n]) || (id[n] == '.' && n > 0) ? id[n] : '_';
+        same = same && segment[n] == id[n];
+    }
+    segment[n] = '\0';
+    if (!same)
+        snprintf(segment + (n < 24 ? n : 24), 18, "-%016llx", (unsigned long long)hash(id));
+    snprintf(key, TENURE_KEY_MAX + 1, "%s/candidates/%s", name, segment);
+}
+
+/* ---- The record ---------------------------------------------------------- */
+
+char *tn_candidate_encode(const struct tenure_candidate *c)
+{
+    json_t *object = json_pack(
+        "{s:s, s:s, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, "
+        "s:I, s:I}",
+        "id", c->id, "state", c->state, "healthy", (int)c->healthy, "priority", (int)c->priority,
+        "build", c->build, "address", c->address, "contain", c->contain, "since", c->since,
+        "trouble", c->trouble, "answer", c->answer, "boot", c->boot, "started_epoch",
+        (json_int_t)c->started_epoch, "started_ns", (json_int_t)c->started_ns, "started_ms",
+        (json_int_t)c->started_ms, "ended_epoch", (json_int_t)c->ended_epoch, "ended_ns",
+        (json_int_t)c->ended_ns, "ended_ms", (json_int_t)c->ended_ms);
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+
+    json_decref(object);
+    return text;
+}
+
+static void get_text(const json_t *object, const char *member, char *out, size_t size)
+{
+    const char *text = json_string_value(json_object_get(object, member));
+    size_t n = 0;
+
+    for (; text && *text && n + 1 < size; text++)
+        out[n++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
+    out[n] = '\0';
+}
+
+static int64_t get_number(const json_t *object, const char *member)
+{
+    json_int_t n = json_integer_value(json_object_get(object, member));
+
+    return n > 0 ? n : 0;
+}
+
+enum tenure_status tn_candidate_decode(const void *data, size_t len,
+                                       struct tenure_candidate *candidate, struct tenure_error *err)
+{
+    struct tenure_candidate c = {.size = candidate->size};
+    json_error_t why;
+    json_t *o = len > 0 && len <= CANDIDATE_MAX
+                    ? json_loadb(data, len, JSON_REJECT_DUPLICATES, &why)
+                    : NULL;
+
+    get_text(o, "id", c.id, sizeof c.id);
+    if (!json_is_object(o) || !c.id[0]) {
+        json_decref(o);
+        return tenure_fail(err, TENURE_CORRUPT, "a candidate's record cannot be read");
+    }
+    get_text(o, "state", c.state, sizeof c.state);
+    c.healthy = json_is_true(json_object_get(o, "healthy"));
+    json_int_t priority = json_integer_value(json_object_get(o, "priority"));
+    c.priority = priority >= INT32_MIN && priority <= INT32_MAX ? (int32_t)priority : 0;
+    get_text(o, "build", c.build, sizeof c.build);
+    get_text(o, "address", c.address, sizeof c.address);
+    get_text(o, "contain", c.contain, sizeof c.contain);
+    get_text(o, "since", c.since, sizeof c.since);
+    get_text(o, "trouble", c.trouble, sizeof c.trouble);
+    get_text(o, "answer", c.answer, sizeof c.answer);
+    get_text(o, "boot", c.boot, sizeof c.boot);
+    c.started_epoch = (uint64_t)get_number(o, "started_epoch");
+    c.started_ns = get_number(o, "started_ns");
+    c.started_ms = (uint64_t)get_number(o, "started_ms");
+    c.ended_epoch = (uint64_t)get_number(o, "ended_epoch");
+    c.ended_ns = get_number(o, "ended_ns");
+    c.ended_ms = (uint64_t)get_number(o, "ended_ms");
+    json_decref(o);
+    *candidate = c;
+    return TENURE_OK;
+}
+
+/* ---- Writing ------------------------------------------------------------- */
+
+static enum tenure_status put(tenure_store *store, const char *key, const char *text,
+                              int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    enum tenure_status status;
+
+    /* Its own register: a conflict is an earlier try of ours, or a namesake. */
+    do {
+        struct tenure_swap swap = {.key = key, .data = text, .len = text ? strlen(text) : 0};
+
+        swap.tombstone = !text;
+        status = tenure_store_read(store, key, &value, deadline, err);
+        if (!status)
+            status = tenure_nonce(swap.nonce, err);
+        if (status || (!text && (tenure_token_absent(&value.token) || value.tombstone)))
+            break;
+        swap.expect = value.token;
+        status = tenure_store_swap(store, &swap, deadline, err);
+    } while ((status == TENURE_CONFLICT || status == TENURE_UNKNOWN) && tenure_now() < deadline);
+    tenure_value_free(&value);
+    return status;
+}
+
+enum tenure_status tn_candidate_announce(tenure_store *store, const char *name,
+                                         const struct tenure_candidate *candidate, int64_t deadline,
+                                         struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+    char *text = tn_candidate_encode(candidate);
+
+    if (!text)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    tn_candidate_key(name, candidate->id, key);
+    enum tenure_status status = put(store, key, text, deadline, err);
+    free(text);
+    return status;
+}
+
+enum tenure_status tn_candidate_withdraw(tenure_store *store, const char *name, const char *id,
+                                         int64_t deadline, struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+
+    tn_candidate_key(name, id, key);
+    return put(store, key, NULL, deadline, err);
+}
+
+/* ---- Listing ------------------------------------------------------------- */
+
+struct listing {
+    tenure_candidate_fn visit;
+    void *arg;
+};
+
+/* A record that cannot be read is nobody's: it is passed over. */
+static bool take(void *arg, const char *key, const struct tenure_value *value)
+{
+    const struct listing *l = arg;
+    struct tenure_candidate c = TENURE_CANDIDATE;
+
+    (void)key;
+    if (value->tombstone || tn_candidate_decode(value->data, value->len, &c, NULL))
+        return true;
+    return l->visit(l->arg, &c);
+}
+
+enum tenure_status tn_candidates_list(tenure_store *store, const char *name,
+                                      tenure_candidate_fn visit, void *arg,
+                                      struct tn_candidates_watch *watch, int64_t deadline,
+                                      struct tenure_error *err)
+{
+    struct listing listing = {.visit = visit, .arg = arg};
+    struct tn_candidates_watch scratch;
+
+    if (!watch)
+        watch = &scratch;
+    snprintf(watch->prefix, sizeof watch->prefix, "%s/candidates/", name);
+    return tenure_store_list(store, watch->prefix, NULL, take, &listing, watch->mark, deadline,
+                             err);
+}
+
+void tn_candidates_wait(tenure_store *store, const struct tn_candidates_watch *watch,
+                        int64_t deadline)
+{
+    struct tenure_watch w = {.key = watch->prefix, .prefix = true};
+    enum tenure_status status;
+
+    memcpy(w.mark, watch->mark, sizeof w.mark);
+    status = tenure_store_wait(store, &w, 1, -1, deadline, NULL);
+    if (status != TENURE_OK && status != TENURE_TIMEOUT)
+        nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
+}
+
+enum tenure_status tenure_candidates(tenure_store *store, const char *name,
+                                     tenure_candidate_fn visit, void *arg, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    return tn_candidates_list(store, name, visit, arg, NULL, deadline, err);
+}

@@ -1,0 +1,299 @@
+"""Probes, crash loops, hooks, warm stand-bys."""
+
+import http.server
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+import world as w
+from test_run_control import candidates, leads, standby
+from world import TENURE, WITNESS, World, eventually
+
+QUICK = ["--probe-interval", "50ms", "--probe-timeout", "1s", "--probe-threshold", "2"]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+# ---- Probes -----------------------------------------------------------------
+
+
+def test_unhealthy_leader_hands_over_to_a_healthy_candidate(tmp_path):
+    ill = tmp_path / "ill"
+    probe = ["--probe", f"exec:test ! -e {ill}/$TENURE_ID", *QUICK]
+    ill.mkdir()
+    with World(ttl_ms=15000, options=probe) as world:
+        leader = world.start()
+        row = world.next_leader(0)
+        other = standby(world, world.start())
+        (ill / leader.name).touch()
+        new = world.next_leader(row.epoch)
+        leads(other, new.epoch)
+        assert "handing over" in leader.words()
+        assert leader.proc.poll() is None
+        assert "probe failed" in candidates(world)[leader.name]["trouble"]
+
+
+def test_unhealthy_leader_alone_restarts_its_program(tmp_path):
+    ill = tmp_path / "ill"
+    probe = ["--probe", f"exec:test ! -e {ill}", *QUICK]
+    with World(ttl_ms=15000, options=probe) as world:
+        c = world.start()
+        world.next_leader(0)
+        ill.touch()
+        eventually("a restart", lambda: len(world.table.programs()) >= 2)
+        ill.unlink()
+        assert "nobody healthy is waiting" in c.words()
+        rows = world.table.programs()
+        assert rows[0].epoch == rows[1].epoch and rows[0].told == signal.SIGTERM
+        assert rows[1].started > rows[0].last
+
+
+def test_http_probe():
+    answers = {"code": 200}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(answers["code"] if self.path == "/well" else 404)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    probe = ["--probe", f"http://127.0.0.1:{server.server_port}/well", *QUICK]
+    with World(ttl_ms=15000, options=probe) as world:
+        c = world.start()
+        world.next_leader(0)
+        time.sleep(0.3)
+        assert "not well" not in c.words()
+        answers["code"] = 503
+        eventually("the verdict", lambda: "not well" in c.words())
+        eventually("a restart", lambda: len(world.table.programs()) >= 2)
+        answers["code"] = 204
+    server.shutdown()
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_tcp_probe(silent):
+    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+    port = listener.getsockname()[1]
+    with World(ttl_ms=15000, options=["--probe", f"tcp:localhost:{port}", *QUICK]) as world:
+        c = world.start()
+        world.next_leader(0)
+        time.sleep(0.3)
+        assert "not well" not in c.words()
+        listener.close()
+        eventually("the verdict", lambda: "not well" in c.words())
+
+
+def test_notify_probe(tmp_path):
+    """The program says WATCHDOG=1 itself; when it stops saying so, it is restarted."""
+    script = tmp_path / "says.py"
+    script.write_text(
+        "import os, socket, sys, time\n"
+        "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+        "s.connect('\\0' + os.environ['NOTIFY_SOCKET'][1:])\n"
+        "assert int(os.environ['WATCHDOG_USEC']) == 500000\n"
+        "open(sys.argv[1], 'a').write('start\\n')\n"
+        "for i in range(8):\n"
+        "    s.send(b'WATCHDOG=1')\n"
+        "    time.sleep(0.1)\n"
+        "time.sleep(1000)\n"
+    )
+    starts = tmp_path / "starts"
+    options = ["--probe", "notify", "--probe-timeout", "500ms", "--probe-threshold", "1",
+               "--probe-delay", "1s"]
+    with World(ttl_ms=15000, options=options) as world:
+        c = world.start(command=["/usr/bin/python3", str(script), str(starts)])
+        eventually("a restart", lambda: starts.exists() and starts.read_text().count("start") >= 2)
+        assert "not well" in c.words()
+
+
+def test_unhealthy_candidate_does_not_contend(tmp_path):
+    fit = tmp_path / "fit"
+    options = ["--candidate-probe", f"exec:test -e {fit}", *QUICK]
+    with World(ttl_ms=15000, options=options) as world:
+        c = world.start()
+        eventually("its word", lambda: candidates(world).get(c.name, {}).get("state") == "unhealthy")
+        assert not world.table.rows()
+        fit.touch()
+        world.next_leader(0)
+
+
+@pytest.mark.parametrize("spec", ["ftp://x", "tcp:nowhere", "tcp:no.such.host.invalid:80", "exec:"])
+def test_probes_that_cannot_work(spec):
+    done = subprocess.run(
+        [TENURE, "run", "--name", "w", "--store", "noop:", "--probe", spec, "--", "true"],
+        capture_output=True,
+        timeout=w.PATIENCE,
+    )
+    assert done.returncode == 2
+    assert b"probe" in done.stderr
+
+
+def test_crash_loop_yields_with_the_reason():
+    options = ["--on-exit", "restart", "--crash-limit", "2"]
+    with World(ttl_ms=15000, options=options) as world:
+        bad = world.start(command=[str(WITNESS), str(world.table.path), "exit=1"])
+        row = world.next_leader(0)
+        good = world.start()
+        new = eventually(
+            "the other's turn",
+            lambda: next((r for r in world.table.programs() if r.epoch > row.epoch), None)
+            and "leading" in good.words(),
+        )
+        assert new
+        eventually(
+            "the reason",
+            lambda: "2 times in a row" in candidates(world).get(bad.name, {}).get("trouble", ""),
+        )
+
+
+# ---- Hooks ------------------------------------------------------------------
+
+
+def test_hooks(tmp_path):
+    said = tmp_path / "said"
+    word = f"echo $TENURE_EVENT $TENURE_ID $TENURE_LEADER ${{TENURE_EPOCH:-none}} >> {said}"
+    options = ["--on-started", word, "--on-stopped", word, "--on-new-leader", word]
+    with World(ttl_ms=15000) as world:
+        c = world.start(options=options)
+        row = world.next_leader(0)
+        eventually("started", lambda: said.exists() and "started" in said.read_text())
+        c.signal(signal.SIGTERM)
+        c.wait()
+        lines = said.read_text().splitlines()
+        assert f"started {c.name} {c.name} {row.epoch}" in lines
+        assert f"stopped {c.name} {c.name} {row.epoch}" in lines
+        assert f"new-leader {c.name} {c.name} none" in lines
+
+
+def test_release_waits_for_on_stopped(tmp_path):
+    done = tmp_path / "done"
+    options = ["--on-stopped", f"sleep 0.4; date +%s%N > {done}"]
+    with World(ttl_ms=15000) as world:
+        first = world.start(options=options)
+        row = world.next_leader(0)
+        standby(world, world.start())
+        first.signal(signal.SIGTERM)
+        new = world.next_leader(row.epoch)
+        first.wait()
+        wall = time.time_ns() - w.now()
+        assert new.started > int(done.read_text()) - wall
+
+
+def test_a_hook_that_hangs_delays_no_renewal_and_is_killed(tmp_path):
+    pids = tmp_path / "pids"
+    hang = f"echo $$ >> {pids}; trap '' TERM; while :; do sleep 1; done"
+    options = ["--on-started", hang, "--on-new-leader", hang, "--on-stopped", hang,
+               "--hook-timeout", "1s"]
+    with World(ttl_ms=2000, options=options) as world:
+        c = world.start()
+        row = world.next_leader(0)
+        time.sleep(3)  # longer than the ttl
+        assert world.table.top() == row.epoch
+        assert world.table.programs()[0].last > w.now() - 1_000_000_000
+        c.signal(signal.SIGTERM)
+        assert c.wait() == 0
+        for pid in pids.read_text().split():
+            eventually("the hook's end", lambda: not w.alive(int(pid)))
+
+
+def test_hooks_get_no_secrets(tmp_path):
+    said = tmp_path / "said"
+    env = dict(os.environ, TENURE_SECRET="canary-2")
+    with World(ttl_ms=15000) as world:
+        world.start(options=["--on-started", f"env > {said}.new; mv {said}.new {said}"], env=env)
+        eventually("the hook", said.exists)
+        assert "canary" not in said.read_text()
+        assert world.url not in said.read_text()
+
+
+# ---- Warm stand-bys ---------------------------------------------------------
+
+
+def warm_script(tmp_path):
+    script = tmp_path / "warm.py"
+    script.write_text(
+        "import os, signal, sys, time\n"
+        "told = []\n"
+        "signal.signal(signal.SIGUSR1, lambda *a: told.append(1))\n"
+        "def leads():\n"
+        "    return told or 'leading' in open(os.environ['TENURE_ROLE_FILE']).read()\n"
+        "out = sys.argv[1]\n"
+        "def say(word):\n"
+        "    with open(out, 'a') as f: f.write(f'{word} {os.getpid()}\\n')\n"
+        "say('up')\n"
+        "while not leads(): time.sleep(0.01)\n"
+        "say('told ' + open(os.environ['TENURE_ROLE_FILE']).read().strip())\n"
+        "while True: time.sleep(0.01)\n"
+    )
+    return script
+
+
+def test_warm(tmp_path):
+    script = warm_script(tmp_path)
+    with World(ttl_ms=15000) as world:
+        said, members = [], []
+        for i in range(2):
+            said.append(tmp_path / f"said{i}")
+            members.append(
+                world.start(
+                    options=["--warm-file", str(tmp_path / f"role{i}"), "--warm-signal", "USR1"],
+                    command=["/usr/bin/python3", str(script), str(said[i])],
+                )
+            )
+            eventually("it runs", said[i].exists)
+
+        def read(i):
+            return said[i].read_text() if said[i].exists() else ""
+
+        eventually("one of them leads", lambda: any("leading, epoch" in m.words() for m in members))
+        leader = next(i for i in range(2) if "leading, epoch" in members[i].words())
+        other = 1 - leader
+        # The stand-by's program runs too, and has not been told.
+        eventually("both run", lambda: "up" in read(other))
+        assert "told" not in read(other)
+        epoch = int((tmp_path / f"role{leader}").read_text().split()[1])
+        before = read(other).split()[1]
+        members[leader].signal(signal.SIGKILL)
+        eventually("the word", lambda: "told leading" in read(other))
+        line = [l for l in read(other).splitlines() if l.startswith("told")][0].split()
+        assert int(line[2]) > epoch
+        assert line[3] == before  # the same process: it was warm
+
+
+def test_warm_program_is_ended_on_loss_and_warmed_again(tmp_path):
+    script = warm_script(tmp_path)
+    said, role = tmp_path / "said", tmp_path / "role"
+    with World(ttl_ms=1000) as world:
+        c = world.start(
+            options=["--warm-file", str(role), "--warm-signal", "USR1", "--on-loss",
+                     "restart-program"],
+            command=["/usr/bin/python3", str(script), str(said)],
+        )
+        eventually("it leads", lambda: role.exists() and "leading" in role.read_text())
+        eventually("it runs", said.exists)
+        with world.outage():
+            eventually("a second process", lambda: said.read_text().count("up") >= 2)
+            assert role.read_text() == "standby\n"
+        eventually("it leads again", lambda: "leading" in role.read_text())
+        assert c.proc.poll() is None
+
+
+def test_warm_needs_a_way_to_tell():
+    done = subprocess.run(
+        [TENURE, "run", "--name", "w", "--store", "noop:", "--warm", "--", "true"],
+        capture_output=True,
+    )
+    assert done.returncode == 2
