@@ -31,13 +31,14 @@ static enum tenure_status check_table(struct tn_pg *pg, bool *missing, int64_t d
 {
     struct tn_pg_args args = {0};
     PGresult *r = NULL;
+    int64_t timeline;
     enum tenure_status status;
 
     tn_pg_arg_text(&args, "-");
     pg->missing = false;
     status = tn_pg_ask(pg, TN_PG_READ, &args, deadline, &r, err);
     if (!status)
-        status = tn_pg_check_primary(pg, r, err);
+        status = tn_pg_timeline(pg, r, 0, &timeline, err);
     PQclear(r);
     *missing = pg->missing;
     return status;
@@ -88,8 +89,6 @@ static enum tenure_status open_as(const char *scheme, const char *url, int64_t d
     pg->wake_fd = -1;
     pg->timer_fd = tn_poll_timer();
     status = tn_pg_conf_parse(url, &pg->conf, err);
-    if (!status)
-        status = tn_pg_sql_fill(pg, err);
     if (!status)
         status = ensure_table(pg, deadline, err);
     if (status) {

@@ -27,7 +27,7 @@
 /* Types of the wire protocol (pg_type.dat); parameters and results are binary. */
 enum { TN_PG_BOOL = 16, TN_PG_BYTEA = 17, TN_PG_INT8 = 20, TN_PG_TEXT = 25, TN_PG_UUID = 2950 };
 
-#define TN_PG_PARAMS 9
+#define TN_PG_PARAMS 10
 
 /* Raise synchronous_commit to "on" if it is weaker, for the session or this transaction alone. */
 #define TN_PG_SYNC(local)                                                                          \
@@ -38,6 +38,10 @@ enum { TN_PG_BOOL = 16, TN_PG_BYTEA = 17, TN_PG_INT8 = 20, TN_PG_TEXT = 25, TN_P
 /* A batch is cut into statements of at most this. */
 #define TN_PG_BATCH_ROWS  10000
 #define TN_PG_BATCH_BYTES (16u << 20)
+
+/* The timeline of the server's log: it changes when a standby is promoted and
+ * when a server is restored to a point in time. */
+#define TN_PG_TIMELINE "('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8"
 
 /* ---- The URL ------------------------------------------------------------- */
 
@@ -137,6 +141,8 @@ struct tn_pg {
     PGconn *conn;      /* NULL: the next call connects */
     unsigned turn;     /* which target comes first */
     bool pooled;       /* something between us and the server shares its sessions */
+    bool timeless;     /* the server does not say on which timeline it is */
+    int64_t timeline;  /* of this session's server; unless it is pooled */
     bool unprepared;   /* it does not keep prepared statements either */
     bool listening;    /* LISTEN is in force */
     bool pending;      /* a statement was sent whose result nobody waits for any more */
@@ -193,7 +199,7 @@ void tn_pg_arg_int8(struct tn_pg_args *args, int64_t number);
 void tn_pg_arg_bool(struct tn_pg_args *args, bool flag);
 void tn_pg_arg_null(struct tn_pg_args *args);
 
-/* Fill pg->sql for this schema; close() frees each. */
+/* Fill pg->sql for this schema and the session at hand; close() frees each. */
 enum tenure_status tn_pg_sql_fill(struct tn_pg *pg, struct tenure_error *err);
 
 /*
@@ -245,13 +251,30 @@ enum tenure_status tn_pg_row_list(struct tn_pg *pg, const char *prefix, const ch
                                   tenure_visit_fn visit, void *arg,
                                   char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
                                   struct tenure_error *err);
-/* The number in a token's version; false if it cannot be one of ours. */
-bool tn_pg_version(const struct tenure_token *token, int64_t *number);
-void tn_pg_token(int64_t number, const uint8_t nonce[TENURE_NONCE_SIZE],
+/*
+ * A version is the row's number and the server's timeline, "17@2".  A server
+ * that was promoted, or restored to an earlier point, is on another timeline:
+ * all tokens have changed, whoever waits starts over, and whoever holds looks
+ * before it renews.  So a renewal that a fail-over lost costs nobody anything.
+ */
+struct tn_pg_version {
+    int64_t number; /* 0: absent */
+    int64_t timeline;
+};
+/* false if it cannot be one of ours.  An absent token is number 0. */
+bool tn_pg_version(const struct tenure_token *token, struct tn_pg_version *version);
+void tn_pg_token(const struct tn_pg_version *version, const uint8_t nonce[TENURE_NONCE_SIZE],
                  struct tenure_token *token);
-/* Check that column 0 says "not a standby". */
-enum tenure_status tn_pg_check_primary(const struct tn_pg *pg, const PGresult *r,
-                                       struct tenure_error *err);
+/* The timeline in a column; UNAVAILABLE if the server is a standby (C1). */
+enum tenure_status tn_pg_timeline(const struct tn_pg *pg, const PGresult *r, int column,
+                                  int64_t *timeline, struct tenure_error *err);
+/* For single swaps: the parameters $1 to $7; a conflict; a success. */
+void tn_pg_swap_args(const struct tenure_swap *swap, const struct tn_pg_version *expect,
+                     struct tn_pg_args *args);
+enum tenure_status tn_pg_swap_bad(const struct tn_pg *pg, struct tenure_swap *swap,
+                                  struct tenure_error *err);
+void tn_pg_swap_done(struct tn_pg *pg, struct tenure_swap *swap,
+                     const struct tn_pg_version *expect);
 /* The mark of a prefix. */
 enum tenure_status tn_pg_mark(struct tn_pg *pg, const char *prefix,
                               char mark[TENURE_VERSION_MAX + 1], int64_t deadline,

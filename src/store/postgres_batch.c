@@ -71,8 +71,8 @@ static void end(struct array *a, struct tn_pg_args *args)
 
 /* ---- One statement ------------------------------------------------------- */
 
-enum { KEYS, VERSIONS, EXPECTS, NONCES, TOMBSTONES, DATA, ARRAYS };
-static const uint32_t types[ARRAYS] = {TN_PG_TEXT, TN_PG_INT8, TN_PG_UUID,
+enum { KEYS, VERSIONS, TIMELINES, EXPECTS, NONCES, TOMBSTONES, DATA, ARRAYS };
+static const uint32_t types[ARRAYS] = {TN_PG_TEXT, TN_PG_INT8, TN_PG_INT8, TN_PG_UUID,
                                        TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA};
 
 /* Swaps that go into one statement: either all create or none does. */
@@ -83,14 +83,21 @@ struct batch {
     size_t n;
 };
 
-static void add(struct batch *b, struct tenure_swap *swap, int64_t version)
+static void element64(struct array *a, int64_t number)
 {
-    int64_t raw = (int64_t)htobe64((uint64_t)version);
+    uint64_t raw = htobe64((uint64_t)number);
+
+    element(a, &raw, sizeof raw);
+}
+
+static void add(struct batch *b, struct tenure_swap *swap, const struct tn_pg_version *expect)
+{
     char tombstone = swap->tombstone ? 1 : 0;
 
     element(&b->arrays[KEYS], swap->key, strlen(swap->key));
     if (!b->create) {
-        element(&b->arrays[VERSIONS], &raw, sizeof raw);
+        element64(&b->arrays[VERSIONS], expect->number);
+        element64(&b->arrays[TIMELINES], expect->timeline);
         element(&b->arrays[EXPECTS], swap->expect.nonce, TENURE_NONCE_SIZE);
     }
     element(&b->arrays[NONCES], swap->nonce, TENURE_NONCE_SIZE);
@@ -110,27 +117,29 @@ static void set_all(struct batch *b, enum tenure_status status)
         b->members[i]->status = status;
 }
 
-static void took_effect(struct tenure_swap *swap)
+static void took_effect(struct tenure_swap *swap, int64_t timeline)
 {
-    int64_t version = 0;
+    struct tn_pg_version version = {0};
 
     tn_pg_version(&swap->expect, &version);
+    version.number++;
+    version.timeline = timeline;
     swap->status = TENURE_OK;
-    tn_pg_token(version + 1, swap->nonce, &swap->token);
+    tn_pg_token(&version, swap->nonce, &swap->token);
 }
 
 /* The answer says how many took effect, and, unless all did, which. */
 static enum tenure_status spread(struct tn_pg *pg, struct batch *b, const PGresult *r,
                                  struct tenure_error *err)
 {
-    int64_t changed;
+    int64_t changed, timeline;
 
     set_all(b, TENURE_UNKNOWN);
-    if (!tn_pg_get_int8(r, 0, 0, &changed))
+    if (!tn_pg_get_int8(r, 0, 0, &changed) || !tn_pg_get_int8(r, 0, 2, &timeline))
         return tn_pg_garbled(pg, "a batch", err);
     if (changed == (int64_t)b->n) {
         for (size_t i = 0; i < b->n; i++)
-            took_effect(b->members[i]);
+            took_effect(b->members[i], timeline);
         return TENURE_OK;
     }
     set_all(b, TENURE_CONFLICT);
@@ -142,7 +151,7 @@ static enum tenure_status spread(struct tn_pg *pg, struct batch *b, const PGresu
             set_all(b, TENURE_UNKNOWN);
             return tn_pg_garbled(pg, "a batch", err);
         }
-        took_effect(*found);
+        took_effect(*found, timeline);
     }
     return TENURE_OK;
 }
@@ -206,16 +215,16 @@ static enum tenure_status distribute(struct tn_pg *pg, struct batch two[2],
     enum tenure_status status = TENURE_OK;
 
     for (size_t i = 0; i < n && !status; i++) {
-        bool create = tenure_token_absent(&swaps[i].expect);
-        int64_t version = 0;
+        struct tn_pg_version expect;
 
         if (skip && skip(swaps[i].key))
             continue;
-        if (!create && !tn_pg_version(&swaps[i].expect, &version)) {
+        if (!tn_pg_version(&swaps[i].expect, &expect)) {
             swaps[i].status = TENURE_CONFLICT; /* no version of ours */
             continue;
         }
-        add(&two[create], &swaps[i], version);
+        bool create = expect.number == 0;
+        add(&two[create], &swaps[i], &expect);
         if (full(&two[create]))
             status = flush(pg, &two[create], deadline, err);
     }

@@ -1,4 +1,5 @@
 /* Connect, set the session up, let it go. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "os/poll.h"
 #include "store/postgres.h"
 
-#define OLDEST_SERVER 110000 /* sha256() and hashtextextended() are from 11 */
+#define OLDEST_SERVER 120000
 
 void tn_pg_drop(struct tn_pg *pg)
 {
@@ -135,7 +136,7 @@ static enum tenure_status connect_one(struct tn_pg *pg, const struct tn_pg_plan 
         status = tenure_fail(err, TENURE_UNAVAILABLE, "%s: the socket cannot be used", pg->scheme);
     if (!status && PQserverVersion(pg->conn) < OLDEST_SERVER)
         status = tenure_fail(
-            err, TENURE_CONFIG, "%s: the server is version %d.%d; PostgreSQL 11 or later is needed",
+            err, TENURE_CONFIG, "%s: the server is version %d.%d; PostgreSQL 12 or later is needed",
             pg->scheme, PQserverVersion(pg->conn) / 10000, PQserverVersion(pg->conn) / 100 % 100);
     if (status)
         tn_pg_drop(pg);
@@ -166,51 +167,89 @@ static enum tenure_status same_process(struct tn_pg *pg, const PGresult *r,
 /*
  * What this session needs, whatever the role or the database say otherwise:
  * commits that are on disk when they are answered, no stronger isolation (it
- * would only add failures), room for a batch in memory, an end to statements and locks that hang,
- * and a server that notices when we are gone.
+ * would only add failures), room for a batch in memory, an end to statements
+ * and locks that hang, and a server that notices when we are gone.
  */
-static void settings(const struct tn_pg *pg, char *sql, size_t size)
-{
-    int version = PQserverVersion(pg->conn);
+static const char *const settings[][2] = {
+    {"default_transaction_isolation", "read committed"},
+    {"statement_timeout", "30s"},
+    {"lock_timeout", "5s"},
+    {"search_path", "pg_catalog, pg_temp"},
+    {"jit", "off"},
+    {"work_mem", "32MB"},
+    {"tcp_keepalives_idle", "5"},
+    {"tcp_keepalives_interval", "2"},
+    {"tcp_keepalives_count", "3"},
+    {"tcp_user_timeout", "10s"},
+};
 
-    snprintf(sql, size,
-             "SELECT pg_backend_pid()::int8, pg_is_in_recovery(), " TN_PG_SYNC(
-                 false) ","
-                        " set_config('default_transaction_isolation', 'read committed', false),"
-                        " set_config('statement_timeout', '30s', false),"
-                        " set_config('lock_timeout', '5s', false),"
-                        " set_config('search_path', 'pg_catalog, pg_temp', false),"
-                        " set_config('jit', 'off', false),"
-                        " set_config('work_mem', '32MB', false),"
-                        " set_config('tcp_keepalives_idle', '5', false),"
-                        " set_config('tcp_keepalives_interval', '2', false),"
-                        " set_config('tcp_keepalives_count', '3', false)%s%s",
-             version >= 120000 ? ", set_config('tcp_user_timeout', '10s', false)" : "",
-             version >= 140000 ? ", set_config('client_connection_check_interval', '2s', false)"
-                               : "");
+static enum tenure_status apply_settings(struct tn_pg *pg, int64_t deadline,
+                                         struct tenure_error *err)
+{
+    char sql[2048];
+    PGresult *r = NULL;
+    int used = snprintf(sql, sizeof sql, "SELECT pg_backend_pid()::int8, " TN_PG_SYNC(false));
+
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        used += snprintf(sql + used, sizeof sql - (size_t)used, ", set_config('%s', '%s', false)",
+                         settings[i][0], settings[i][1]);
+    /* From 14 on, and only where the kernel can tell; elsewhere it is refused. */
+    if (PQserverVersion(pg->conn) >= 140000)
+        used += snprintf(sql + used, sizeof sql - (size_t)used,
+                         ", CASE WHEN version() LIKE '%%linux%%' THEN set_config("
+                         "'client_connection_check_interval', '2s', false) END");
+    assert((size_t)used < sizeof sql);
+    enum tenure_status status = tn_pg_say(pg, sql, NULL, deadline, &r, err);
+    if (!status)
+        status = same_process(pg, r, err);
+    PQclear(r);
+    return status;
+}
+
+/* Some servers do not tell (those that keep their log elsewhere): then 0 it is. */
+static enum tenure_status learn_timeline(struct tn_pg *pg, int64_t deadline,
+                                         struct tenure_error *err)
+{
+    PGresult *r = NULL;
+    enum tenure_status status;
+
+    pg->timeline = 0;
+    if (pg->timeless)
+        return TENURE_OK;
+    status = tn_pg_say(pg, "SELECT " TN_PG_TIMELINE, NULL, deadline, &r, err);
+    if (status == TENURE_OK && !tn_pg_get_int8(r, 0, 0, &pg->timeline))
+        status = tn_pg_garbled(pg, "itself", err);
+    PQclear(r);
+    if (status == TENURE_OK || !pg->conn || pg->pending)
+        return status;
+    pg->timeless = true;
+    return TENURE_OK;
 }
 
 static enum tenure_status set_up(struct tn_pg *pg, int64_t deadline, struct tenure_error *err)
 {
     PGresult *r = NULL;
-    char sql[1536];
+    bool standby = false;
     enum tenure_status status;
 
     pg->pooled = false;
-    status = tn_pg_say(pg, "SELECT pg_backend_pid()::int8", NULL, deadline, &r, err);
+    status = tn_pg_say(pg, "SELECT pg_backend_pid()::int8, pg_is_in_recovery()", NULL, deadline, &r,
+                       err);
     if (!status)
         status = same_process(pg, r, err);
+    if (!status && (!tn_pg_get_bool(r, 0, 1, &standby) || standby))
+        status = tn_pg_standby(pg, err);
     PQclear(r);
-    r = NULL;
     /* What is set on a shared session would be left to its next user. */
-    if (!status && !pg->pooled) {
-        settings(pg, sql, sizeof sql);
-        status = tn_pg_say(pg, sql, NULL, deadline, &r, err);
-        if (!status)
-            status = same_process(pg, r, err);
-    }
-    PQclear(r);
-    return status == TENURE_UNKNOWN ? TENURE_UNAVAILABLE : status;
+    if (!status && !pg->pooled)
+        status = apply_settings(pg, deadline, err);
+    if (!status)
+        status = learn_timeline(pg, deadline, err);
+    if (!status)
+        status = tn_pg_sql_fill(pg, err);
+    if (status == TENURE_UNKNOWN) /* of questions: nothing was changed */
+        err->code = status = tenure_now() >= deadline ? TENURE_TIMEOUT : TENURE_UNAVAILABLE;
+    return status;
 }
 
 static int64_t share(int64_t now, int64_t deadline, unsigned left)
@@ -242,7 +281,9 @@ enum tenure_status tn_pg_connect(struct tn_pg *pg, int64_t deadline, struct tenu
         }
         if (!status)
             pg->turn = which;
-        if (!status || status == TENURE_CANCELLED || tenure_now() >= deadline)
+        /* Who was let in and told no would be told no by the others too. */
+        if (!status || status == TENURE_CANCELLED || tenure_now() >= deadline ||
+            tenure_status_class(status) == TENURE_CLASS_PERMANENT)
             break;
     }
     if (status && plan.n > 1)

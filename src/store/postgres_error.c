@@ -64,7 +64,7 @@ static const char *role(const struct tn_pg *pg)
 static enum tenure_status fail_with(const struct tn_pg *pg, const char *code, const char *said,
                                     struct tenure_error *err)
 {
-    const char *const with[3] = {pg->conf.schema, role(pg), NULL};
+    const char *const with[TN_PG_WORDS] = {pg->conf.schema, role(pg)};
     enum tenure_status status;
     char *words = NULL;
     size_t i = 0;

@@ -6,7 +6,7 @@
 
 #include "store/postgres.h"
 
-static const int binary[TN_PG_PARAMS] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+static const int binary[TN_PG_PARAMS] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 #define MISSES 3 /* deadlines in a row after which a session that holds the lock is given up */
 
@@ -190,7 +190,7 @@ static enum tenure_status judge(struct tn_pg *pg, PGresult *answer, PGresult **r
     /* Not known, or known already: somebody shares this session with us. */
     bool strange = code && (strcmp(code, "26000") == 0 || strcmp(code, "42P05") == 0);
     /* The table was made anew, and the old plans do not fit it. */
-    bool stale = code && strcmp(code, "0A000") == 0;
+    bool stale = code && pg->prepared && strcmp(code, "0A000") == 0;
     pg->missing = code && (strcmp(code, "42P01") == 0 || strcmp(code, "3F000") == 0);
     PQclear(answer);
     if (strange)

@@ -209,79 +209,50 @@ void tn_pg_lock_check(struct tn_pg *pg, const char *key, const uint8_t nonce[TEN
 
 /* ---- Swaps --------------------------------------------------------------- */
 
-static void swap_args(const struct tenure_swap *swap, int64_t number, struct tn_pg_args *args)
-{
-    tn_pg_arg_text(args, swap->key);
-    tn_pg_arg_int8(args, number);
-    tn_pg_arg_bytes(args, swap->expect.nonce, TENURE_NONCE_SIZE);
-    tn_pg_arg_bytes(args, swap->nonce, TENURE_NONCE_SIZE);
-    tn_pg_arg_bool(args, swap->tombstone);
-    tn_pg_arg_bytes(args, swap->data, swap->len);
-}
-
-static enum tenure_status answer(struct tn_pg *pg, struct tenure_swap *swap, int64_t number,
-                                 bool done, struct tenure_error *err)
-{
-    if (!done)
-        return tenure_fail(err, TENURE_CONFLICT, "%s: %s has changed", pg->scheme, swap->key);
-    tn_pg_token(number + 1, swap->nonce, &swap->token);
-    tn_pg_remember(pg, swap->key, &swap->token);
-    return TENURE_OK;
-}
-
 /* Mark the lease free and give the lock back, in one statement. */
-static enum tenure_status free_swap(struct tn_pg *pg, struct tenure_swap *swap, int64_t number,
-                                    int64_t deadline, struct tenure_error *err)
+static enum tenure_status free_swap(struct tn_pg *pg, struct tenure_swap *swap,
+                                    const struct tn_pg_version *expect, int64_t deadline,
+                                    struct tenure_error *err)
 {
     struct tn_pg_args args = {0};
     PGresult *r = NULL;
     bool done;
-    enum tenure_status status;
 
-    swap_args(swap, number, &args);
+    tn_pg_swap_args(swap, expect, &args);
     tn_pg_arg_int8(&args, pg->lock.id);
     tn_pg_arg_text(&args, idle_setting(pg));
     tn_pg_forget(pg, swap->key);
-    status = tn_pg_run(pg, TN_PG_FREE_SWAP, &args, deadline, &r, err);
-    if (status == TENURE_OK && !tn_pg_get_bool(r, 0, 0, &done)) {
+    swap->status = tn_pg_run(pg, TN_PG_FREE_SWAP, &args, deadline, &r, err);
+    if (swap->status == TENURE_OK && !tn_pg_get_bool(r, 0, 0, &done)) {
         tn_pg_garbled(pg, "a release", err);
-        err->code = status = TENURE_UNKNOWN;
+        err->code = swap->status = TENURE_UNKNOWN;
     }
     PQclear(r);
-    if (status) {
+    if (swap->status) {
         tn_pg_drop(pg); /* whether the lock is gone is as unknown as the rest */
         tenure_fail_context(err, "releasing %s", swap->key);
-        return status;
+        return swap->status;
     }
     pg->lock.held = false;
     pg->lock.pid = 0;
-    return answer(pg, swap, number, done, err);
+    if (!done)
+        return tn_pg_swap_bad(pg, swap, err);
+    tn_pg_swap_done(pg, swap, expect);
+    return TENURE_OK;
 }
 
-/* Write a held lease, in the session that has the lock. */
-static enum tenure_status locked_swap(struct tn_pg *pg, struct tenure_swap *swap, int64_t number,
-                                      const char *idle, int64_t deadline, struct tenure_error *err)
+/* What the answer to a locked swap says: is it our session, did it take effect,
+ * and on which timeline (for one that creates, which expected none). */
+static enum tenure_status locked_answer(struct tn_pg *pg, struct tenure_swap *swap,
+                                        struct tn_pg_version expect, const PGresult *r,
+                                        struct tenure_error *err)
 {
-    struct tn_pg_args args = {0};
-    PGresult *r = NULL;
-    bool ours = false, done = false;
-    enum tenure_status status;
+    bool ours, done;
 
-    swap_args(swap, number, &args);
-    tn_pg_arg_text(&args, pg->lock.session);
-    tn_pg_arg_text(&args, idle_setting(pg));
-    tn_pg_arg_text(&args, idle);
-    tn_pg_forget(pg, swap->key);
-    status = tn_pg_run(pg, TN_PG_LOCKED_SWAP, &args, deadline, &r, err);
-    if (status == TENURE_OK &&
-        (!tn_pg_get_bool(r, 0, 0, &ours) || !tn_pg_get_bool(r, 0, 1, &done))) {
+    if (!tn_pg_get_bool(r, 0, 0, &ours) || !tn_pg_get_bool(r, 0, 1, &done) ||
+        !tn_pg_get_int8(r, 0, 2, &expect.timeline)) {
         tn_pg_garbled(pg, "a swap", err);
-        err->code = status = TENURE_UNKNOWN;
-    }
-    PQclear(r);
-    if (status) {
-        tenure_fail_context(err, "changing %s", swap->key);
-        return status;
+        return err->code = TENURE_UNKNOWN;
     }
     if (!ours) {
         /* Reset under us, or another session altogether: the lock means nothing. */
@@ -291,11 +262,38 @@ static enum tenure_status locked_swap(struct tn_pg *pg, struct tenure_swap *swap
                            "a pooler in between?",
                            pg->scheme);
     }
-    return answer(pg, swap, number, done, err);
+    if (!done)
+        return tn_pg_swap_bad(pg, swap, err);
+    tn_pg_swap_done(pg, swap, &expect);
+    return TENURE_OK;
 }
 
-static enum tenure_status held_swap(struct tn_pg *pg, struct tenure_swap *swap, int64_t number,
-                                    uint32_t ttl_ms, int64_t deadline, struct tenure_error *err)
+/* Write a held lease, in the session that has the lock. */
+static enum tenure_status locked_swap(struct tn_pg *pg, struct tenure_swap *swap,
+                                      const struct tn_pg_version *expect, const char *idle,
+                                      int64_t deadline, struct tenure_error *err)
+{
+    struct tn_pg_args args = {0};
+    PGresult *r = NULL;
+    enum tenure_status status;
+
+    tn_pg_swap_args(swap, expect, &args);
+    tn_pg_arg_text(&args, pg->lock.session);
+    tn_pg_arg_text(&args, idle_setting(pg));
+    tn_pg_arg_text(&args, idle);
+    tn_pg_forget(pg, swap->key);
+    status = tn_pg_run(pg, TN_PG_LOCKED_SWAP, &args, deadline, &r, err);
+    if (status)
+        tenure_fail_context(err, "changing %s", swap->key);
+    else
+        status = locked_answer(pg, swap, *expect, r, err);
+    PQclear(r);
+    return status;
+}
+
+static enum tenure_status held_swap(struct tn_pg *pg, struct tenure_swap *swap,
+                                    const struct tn_pg_version *expect, uint32_t ttl_ms,
+                                    int64_t deadline, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
     char idle[16]; /* milliseconds: who is silent for longer has lost the lease long since */
@@ -323,7 +321,7 @@ static enum tenure_status held_swap(struct tn_pg *pg, struct tenure_swap *swap, 
     }
     pg->lock.refusals = 0;
     add_own(pg, swap->nonce);
-    status = locked_swap(pg, swap, number, idle, deadline, err);
+    status = locked_swap(pg, swap, expect, idle, deadline, err);
     /* A claim that did not succeed leaves nothing to hold the lock for.  After a
      * renewal that did not, the read that follows tells (tn_pg_lock_check). */
     if (fresh && status != TENURE_OK && status != TENURE_UNKNOWN)
@@ -334,17 +332,15 @@ static enum tenure_status held_swap(struct tn_pg *pg, struct tenure_swap *swap, 
 enum tenure_status tn_pg_lock_swap(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
                                    struct tenure_error *err)
 {
-    bool create = tenure_token_absent(&swap->expect);
-    int64_t number = 0;
+    struct tn_pg_version expect;
     uint32_t ttl_ms;
 
-    if (!create && !tn_pg_version(&swap->expect, &number))
-        return swap->status =
-                   tenure_fail(err, TENURE_CONFLICT, "%s: %s has changed", pg->scheme, swap->key);
+    if (!tn_pg_version(&swap->expect, &expect))
+        return tn_pg_swap_bad(pg, swap, err); /* no version of ours */
     if (says_held(swap, &ttl_ms))
-        swap->status = held_swap(pg, swap, number, ttl_ms, deadline, err);
-    else if (!create && pg->lock.held && strcmp(pg->lock.lease, swap->key) == 0)
-        swap->status = free_swap(pg, swap, number, deadline, err);
+        swap->status = held_swap(pg, swap, &expect, ttl_ms, deadline, err);
+    else if (expect.number && pg->lock.held && strcmp(pg->lock.lease, swap->key) == 0)
+        free_swap(pg, swap, &expect, deadline, err);
     else
         tn_pg_row_swap(pg, swap, deadline, err);
     return swap->status;

@@ -12,51 +12,65 @@
 
 /* ---- Tokens -------------------------------------------------------------- */
 
-bool tn_pg_version(const struct tenure_token *token, int64_t *number)
+static bool parse_number(const char *text, char stop, int64_t least, const char **end,
+                         int64_t *number)
 {
-    const char *text = token->version;
-    char *end;
+    char *after;
 
-    if (text[0] < '1' || text[0] > '9')
+    if (text[0] < '0' || text[0] > '9' || (text[0] == '0' && text[1] != stop))
         return false;
     errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (errno || *end)
+    long long value = strtoll(text, &after, 10);
+    if (errno || *after != stop || value < least)
         return false;
     *number = value;
+    *end = after + 1;
     return true;
 }
 
-void tn_pg_token(int64_t number, const uint8_t nonce[TENURE_NONCE_SIZE], struct tenure_token *token)
+bool tn_pg_version(const struct tenure_token *token, struct tn_pg_version *version)
+{
+    struct tn_pg_version v = {0};
+    const char *rest = token->version;
+
+    if (!tenure_token_absent(token) && (!parse_number(rest, '@', 1, &rest, &v.number) ||
+                                        !parse_number(rest, '\0', 0, &rest, &v.timeline)))
+        return false;
+    *version = v;
+    return true;
+}
+
+void tn_pg_token(const struct tn_pg_version *version, const uint8_t nonce[TENURE_NONCE_SIZE],
+                 struct tenure_token *token)
 {
     memset(token, 0, sizeof *token);
-    snprintf(token->version, sizeof token->version, "%" PRId64, number);
+    snprintf(token->version, sizeof token->version, "%" PRId64 "@%" PRId64, version->number,
+             version->timeline);
     memcpy(token->nonce, nonce, TENURE_NONCE_SIZE);
 }
 
-enum tenure_status tn_pg_check_primary(const struct tn_pg *pg, const PGresult *r,
-                                       struct tenure_error *err)
+enum tenure_status tn_pg_timeline(const struct tn_pg *pg, const PGresult *r, int column,
+                                  int64_t *timeline, struct tenure_error *err)
 {
-    bool standby;
-
-    if (!tn_pg_get_bool(r, 0, 0, &standby))
+    if (!tn_pg_get_int8(r, 0, column, timeline))
         return tn_pg_garbled(pg, "itself", err);
-    return standby ? tn_pg_standby(pg, err) : TENURE_OK;
+    return *timeline < 0 ? tn_pg_standby(pg, err) : TENURE_OK;
 }
 
 /* ---- Read ---------------------------------------------------------------- */
 
 /* The value in columns c.. of a row: version, nonce, prev, tombstone, data. */
 static enum tenure_status take_value(const struct tn_pg *pg, const PGresult *r, int row, int c,
-                                     struct tenure_value *value, struct tenure_error *err)
+                                     int64_t timeline, struct tenure_value *value,
+                                     struct tenure_error *err)
 {
     static const uint8_t none[TENURE_NONCE_SIZE];
     uint8_t nonce[TENURE_NONCE_SIZE], prev[TENURE_NONCE_SIZE] = {0};
-    int64_t number;
+    struct tn_pg_version version = {.timeline = timeline};
     bool tombstone;
     enum tenure_status status;
 
-    if (!tn_pg_get_int8(r, row, c, &number) || number < 1 ||
+    if (!tn_pg_get_int8(r, row, c, &version.number) || version.number < 1 ||
         !tn_pg_get_nonce(r, row, c + 1, nonce) || memcmp(nonce, none, sizeof none) == 0 ||
         (!PQgetisnull(r, row, c + 2) && !tn_pg_get_nonce(r, row, c + 2, prev)) ||
         !tn_pg_get_bool(r, row, c + 3, &tombstone) || PQgetisnull(r, row, c + 4) ||
@@ -66,7 +80,7 @@ static enum tenure_status take_value(const struct tn_pg *pg, const PGresult *r, 
         tenure_value_set(value, PQgetvalue(r, row, c + 4), (size_t)PQgetlength(r, row, c + 4), err);
     if (status)
         return status;
-    tn_pg_token(number, nonce, &value->token);
+    tn_pg_token(&version, nonce, &value->token);
     memcpy(value->prev, prev, sizeof prev);
     value->tombstone = tombstone;
     return TENURE_OK;
@@ -89,18 +103,19 @@ enum tenure_status tn_pg_row_read(struct tn_pg *pg, const char *key, struct tenu
 {
     struct tn_pg_args args = {0};
     PGresult *r = NULL;
+    int64_t timeline;
     enum tenure_status status;
 
     tn_pg_arg_text(&args, key);
     status = tn_pg_ask(pg, TN_PG_READ, &args, deadline, &r, err);
     if (!status)
-        status = tn_pg_check_primary(pg, r, err);
+        status = tn_pg_timeline(pg, r, 0, &timeline, err);
     if (status)
         goto done;
     if (PQgetisnull(r, 0, 1))
         status = take_absent(value, err);
     else
-        status = take_value(pg, r, 0, 1, value, err);
+        status = take_value(pg, r, 0, 1, timeline, value, err);
     if (!status)
         tn_pg_remember(pg, key, &value->token);
 done:
@@ -112,36 +127,67 @@ done:
 
 /* ---- Swap ---------------------------------------------------------------- */
 
+enum tenure_status tn_pg_swap_bad(const struct tn_pg *pg, struct tenure_swap *swap,
+                                  struct tenure_error *err)
+{
+    return swap->status =
+               tenure_fail(err, TENURE_CONFLICT, "%s: %s has changed", pg->scheme, swap->key);
+}
+
+void tn_pg_swap_args(const struct tenure_swap *swap, const struct tn_pg_version *expect,
+                     struct tn_pg_args *args)
+{
+    tn_pg_arg_text(args, swap->key);
+    tn_pg_arg_int8(args, expect->number);
+    tn_pg_arg_bytes(args, swap->expect.nonce, TENURE_NONCE_SIZE);
+    tn_pg_arg_bytes(args, swap->nonce, TENURE_NONCE_SIZE);
+    tn_pg_arg_bool(args, swap->tombstone);
+    tn_pg_arg_bytes(args, swap->data, swap->len);
+    tn_pg_arg_int8(args, expect->timeline);
+}
+
+void tn_pg_swap_done(struct tn_pg *pg, struct tenure_swap *swap, const struct tn_pg_version *expect)
+{
+    struct tn_pg_version now = {expect->number + 1, expect->timeline};
+
+    tn_pg_token(&now, swap->nonce, &swap->token);
+    tn_pg_remember(pg, swap->key, &swap->token);
+    swap->status = TENURE_OK;
+}
+
+static void create_args(const struct tenure_swap *swap, struct tn_pg_args *args)
+{
+    tn_pg_arg_text(args, swap->key);
+    tn_pg_arg_bytes(args, swap->nonce, TENURE_NONCE_SIZE);
+    tn_pg_arg_bool(args, swap->tombstone);
+    tn_pg_arg_bytes(args, swap->data, swap->len);
+}
+
 enum tenure_status tn_pg_row_swap(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
                                   struct tenure_error *err)
 {
-    bool create = tenure_token_absent(&swap->expect);
     struct tn_pg_args args = {0};
-    int64_t number = 0;
+    struct tn_pg_version expect;
     PGresult *r = NULL;
 
-    if (!create && !tn_pg_version(&swap->expect, &number))
-        return swap->status = tenure_fail(err, TENURE_CONFLICT,
-                                          "%s: %s has changed: no version of it reads '%.20s'",
-                                          pg->scheme, swap->key, swap->expect.version);
-    tn_pg_arg_text(&args, swap->key);
-    if (!create) {
-        tn_pg_arg_int8(&args, number);
-        tn_pg_arg_bytes(&args, swap->expect.nonce, TENURE_NONCE_SIZE);
-    }
-    tn_pg_arg_bytes(&args, swap->nonce, TENURE_NONCE_SIZE);
-    tn_pg_arg_bool(&args, swap->tombstone);
-    tn_pg_arg_bytes(&args, swap->data, swap->len);
+    if (!tn_pg_version(&swap->expect, &expect))
+        return tn_pg_swap_bad(pg, swap, err); /* no version of ours */
+    bool create = expect.number == 0;
+    if (create)
+        create_args(swap, &args);
+    else
+        tn_pg_swap_args(swap, &expect, &args);
     tn_pg_forget(pg, swap->key);
     swap->status = tn_pg_run(pg, create ? TN_PG_CREATE : TN_PG_SWAP, &args, deadline, &r, err);
-    if (swap->status == TENURE_OK && PQntuples(r) == 0) {
-        swap->status =
-            tenure_fail(err, TENURE_CONFLICT, "%s: %s has changed", pg->scheme, swap->key);
-    } else if (swap->status == TENURE_OK) {
-        tn_pg_token(number + 1, swap->nonce, &swap->token);
-        tn_pg_remember(pg, swap->key, &swap->token);
-    } else {
+    if (swap->status) {
         tenure_fail_context(err, "changing %s", swap->key);
+    } else if (PQntuples(r) == 0) {
+        tn_pg_swap_bad(pg, swap, err);
+    } else if (create && !tn_pg_get_int8(r, 0, 0, &expect.timeline)) {
+        tn_pg_garbled(pg, "itself", err);
+        err->code = swap->status = TENURE_UNKNOWN;
+    } else {
+        tn_pg_swap_done(pg, swap, &expect);
     }
     PQclear(r);
     return swap->status;
@@ -162,6 +208,7 @@ enum tenure_status tn_pg_mark(struct tn_pg *pg, const char *prefix,
     struct tn_pg_args args = {0};
     char end[TENURE_KEY_MAX + 2];
     PGresult *r = NULL;
+    int64_t timeline;
     enum tenure_status status;
 
     above(prefix, end);
@@ -169,7 +216,7 @@ enum tenure_status tn_pg_mark(struct tn_pg *pg, const char *prefix,
     tn_pg_arg_text(&args, end);
     status = tn_pg_ask(pg, TN_PG_MARK, &args, deadline, &r, err);
     if (!status)
-        status = tn_pg_check_primary(pg, r, err);
+        status = tn_pg_timeline(pg, r, 0, &timeline, err);
     if (!status && (PQgetisnull(r, 0, 1) || PQgetlength(r, 0, 1) > TENURE_VERSION_MAX))
         status = tn_pg_garbled(pg, "a mark", err);
     if (!status)
@@ -182,11 +229,12 @@ struct page {
     const char *prefix;
     char after[TENURE_KEY_MAX + 1];
     char end[TENURE_KEY_MAX + 2];
+    int64_t timeline;
     bool more;
 };
 
-static enum tenure_status fetch(struct tn_pg *pg, const struct page *page, int64_t deadline,
-                                PGresult **r, struct tenure_error *err)
+static enum tenure_status fetch(struct tn_pg *pg, struct page *page, int64_t deadline, PGresult **r,
+                                struct tenure_error *err)
 {
     struct tn_pg_args args = {0};
     enum tenure_status status;
@@ -195,7 +243,7 @@ static enum tenure_status fetch(struct tn_pg *pg, const struct page *page, int64
     tn_pg_arg_text(&args, page->prefix);
     tn_pg_arg_text(&args, page->end);
     status = tn_pg_ask(pg, TN_PG_LIST, &args, deadline, r, err);
-    return status ? status : tn_pg_check_primary(pg, *r, err);
+    return status ? status : tn_pg_timeline(pg, *r, 0, &page->timeline, err);
 }
 
 /* Visit one page.  It is held here as a whole, so that visit() may use the handle. */
@@ -208,7 +256,7 @@ static enum tenure_status show(struct tn_pg *pg, struct page *page, const PGresu
 
     for (int i = 0; i < rows; i++) {
         const char *key = PQgetvalue(r, i, 1);
-        enum tenure_status status = take_value(pg, r, i, 2, value, err);
+        enum tenure_status status = take_value(pg, r, i, 2, page->timeline, value, err);
 
         if (status)
             return status;

@@ -36,14 +36,15 @@ static const char table[] =
 static const char grants[] = "GRANT USAGE ON SCHEMA \"@S\" TO @N;\n"
                              "GRANT SELECT, INSERT, UPDATE ON \"@S\".register TO @N;\n";
 
-static const char *replacement(const char *at, const char *const with[3])
+static const char *replacement(const char *at, const char *const with[TN_PG_WORDS])
 {
-    if (at[0] != '@')
-        return NULL;
-    return at[1] == 'S' ? with[0] : at[1] == 'N' ? with[1] : at[1] == 'M' ? with[2] : NULL;
+    static const char letters[] = TN_PG_LETTERS;
+    const char *letter = at[0] == '@' && at[1] ? strchr(letters, at[1]) : NULL;
+
+    return letter ? with[letter - letters] : NULL;
 }
 
-char *tn_pg_fill(const char *text, const char *const with[3])
+char *tn_pg_fill(const char *text, const char *const with[TN_PG_WORDS])
 {
     char *filled = NULL;
     size_t size;
@@ -69,7 +70,7 @@ char *tn_pg_fill(const char *text, const char *const with[3])
 static enum tenure_status make(const char *schema, const char *text, const char *role, char **out,
                                struct tenure_error *err)
 {
-    const char *const with[3] = {schema, role, NULL};
+    const char *const with[TN_PG_WORDS] = {schema, role};
     char *sql;
 
     if (!tn_pg_schema_valid(schema))

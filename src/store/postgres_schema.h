@@ -22,7 +22,9 @@ enum tenure_status tn_pg_schema_sql(const char *schema, char **text, struct tenu
 enum tenure_status tn_pg_schema_grants(const char *schema, const char *role, char **text,
                                        struct tenure_error *err);
 
-/* text with @S, @N and @M replaced by with[0], [1] and [2]; free() it.  NULL: no memory. */
-char *tn_pg_fill(const char *text, const char *const with[3]);
+/* text with @S replaced by with[0], @N by with[1], and so on; free() it.  NULL: no memory. */
+#define TN_PG_LETTERS "SNMT"
+#define TN_PG_WORDS   4
+char *tn_pg_fill(const char *text, const char *const with[TN_PG_WORDS]);
 
 #endif

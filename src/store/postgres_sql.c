@@ -6,35 +6,38 @@
 #include "store/postgres.h"
 
 /*
- * @S is the schema; @N and @M notify of one key, or of each of many, or do not.
+ * @S is the schema; @T the server's timeline, -1 on a standby; @N and @M notify
+ * of one key, or of each of many, or do not.
  *
- * Whatever reads says in its first column whether the server is a standby, in
- * the same snapshot and even if there is no row: a standby shows the past (C1).
+ * Whatever reads says the timeline, in the same snapshot and even if there is
+ * no row: a standby shows the past (C1).
  *
  * A commit is on disk when it is answered, also on a session that a pooler
  * shares, where nothing but the transaction is ours: SYNC.
  */
-#define STANDBY  "(SELECT pg_is_in_recovery() AS standby) s"
+#define TIME     "(SELECT @T AS timeline) t"
 #define SYNC     TN_PG_SYNC(true) " IS NOT NULL"
 #define REGISTER "\"@S\".register"
 #define NEW_ROW  REGISTER " (key, version, nonce, tombstone, data)"
 #define CHANGE   "version = r.version + 1, prev = r.nonce"
 
-/* The compare-and-swap: version AND nonce (C2).  Parameters $1 to $6. */
+/* The compare-and-swap: version AND nonce (C2).  Parameters $1 to $7. */
 #define SWAP                                                                                       \
     "UPDATE " REGISTER " r SET " CHANGE ", nonce = $4, tombstone = $5, data = $6"                  \
-    " WHERE key = $1 AND version = $2 AND nonce = $3 AND " SYNC
-#define SWAP_TYPES TN_PG_TEXT, TN_PG_INT8, TN_PG_UUID, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA
+    " WHERE key = $1 AND version = $2 AND nonce = $3 AND @T = $7 AND " SYNC
+#define SWAP_TYPES                                                                                 \
+    TN_PG_TEXT, TN_PG_INT8, TN_PG_UUID, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA, TN_PG_INT8
 
 /* The session that holds the lock says this of itself. */
 #define MARKER "current_setting('tenure.session', true)"
 
 /* Batches go one after the other, so that no two of them wait for each other's rows. */
 #define IN_TURN                                                                                    \
-    "(SELECT pg_advisory_xact_lock(hashtextextended('tenure batch @S', 0)) WHERE " SYNC ") l"
+    "(SELECT pg_advisory_xact_lock(hashtextextended('tenure batch @S', 0)), @T AS timeline "       \
+    "WHERE " SYNC ") l"
 /* How many changed; and which, unless it was all of them. */
 #define CHANGED(all)                                                                               \
-    ", c AS MATERIALIZED (SELECT count(*) AS n FROM d) SELECT c.n, k.key, @M FROM c"               \
+    ", c AS (SELECT count(*) AS n FROM d) SELECT c.n, k.key, @T, @M FROM c"                        \
     " LEFT JOIN LATERAL (SELECT key FROM d WHERE c.n < " all " OR c.n <= 32) k ON true"
 enum { TEXTS = 1009, INT8S = 1016, UUIDS = 2951, BOOLS = 1000, BYTEAS = 1001 }; /* arrays */
 
@@ -45,34 +48,34 @@ enum { TEXTS = 1009, INT8S = 1016, UUIDS = 2951, BOOLS = 1000, BYTEAS = 1001 }; 
     " AND l.classid = (($1 >> 32) & 4294967295)::oid AND l.objid = ($1 & 4294967295)::oid"
 
 const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
-    [TN_PG_READ] =
-        {"tn_read",
-         "SELECT s.standby, r.version, r.nonce, r.prev, r.tombstone, r.data FROM " STANDBY
-         " LEFT JOIN " REGISTER " r ON r.key = $1",
-         1,
-         {TN_PG_TEXT}},
+    [TN_PG_READ] = {"tn_read",
+                    "SELECT t.timeline, r.version, r.nonce, r.prev, r.tombstone, r.data FROM " TIME
+                    " LEFT JOIN " REGISTER " r ON r.key = $1",
+                    1,
+                    {TN_PG_TEXT}},
     [TN_PG_COMPARE] = {"tn_compare",
-                       "SELECT s.standby, r.version, r.nonce FROM " STANDBY " LEFT JOIN " REGISTER
+                       "SELECT t.timeline, r.version, r.nonce FROM " TIME " LEFT JOIN " REGISTER
                        " r ON r.key = $1",
                        1,
                        {TN_PG_TEXT}},
     [TN_PG_CREATE] = {"tn_create",
                       "INSERT INTO " NEW_ROW " SELECT $1, 1, $2, $3, $4 WHERE " SYNC
-                      " ON CONFLICT (key) DO NOTHING RETURNING @N",
+                      " ON CONFLICT (key) DO NOTHING RETURNING @T, @N",
                       4,
                       {TN_PG_TEXT, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA}},
-    [TN_PG_SWAP] = {"tn_swap", SWAP " RETURNING @N", 6, {SWAP_TYPES}},
-    /* Arrays: keys, expected versions, expected nonces, new nonces, tombstones,
-     * data.  $7 is how many. */
+    [TN_PG_SWAP] = {"tn_swap", SWAP " RETURNING @N", 7, {SWAP_TYPES}},
+    /* Arrays: keys, expected versions, their timelines, expected nonces, new
+     * nonces, tombstones, data.  $8 is how many. */
     [TN_PG_SWAP_MANY] = {"tn_swap_many",
                          "WITH d AS (UPDATE " REGISTER " r SET " CHANGE
                          ", nonce = s.nonce, tombstone = s.tombstone, data = s.data"
-                         " FROM (SELECT t.* FROM " IN_TURN ", unnest($1, $2, $3, $4, $5, $6)"
-                         " AS t(key, version, expect, nonce, tombstone, data)) s"
+                         " FROM (SELECT t.* FROM " IN_TURN ", unnest($1, $2, $3, $4, $5, $6, $7)"
+                         " AS t(key, version, timeline, expect, nonce, tombstone, data)"
+                         " WHERE t.timeline = l.timeline) s"
                          " WHERE r.key = s.key AND r.version = s.version AND r.nonce = s.expect"
-                         " RETURNING r.key)" CHANGED("$7"),
-                         7,
-                         {TEXTS, INT8S, UUIDS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8}},
+                         " RETURNING r.key)" CHANGED("$8"),
+                         8,
+                         {TEXTS, INT8S, INT8S, UUIDS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8}},
     [TN_PG_CREATE_MANY] = {"tn_create_many",
                            "WITH d AS (INSERT INTO " NEW_ROW
                            " SELECT t.key, 1, t.nonce, t.tombstone, t.data"
@@ -83,17 +86,17 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                            {TEXTS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8}},
     /* Keys above $1, from $2 to below $3, cut at 1000 rows or about 4 MiB. */
     [TN_PG_LIST] = {"tn_list",
-                    "SELECT s.standby, p.* FROM " STANDBY " LEFT JOIN LATERAL"
+                    "SELECT t.timeline, p.* FROM " TIME " LEFT JOIN LATERAL"
                     " (SELECT key, version, nonce, prev, tombstone, data FROM"
                     " (SELECT *, sum(octet_length(data)) OVER (ORDER BY key) AS total FROM"
                     " (SELECT * FROM " REGISTER " WHERE key > $1 AND key >= $2 AND key < $3"
                     " ORDER BY key LIMIT 1000) t) w"
-                    " WHERE total - octet_length(data) < 4194304 ORDER BY key) p ON true",
+                    " WHERE total - octet_length(data) < 4194304) p ON true ORDER BY p.key",
                     3,
                     {TN_PG_TEXT, TN_PG_TEXT, TN_PG_TEXT}},
     /* A sum over hashes of (key, nonce) does not depend on their order. */
     [TN_PG_MARK] = {"tn_mark",
-                    "SELECT pg_is_in_recovery(), count(*)::text || '.' ||"
+                    "SELECT @T, @T::text || '.' || count(*)::text || '.' ||"
                     " coalesce(sum(hashtextextended(key || nonce::text, 0)), 0)::text"
                     " FROM " REGISTER " WHERE key >= $1 AND key < $2",
                     2,
@@ -113,24 +116,24 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                       " set_config($2, '0', false)",
                       2,
                       {TN_PG_INT8, TN_PG_TEXT}},
-    /* Swap or create ($2 is 0), but only in the session that $7 marks.  $8 = $9 as above. */
+    /* Swap or create ($2 is 0), but only in the session that $8 marks.  $9 = $10 as above. */
     [TN_PG_LOCKED_SWAP] = {"tn_locked_swap",
-                           "WITH u AS (" SWAP " AND " MARKER " = $7 RETURNING @N),"
+                           "WITH u AS (" SWAP " AND " MARKER " = $8 RETURNING @N),"
                            " i AS (INSERT INTO " NEW_ROW
-                           " SELECT $1, 1, $4, $5, $6 WHERE $2 = 0 AND " MARKER " = $7 AND " SYNC
+                           " SELECT $1, 1, $4, $5, $6 WHERE $2 = 0 AND " MARKER " = $8 AND " SYNC
                            " ON CONFLICT (key) DO NOTHING RETURNING @N)"
-                           " SELECT " MARKER " IS NOT DISTINCT FROM $7,"
-                           " EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM i),"
-                           " set_config($8, $9, false)",
-                           9,
+                           " SELECT " MARKER " IS NOT DISTINCT FROM $8,"
+                           " EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM i), @T,"
+                           " set_config($9, $10, false)",
+                           10,
                            {SWAP_TYPES, TN_PG_TEXT, TN_PG_TEXT, TN_PG_TEXT}},
-    /* Swap, and let go of the lock $7 before the commit can be seen: whoever is
+    /* Swap, and let go of the lock $8 before the commit can be seen: whoever is
      * notified finds it free. */
     [TN_PG_FREE_SWAP] = {"tn_free_swap",
                          "WITH u AS (" SWAP " RETURNING @N)"
-                         " SELECT EXISTS (SELECT FROM u), pg_advisory_unlock($7),"
-                         " set_config('tenure.session', '', false), set_config($8, '0', false)",
-                         8,
+                         " SELECT EXISTS (SELECT FROM u), pg_advisory_unlock($8),"
+                         " set_config('tenure.session', '', false), set_config($9, '0', false)",
+                         9,
                          {SWAP_TYPES, TN_PG_INT8, TN_PG_TEXT}},
     /* Who holds the lock $1, as far as this role may see. */
     [TN_PG_HOLDER] = {"tn_holder",
@@ -166,13 +169,26 @@ static void notices(const struct tn_pg *pg, char one[192], char many[192])
     }
 }
 
+/* A primary stays on its timeline for as long as it runs, so on a session of our
+ * own it is a constant.  Behind a pooler every statement has to ask. */
+static void timeline(const struct tn_pg *pg, char out[192])
+{
+    if (!pg->pooled && !pg->unprepared)
+        snprintf(out, 192, "%lld::int8", (long long)pg->timeline);
+    else
+        snprintf(out, 192, "CASE WHEN pg_is_in_recovery() THEN -1::int8 ELSE %s END",
+                 pg->timeless ? "0::int8" : TN_PG_TIMELINE);
+}
+
 enum tenure_status tn_pg_sql_fill(struct tn_pg *pg, struct tenure_error *err)
 {
-    char one[192], many[192];
-    const char *const with[3] = {pg->conf.schema, one, many};
+    char one[192], many[192], time[192];
+    const char *const with[TN_PG_WORDS] = {pg->conf.schema, one, many, time};
 
     notices(pg, one, many);
+    timeline(pg, time);
     for (int i = 0; i < TN_PG_STATEMENTS; i++) {
+        free(pg->sql[i]);
         pg->sql[i] = tn_pg_fill(tn_pg_sql[i].text, with);
         if (!pg->sql[i])
             return tenure_fail(err, TENURE_NOMEM, "out of memory");

@@ -80,17 +80,17 @@ static enum tenure_status fetch_token(struct tn_pg *pg, const char *key, int64_t
     struct tn_pg_args args = {0};
     PGresult *r = NULL;
     uint8_t nonce[TENURE_NONCE_SIZE];
-    int64_t number;
+    struct tn_pg_version version;
     enum tenure_status status;
 
     memset(token, 0, sizeof *token);
     tn_pg_arg_text(&args, key);
     status = tn_pg_ask(pg, TN_PG_COMPARE, &args, deadline, &r, err);
     if (!status)
-        status = tn_pg_check_primary(pg, r, err);
+        status = tn_pg_timeline(pg, r, 0, &version.timeline, err);
     if (!status && !PQgetisnull(r, 0, 1)) {
-        if (tn_pg_get_int8(r, 0, 1, &number) && tn_pg_get_nonce(r, 0, 2, nonce))
-            tn_pg_token(number, nonce, token);
+        if (tn_pg_get_int8(r, 0, 1, &version.number) && tn_pg_get_nonce(r, 0, 2, nonce))
+            tn_pg_token(&version, nonce, token);
         else
             status = tn_pg_garbled(pg, "a row", err);
     }

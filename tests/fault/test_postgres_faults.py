@@ -534,8 +534,50 @@ def test_a_standby_is_refused_and_another_host_is_found(key):
             primary.kill()
             standby.sql("SELECT pg_promote()")
             seen = until(lambda: reading(found, key))
-            assert seen.token == token
-            assert found.swap(key, token).status == "ok"
+            # The same value, but the token is a new one: whoever waits starts over.
+            assert seen.token.nonce == token.nonce and seen.token.version != token.version
+            assert found.swap(key, token).status == "conflict"
+            assert found.swap(key, seen.token).status == "ok"
+
+
+def test_a_renewal_that_a_fail_over_lost_does_not_age_the_one_before(key):
+    """A stand-by that knew the older value for long must not believe that it went on being so."""
+    with Postgres() as primary, Store(primary.url()) as store, Postgres(copy_of=primary) as standby:
+        with Store(f"postgres://postgres@127.0.0.1:{standby.port},127.0.0.1:{primary.port}"
+                   "/postgres") as watcher:
+            old = store.swap(key)
+            until(lambda: watcher.read(key).token == old.token)
+            until(lambda: standby.sql("SELECT count(*) FROM tenure.register WHERE nonce ="
+                                      f" '{uuid(old.nonce)}'") == "1")
+            standby.sql("ALTER SYSTEM SET primary_conninfo = ''")
+            standby.sql("SELECT pg_reload_conf()")
+            until(lambda: primary.sql("SELECT count(*) FROM pg_stat_replication") == "0")
+            assert store.swap(key, old.token, b"renewed").status == "ok"
+            primary.kill()
+            standby.sql("SELECT pg_promote()")
+            seen = until(lambda: reading(watcher, key))
+            assert seen.token.nonce == old.nonce  # what was answered is lost
+            assert seen.token != old.token
+            assert watcher.wait([(key, old.token)])
+
+
+def test_a_server_that_does_not_tell_its_timeline(server, key):
+    role = "r" + key.replace("-", "")
+    server.sql(f"CREATE ROLE {role} LOGIN")
+    server.sql("REVOKE EXECUTE ON FUNCTION pg_walfile_name(pg_lsn) FROM PUBLIC")
+    try:
+        with Store(server.url(f"?schema={role}")):
+            pass
+        server.sql(f"GRANT USAGE ON SCHEMA {role} TO {role};"
+                   f"GRANT ALL ON {role}.register TO {role}")
+        with Store(server.url(f"?schema={role}", user=role)) as store:
+            token = store.swap(key).token
+            assert token.version == "1@0"
+            assert store.read(key).token == token
+            assert store.swap(key, token).token.version == "2@0"
+            assert store.swap_many([(key + "/1", None, b"")])[0] == "ok"
+    finally:
+        server.sql("GRANT EXECUTE ON FUNCTION pg_walfile_name(pg_lsn) TO PUBLIC")
 
 
 def uuid(nonce):

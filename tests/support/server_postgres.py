@@ -47,7 +47,9 @@ def _template():
     atexit.register(shutil.rmtree, top, ignore_errors=True)
     _give(top)
     subprocess.run(_as_user([_bin("initdb"), "-D", str(top / "data"), "-A", "trust", "-U",
-                             "postgres", "--no-sync", "-E", "UTF8", "--locale=C"]),
+                             "postgres", "--no-sync", "-E", "UTF8",
+                             # Not the order of bytes: ours must not depend on it.
+                             "--locale-provider=icu", "--icu-locale=en-US", "--locale=C.UTF-8"]),
                    check=True, capture_output=True, cwd=top)
     return top / "data"
 
