@@ -28,6 +28,8 @@ _tenure()
     *)
         if [ "${COMP_WORDS[1]}" = state ] && [ "$COMP_CWORD" -eq 2 ]; then
             mapfile -t COMPREPLY < <(compgen -W "show get put delete export import" -- "$current")
+        elif [ "${COMP_WORDS[1]}" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
+            COMPREPLY=(schema)
         else
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
         fi

@@ -193,6 +193,15 @@ TENURE_API enum tenure_status tenure_store_open(const char *url, int64_t deadlin
 TENURE_API void tenure_store_close(tenure_store *store);
 TENURE_API void tenure_store_info(const tenure_store *store, struct tenure_store_info *info);
 
+/*
+ * What somebody who owns the database runs once, so that the store of url can
+ * be used by a role that may not create it: *text, which the caller frees.  If
+ * role is not NULL, with the rights that it needs.  Connects to nothing.
+ * UNSUPPORTED for stores that need nothing.
+ */
+TENURE_API enum tenure_status tenure_store_schema(const char *url, const char *role, char **text,
+                                                  struct tenure_error *err);
+
 /* The calls of the contract.  err may be NULL.  Keys: see tenure_key_valid(). */
 TENURE_API enum tenure_status tenure_store_read(tenure_store *store, const char *key,
                                                 struct tenure_value *value, int64_t deadline,

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import threading
 import time
 
@@ -438,6 +439,21 @@ def test_a_schema_that_is_missing(key):
             assert fails(store.wait, [(key, None)]).status == "config"
         with Store(server.url()) as store:
             assert store.swap(key).status == "ok"
+
+
+def test_what_an_owner_runs_is_printed_and_is_enough(build, key):
+    with Postgres() as server:
+        server.sql('CREATE ROLE "the App" LOGIN')
+        for _ in range(2):  # again: nothing changes
+            script = subprocess.run([build / "tenure", "store", "schema", "--store",
+                                     "postgres://?schema=leases", "--role", "the App"],
+                                    capture_output=True, text=True, check=True).stdout
+            server.sql(script)
+        with Store(server.url("?schema=leases&create=off", user="the%20App")) as store:
+            token = store.swap(key).token
+            assert store.swap(key, token).status == "ok"
+            assert store.swap_many([(key + "/1", None, b"")])[0] == "ok"
+            assert len(store.list(key)[0]) == 2
 
 
 def test_many_that_start_at_once_make_one_schema():
