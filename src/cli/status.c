@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "tenure/control.h"
 #include "tenure/lease.h"
 
 static const char status_help[] =
@@ -19,7 +20,7 @@ static const char status_help[] =
     "directory, as `tenure run` uses it.  TENURE_STORE and TENURE_NAME do as well.\n"
     "\n"
     "  --json     one JSON object: name, state (held, free, absent, refused), holder,\n"
-    "             epoch, ttl_ms, transitions, version, and more\n"
+    "             epoch, ttl_ms, transitions, version, paused, and more\n"
     "\n"
     "Exit: 0 held, 3 free or absent, 1 the store said no or the record is damaged,\n"
     "      2 usage.\n";
@@ -44,9 +45,18 @@ static json_t *to_json(const char *name, const struct tenure_lease_view *v)
                      "trouble", v->trouble);
 }
 
-static int print_json(const char *name, const struct tenure_lease_view *v)
+/* control may be NULL: watch shows the lease alone. */
+static int print_json(const char *name, const struct tenure_lease_view *v,
+                      const struct tenure_control *control)
 {
     json_t *object = to_json(name, v);
+
+    if (object && control) {
+        json_object_set_new(object, "paused", json_boolean(control->paused));
+        json_object_set_new(object, "paused_by", json_string(control->paused_by));
+        json_object_set_new(object, "paused_at", json_string(control->paused_at));
+        json_object_set_new(object, "reason", json_string(control->reason));
+    }
     int failed = !object || json_dumpf(object, stdout, JSON_COMPACT) != 0;
 
     json_decref(object);
@@ -106,6 +116,16 @@ static void print_view(const char *name, const struct tenure_lease_view *v)
     row("build", v->build);
 }
 
+static void print_pause(const struct tenure_control *control)
+{
+    if (!control->paused)
+        return;
+    printf("%sPAUSED%s%s%s%s%s: nobody takes over until `tenure resume`%s%s\n", cli_red(),
+           control->paused_by[0] ? " by " : "", control->paused_by,
+           control->paused_at[0] ? " since " : "", control->paused_at, cli_plain(),
+           control->reason[0] ? "; " : "", control->reason);
+}
+
 /* Shared beginning of both verbs.  true: go on; else *code is the exit code. */
 static bool begin(const struct cli_verb *verb, int argc, char **argv, struct cli_common *c,
                   tenure_store **store, int *code)
@@ -135,6 +155,7 @@ static bool begin(const struct cli_verb *verb, int argc, char **argv, struct cli
 static int run_status(const struct cli_verb *verb, int argc, char **argv)
 {
     struct tenure_lease_view view = TENURE_LEASE_VIEW;
+    struct tenure_control control = TENURE_CONTROL;
     struct tenure_error err;
     struct cli_common c;
     tenure_store *store = NULL;
@@ -142,14 +163,20 @@ static int run_status(const struct cli_verb *verb, int argc, char **argv)
 
     if (!begin(verb, argc, argv, &c, &store, &code))
         return code;
-    if (tenure_lease_look(store, c.name, &view, tenure_now() + c.timeout_ns, &err)) {
+    int64_t by = tenure_now() + c.timeout_ns;
+    if (tenure_lease_look(store, c.name, &view, by, &err)) {
         code = cli_fail(verb, CLI_FAILED, "%s", err.text);
     } else {
         code = code_of(&view);
-        if (!c.json)
+        /* Without it the lease is still worth showing. */
+        if (tenure_control_look(store, c.name, &control, by, &err))
+            cli_fail(verb, 0, "%s", err.text);
+        if (!c.json) {
+            print_pause(&control);
             print_view(c.name, &view);
-        else if (print_json(c.name, &view))
+        } else if (print_json(c.name, &view, &control)) {
             code = CLI_FAILED;
+        }
     }
     tenure_store_close(store);
     return code;
@@ -205,7 +232,7 @@ static int run_watch(const struct cli_verb *verb, int argc, char **argv)
         }
         silent = false;
         if (first || !same_term(&shown, &view)) {
-            if (c.json ? print_json(c.name, &view) != CLI_OK
+            if (c.json ? print_json(c.name, &view, NULL) != CLI_OK
                        : (print_line(c.name, &view), ferror(stdout)))
                 break;
             shown = view;

@@ -66,12 +66,13 @@ static bool find_own(char *out, size_t size)
 
 int tn_cgroup_make(struct tn_tree *tree)
 {
+    static unsigned made;
     char mount[256], own[160];
 
     if (!find_mount(mount, sizeof mount) || !find_own(own, sizeof own))
         return ENOENT;
-    snprintf(tree->cgroup_path, sizeof tree->cgroup_path, "%s%s/tenure-%d", mount, own,
-             (int)getpid());
+    snprintf(tree->cgroup_path, sizeof tree->cgroup_path, "%s%s/tenure-%d-%u", mount, own,
+             (int)getpid(), ++made);
     if (mkdir(tree->cgroup_path, 0755) != 0 && errno != EEXIST) {
         int error = errno;
 

@@ -39,6 +39,7 @@ struct tn_tree {
     int socket;              /* SOCK_SEQPACKET to the keeper; -1 */
     int cgroup;              /* its directory; -1 */
     char cgroup_path[512];   /* "" if none was made */
+    bool used;               /* a program was born in it */
 };
 
 struct tn_guard {

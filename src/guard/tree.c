@@ -99,6 +99,15 @@ int tn_tree_start(struct tn_tree *tree, const struct tn_guard_origin *origin, in
     int error = 0;
 
     *stage = TN_STAGE_CONTAIN;
+    if (tree->contain == TN_CONTAIN_CGROUP && tree->used) {
+        /* Some kernels kill whoever is born in a cgroup that was ever killed. */
+        tn_cgroup_remove(tree);
+        error = tn_cgroup_make(tree);
+        if (error)
+            return error;
+        orders.cgroup = tree->cgroup;
+    }
+    tree->used = true;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return errno;
     orders.socket = ends[1];

@@ -166,6 +166,8 @@ def test_pause():
         tenure(world, "pause", "--reason", "maintenance of the rack")
         eventually("the word", lambda: "maintenance of the rack" in waiting.words())
         eventually("the word", lambda: "PAUSED" in leader.words())
+        assert "PAUSED by" in tenure(world, "status").stdout  # loud
+        assert json.loads(tenure(world, "status", "--json").stdout)["paused"] is True
         assert "is paused" in tenure(world, "handover", code=1).stderr
         # The leader stays; when it goes, nobody takes over, and newcomers neither.
         late = world.start()
@@ -176,6 +178,7 @@ def test_pause():
         time.sleep(0.5)
         assert world.table.top() == row.epoch
         tenure(world, "resume")
+        assert "PAUSED" not in tenure(world, "status", code=None).stdout
         world.next_leader(row.epoch)
 
 

@@ -211,7 +211,7 @@ def test_cgroup():
             pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()[-1]
             for pid in world.processes()
         }
-        assert len(members) == 1 and f"/tenure-{c.guard()}" in members.pop()
+        assert len(members) == 1 and f"/tenure-{c.guard()}-" in members.pop()
         c.signal(signal.SIGKILL)
         c.wait()
         assert not w.eventually_none(world.processes)
