@@ -179,6 +179,7 @@ void sim_body_alarm(struct sim_world *w, struct sim_node *n, bool ghost, uint32_
     }
     b->fired = true;
     sim_say(w, n->index, "its guard fires");
+    sim_check_fired(w, n);
     sim_body_kill(w, n, b);
     if (!b->told) {
         b->told = true;

@@ -77,6 +77,7 @@ static void work(struct sim_board *b, const struct sim_campaign *c, unsigned sel
     struct timespec before, after;
 
     h.model = c->model;
+    h.ignore = c->ignore;
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     while (!atomic_load(&b->stop) && next(b, c, &h)) {
@@ -98,10 +99,11 @@ static void work(struct sim_board *b, const struct sim_campaign *c, unsigned sel
 static bool spawn(struct sim_board *b, const struct sim_campaign *c, unsigned self)
 {
     fflush(stdout);
-    b->pid[self] = fork();
-    if (b->pid[self] == 0)
+    pid_t pid = fork();
+    if (pid == 0)
         work(b, c, self);
-    return b->pid[self] > 0;
+    b->pid[self] = pid; /* the board is shared: only the parent may write this */
+    return pid > 0;
 }
 
 /* A worker ended.  By an assertion or a crash: that is a violation, too. */

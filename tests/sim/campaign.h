@@ -11,9 +11,10 @@ struct sim_campaign {
     uint64_t lasting; /* how many long ones */
     double seconds;   /* 0: no limit */
     unsigned jobs;
-    bool first;       /* stop at the first violation */
-    bool progress;    /* one line that is refreshed */
-    const char *soak; /* state file: go on from there, until stopped */
+    bool first;         /* stop at the first violation */
+    bool progress;      /* one line that is refreshed */
+    const char *ignore; /* promises that are not judged; see struct sim_history */
+    const char *soak;   /* state file: go on from there, until stopped */
 };
 
 /* 0: nothing was broken; 1: something was; 2: it could not be run. */

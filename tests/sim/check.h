@@ -45,6 +45,7 @@ void sim_check_release_applied(struct sim_world *w, const struct sim_msg *msg,
                                const struct sim_value *before);
 /* check_loss.c: I9, I12. */
 void sim_check_stop(struct sim_world *w, struct sim_node *n);
+void sim_check_fired(struct sim_world *w, struct sim_node *n);
 void sim_check_believed(struct sim_world *w, struct sim_node *n, const struct tn_event *ev);
 /* Something happened to this candidate that may cost it the leadership. */
 void sim_check_excuse(struct sim_world *w, struct sim_node *n);

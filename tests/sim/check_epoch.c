@@ -35,7 +35,7 @@ void sim_check_won(struct sim_world *w, struct sim_node *n)
     g->used = true;
     n->facts.serial = g->serial;
     n->facts.claim_no = g->claim_no;
-    n->facts.ordered = n->facts.guard_died = false;
+    n->facts.ordered = false;
 }
 
 void sim_check_granted(struct sim_world *w, const struct sim_msg *msg,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "store.h"
 
 void sim_check_swap_sent(struct sim_world *w, struct sim_node *n)
 {
@@ -32,12 +33,11 @@ void sim_check_swap_applied(struct sim_world *w, const struct sim_msg *msg,
     const struct tn_lease *was = &before->lease, *is = &msg->record;
 
     if (!tenure_token_equal(&msg->expect, &before->token))
-        sim_fail(w, "I5", "n%u's %u took effect on v%s; it had seen v%s", msg->node, msg->purpose,
-                 before->token.version, msg->expect.version);
+        sim_fail(w, "I5", "n%u's request to %s took effect on v%s; it had seen v%s", msg->node,
+                 sim_purpose_word(msg->purpose), before->token.version, msg->expect.version);
     if (msg->purpose == TN_FOR_RENEW &&
         (!before->has_record || before->tombstone ||
-         !tn_lease_is_grant(was, is->holder, is->incarnation, is->grant) ||
-         was->epoch != is->epoch))
+         !tn_lease_is_grant(was, is->holder, is->incarnation, is->grant) || is->epoch < was->epoch))
         sim_fail(w, "I6b", "n%u renewed what was not its own grant", msg->node);
 }
 
@@ -62,6 +62,9 @@ void sim_check_deadline(struct sim_world *w, struct sim_node *n)
     if (!(n->out.set & TN_ACT_SEAL) && before != 0 && n->elector.now_ns >= before &&
         deadline > n->elector.now_ns)
         sim_fail(w, "I6b", "n%u: the deadline had passed, and was raised again", n->index);
+    if (n->elector.phase != TN_PHASE_STOPPING && n->elector.now_ns >= deadline)
+        sim_fail(w, "I6b", "n%u is %s, and D has passed", n->index,
+                 tn_phase_word(n->elector.phase));
     if (now->serial == n->facts.serial && now->serial > w->exempt_serial && w->plan.family->keeps &&
         !now->corrupt && tn_lease_held(&now->lease) && deadline > now->sent_ns + now->hold_ns)
         sim_fail(w, "I6", "n%u: the deadline is %.3f s later than its last request entitles to",

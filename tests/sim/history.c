@@ -25,6 +25,7 @@ void sim_history_live(struct sim_world *w, const struct sim_history *h, FILE *tr
     w->keep.n = h->n_ids;
     w->keep.record = record;
     w->keep.without = h->without;
+    w->keep.ignore = h->ignore;
     w->trace.to = trace;
     sim_world_run(w);
 }

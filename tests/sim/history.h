@@ -16,7 +16,8 @@ struct sim_history {
     bool only; /* just the faults in ids */
     uint64_t ids[SIM_FIRED_MAX];
     unsigned n_ids;
-    uint16_t without; /* candidates that never start, as bits */
+    uint16_t without;   /* candidates that never start, as bits */
+    const char *ignore; /* promises that are not judged, ",I6,I12,"; NULL: all are */
 };
 
 /* Live it.  trace may be NULL.  record: note in w->keep.fired which faults happened. */

@@ -48,6 +48,7 @@ static void step(struct sim_world *w, struct sim_node *n, struct tn_event *ev)
     const struct sim_plan *p = &w->plan;
 
     n->steps++;
+    n->step_ns = w->now_ns;
     ev->now_ns = sim_local(w, n);
     ev->wall_ms = (uint64_t)(p->wall_ms + n->wall_off_ms + w->now_ns / TN_MS);
     ev->entropy[0] = sim_key(p->seed, SIM_RND_ENTROPY, n->index, n->steps);
@@ -164,7 +165,7 @@ static void ask(struct sim_world *w, struct sim_node *n)
     r->by_ns = n->out.request_by_ns;
     r->seen.token = (struct tenure_token){0};
     r->seen.has_record = r->seen.tombstone = r->seen.corrupt = false;
-    n->facts.request_ns = w->now_ns;
+    n->facts.request_ns = n->step_ns;
     if (w->trace.to && r->read)
         sim_say_at(w, n->index, "asks to read (request %u)", r->no);
     else if (w->trace.to)

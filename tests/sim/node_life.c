@@ -170,7 +170,6 @@ void sim_node_resume(struct sim_world *w, struct sim_node *n)
     n->suspended = false;
     if (n->body.stopped)
         sim_body_continue(w, n);
-    sim_check_excuse(w, n);
     sim_say(w, n->index, "goes on");
     sim_node_pump(w, n);
 }

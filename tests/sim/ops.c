@@ -52,7 +52,7 @@ static void guard_dies(struct sim_world *w, struct sim_node *n)
     if (!w->plan.guarded || n->run != SIM_UP || n->body.prog == SIM_PROG_NONE)
         return;
     /* Tenure ends the program at once, and does not go on without a guard. */
-    n->body.fired = n->body.told = n->facts.guard_died = true;
+    n->body.fired = n->body.told = true;
     sim_check_excuse(w, n);
     sim_body_kill(w, n, &n->body);
     struct sim_mail mail = {.kind = TN_EV_FIRED};
@@ -229,8 +229,12 @@ void sim_ops_end(struct sim_world *w, unsigned index)
     case SIM_OP_CONTROL:
         control(w, n, true, 0);
         break;
-    case SIM_OP_CORRUPT:
     case SIM_OP_ROT:
+        if (op->pick & 1)
+            w->store.now.corrupt = false; /* mended in place: what it was, it is again */
+        sim_store_reset(w);
+        break;
+    case SIM_OP_CORRUPT:
         sim_store_reset(w);
         break;
     case SIM_OP_STRANGER:

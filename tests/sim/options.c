@@ -34,6 +34,7 @@ static const char help[] =
     "  --first        stop at the first violation\n"
     "  --progress     one line that is refreshed, as in a soak\n"
     "  --soak FILE    until stopped; go on from FILE the next time\n"
+    "  --ignore LIST  do not judge these promises: I6,I12\n"
     "  --model M      one model; --models lists them\n"
     "\n"
     "Exit: 0 no promise was broken, 1 one was, 2 usage.\n";
@@ -55,6 +56,7 @@ enum {
     OPT_FIRST,
     OPT_PROGRESS,
     OPT_SOAK,
+    OPT_IGNORE,
     OPT_MODEL,
     OPT_MODELS,
     OPT_HELP,
@@ -65,6 +67,7 @@ struct wish {
     struct sim_campaign campaign;
     bool one, trace, minimise, models, help;
     const char *save, *replay;
+    char ignore[100];
 };
 
 __attribute__((format(printf, 1, 2))) static int misuse(const char *format, ...)
@@ -196,6 +199,10 @@ static int take(int opt, char *text, struct wish *wish)
     case OPT_SOAK:
         c->soak = text;
         break;
+    case OPT_IGNORE:
+        snprintf(wish->ignore, sizeof wish->ignore, ",%s,", text);
+        c->ignore = wish->history.ignore = wish->ignore;
+        break;
     case OPT_MODEL:
         if (!(c->model = sim_family_find(text)))
             return unknown_model(text);
@@ -298,6 +305,7 @@ int sim_main(int argc, char **argv)
         {"first", no_argument, NULL, OPT_FIRST},
         {"progress", no_argument, NULL, OPT_PROGRESS},
         {"soak", required_argument, NULL, OPT_SOAK},
+        {"ignore", required_argument, NULL, OPT_IGNORE},
         {"model", required_argument, NULL, OPT_MODEL},
         {"models", no_argument, NULL, OPT_MODELS},
         {"help", no_argument, NULL, OPT_HELP},

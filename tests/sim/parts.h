@@ -169,7 +169,7 @@ struct sim_facts {
     int64_t stop_ns;         /* when renewals that fail lead to a stop, likewise */
     int64_t excuse_ns;       /* true time of the last thing that may cost leadership */
     int64_t acked_ns;        /* true time at which the last acknowledged request was sent */
-    int64_t request_ns;      /* true time at which the current request was sent */
+    int64_t request_ns;      /* true time of the step that asked for the current request */
     int64_t exempt_until_ns; /* true time: exclusion is not promised for it before */
     uint32_t exempt_no;      /* nor for grants whose claim is not later than this request */
     int64_t published_ns;    /* the deadline after the last step */
@@ -177,7 +177,6 @@ struct sim_facts {
     uint64_t nonces[8];      /* of its last requests (I6) */
     bool ordered;            /* asked to yield, or its program ended */
     bool ending;             /* asked to end */
-    bool guard_died;         /* the guard of this grant */
 };
 
 struct sim_node {
@@ -188,6 +187,7 @@ struct sim_node {
     bool stalled;  /* paused between two duties */
     uint32_t life; /* how many processes it has been */
     uint32_t steps;
+    int64_t step_ns; /* true time of the last one */
     uint32_t notices;
     uint32_t pauses;
     int64_t resume_ns;

@@ -57,9 +57,11 @@ bool sim_fault(struct sim_world *w, enum sim_stream stream, unsigned node, uint6
 
 void sim_fail(struct sim_world *w, const char *invariant, const char *format, ...)
 {
+    char name[16];
     va_list args;
 
-    if (w->failed)
+    snprintf(name, sizeof name, ",%s,", invariant);
+    if (w->failed || (w->keep.ignore && strstr(w->keep.ignore, name)))
         return;
     w->failed = true;
     snprintf(w->invariant, sizeof w->invariant, "%s", invariant);

@@ -83,7 +83,8 @@ struct sim_keep {
     bool record;
     uint64_t fired[SIM_FIRED_MAX];
     unsigned n_fired;
-    uint16_t without; /* candidates that never boot, as bits */
+    uint16_t without;   /* candidates that never boot, as bits */
+    const char *ignore; /* promises that are not judged, ",I6,I12,"; NULL: all are */
 };
 
 struct sim_world {

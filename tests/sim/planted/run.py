@@ -1,0 +1,179 @@
+#!/usr/bin/python3
+"""Plant each known bug of our peers, one at a time, and see the simulator catch it.
+
+    run.py SOURCE-ROOT BUILD-FOLDER [--write FILE] [--cpu SECONDS] [NUMBER ...]
+
+A patch in this folder changes a copy of src/core or of one of the simulator's
+models; never the product.  The rest of the objects is built once and kept in
+BUILD-FOLDER/planted.  Each variant then lives the default campaign, seed 1, 2,
+3 ... in one process, until a promise is broken; --cpu (default 600) is how long
+it may take.  With --write, the table of what was caught is written there.
+"""
+import argparse
+import concurrent.futures
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+CC = os.environ.get("CC", "cc")
+FLAGS = ["-std=gnu11", "-O2", "-g", "-w", "-D_GNU_SOURCE"]
+CORE = "src/core"
+SIM = "tests/sim"
+BASE = ["src/base/status.c", "src/base/value.c"]
+
+
+class Plant:
+    """One patch: its number, what it says it is, and what must catch it."""
+
+    def __init__(self, path):
+        text = open(path, encoding="utf-8").read()
+        self.path = path
+        self.number = int(os.path.basename(path)[:2])
+        self.name = os.path.basename(path)[:-len(".patch")]
+        self.title = re.search(r"^Planted bug \d+: (.*)\.$", text, re.M)[1]
+        self.expected = re.search(r"^Expected: (.*)$", text, re.M)[1].split(", ")
+        note = re.search(r"^Note: (.*)$", text, re.M)
+        self.note = note[1] if note else ""
+        self.files = re.findall(r"^--- a/(\S+)", text, re.M)
+
+
+def call(command, **options):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", check=False, **options)
+
+
+class Builder:
+    def __init__(self, root, build):
+        self.root, self.build = root, build
+        self.objects = os.path.join(build, "planted", "objects")
+        os.makedirs(self.objects, exist_ok=True)
+        with open(os.path.join(self.objects, "sim_build.h"), "w", encoding="utf-8") as f:
+            f.write('#define SIM_BUILD "planted"\n')
+        with open(os.path.join(self.objects, "tn_version.h"), "w", encoding="utf-8") as f:
+            f.write('#define TN_VERSION "planted"\n')
+        self.sources = [os.path.relpath(path, root)
+                        for folder in (CORE, SIM)
+                        for path in sorted(glob.glob(os.path.join(root, folder, "*.c")))] + BASE
+
+    def includes(self):
+        return ["-I" + os.path.join(self.root, SIM), "-I" + os.path.join(self.root, CORE),
+                "-I" + os.path.join(self.root, "src"), "-I" + os.path.join(self.root, "include"),
+                "-I" + self.objects]
+
+    def compile(self, source, output):
+        done = call([CC, *FLAGS, *self.includes(), "-c", source, "-o", output])
+        if done.returncode:
+            raise RuntimeError(f"{source} does not compile:\n{done.stdout}")
+
+    def object_of(self, source):
+        return os.path.join(self.objects, source.replace("/", "_") + ".o")
+
+    def compile_base(self, pool):
+        """What no patch touches; again only if a source or a header is newer."""
+        headers = [path for folder in (CORE, SIM, "include/tenure")
+                   for path in glob.glob(os.path.join(self.root, folder, "*.h"))]
+        newest = max(os.path.getmtime(path) for path in headers)
+        stale = []
+        for source in self.sources:
+            path, output = os.path.join(self.root, source), self.object_of(source)
+            if not os.path.exists(output) or \
+                    os.path.getmtime(output) <= max(newest, os.path.getmtime(path)):
+                stale.append((path, output))
+        list(pool.map(lambda pair: self.compile(*pair), stale))
+
+    def variant(self, plant):
+        """The simulator with this bug in it."""
+        folder = os.path.join(self.build, "planted", plant.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        for name in plant.files:
+            os.makedirs(os.path.join(folder, os.path.dirname(name)), exist_ok=True)
+            shutil.copy(os.path.join(self.root, name), os.path.join(folder, name))
+        done = call(["patch", "-p1", "--no-backup-if-mismatch", "-i", plant.path], cwd=folder)
+        if done.returncode:
+            raise RuntimeError(f"{plant.path} does not apply any more: rewrite it for what the "
+                               f"code is now\n{done.stdout}")
+        objects = {source: self.object_of(source) for source in self.sources}
+        for name in plant.files:
+            objects[name] = os.path.join(folder, os.path.basename(name) + ".o")
+            self.compile(os.path.join(folder, name), objects[name])
+        program = os.path.join(folder, "tenure-sim")
+        done = call([CC, *objects.values(), "-o", program])
+        if done.returncode:
+            raise RuntimeError(f"{plant.name} does not link:\n{done.stdout}")
+        return program
+
+
+def catch(builder, plant, cpu):
+    """What caught it, after how many histories, in how many CPU seconds; or why not."""
+    program = builder.variant(plant)
+    done = call(["sh", "-c", f"ulimit -c 0; ulimit -t {cpu}; exec \"$0\" \"$@\"", program, "--first",
+                 "--jobs", "1", "--seeds", "1000000000", "--lasting", "0"])
+    found = re.search(r"^VIOLATION (\S+): (.*)\n  model (\S+), history (\d+) of", done.stdout, re.M)
+    if not found:
+        return None, f"not caught in {cpu} s of CPU\n{done.stdout[-2000:]}"
+    spent = re.search(r"([\d.]+) s of CPU", done.stdout)
+    result = {"invariant": found[1], "why": found[2], "model": found[3], "seeds": int(found[4]),
+              "cpu": float(spent[1]) if spent else 0.0}
+    if found[1] not in plant.expected:
+        return result, f"caught by {found[1]} ({found[2]}), not by {' or '.join(plant.expected)}"
+    return result, None
+
+
+def write_table(path, rows):
+    lines = [
+        "# Planted bugs", "",
+        "Each known bug of our peers, planted in a copy of the code and caught by the default",
+        "campaign of the simulator: seeds 1, 2, 3 … over all models, until a promise is broken.",
+        "Written by `tests/sim/planted/run.py`; the patches are beside it.", "",
+        "| bug | caught by | model | histories | CPU | how it showed |",
+        "|---|---|---|---:|---:|---|"]
+    for plant, result in rows:
+        lines.append(f"| {plant.number}. {plant.title} | {result['invariant']} | {result['model']} "
+                     f"| {result['seeds']} | {result['cpu']:.1f} s | {result['why']} |")
+    notes = [(plant.number, plant.note) for plant, _ in rows if plant.note]
+    lines += ["", "Where a bug lies outside the core, or in a part that the product does not have "
+              "yet, it is", "planted in the simulator's model of that part:", ""]
+    lines += [f"- {number}: {note}" for number, note in notes]
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("root")
+    parser.add_argument("build")
+    parser.add_argument("--write")
+    parser.add_argument("--cpu", type=int, default=600)
+    parser.add_argument("numbers", nargs="*", type=int)
+    wish = parser.parse_intermixed_args()
+    here = os.path.dirname(os.path.abspath(__file__))
+    plants = [Plant(path) for path in sorted(glob.glob(os.path.join(here, "*.patch")))]
+    plants = [plant for plant in plants if not wish.numbers or plant.number in wish.numbers]
+    builder = Builder(os.path.abspath(wish.root), os.path.abspath(wish.build))
+    rows, failed = [], 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        builder.compile_base(pool)
+        tasks = [(plant, pool.submit(catch, builder, plant, wish.cpu)) for plant in plants]
+        for plant, task in tasks:
+            try:
+                result, wrong = task.result()
+            except RuntimeError as error:
+                result, wrong = None, str(error)
+            if wrong:
+                failed += 1
+                print(f"FAILED {plant.name}: {wrong}", flush=True)
+                continue
+            rows.append((plant, result))
+            print(f"caught {plant.name}: {result['invariant']} after {result['seeds']} histories, "
+                  f"{result['cpu']:.1f} s: {result['why']}", flush=True)
+    print(f"{len(rows)} passed, {failed} failed")
+    if wish.write and not failed:
+        write_table(wish.write, rows)
+    return 1 if failed or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
