@@ -2,7 +2,6 @@
 MAKEFLAGS += --no-print-directory
 BUILD ?= build
 FUZZ_SECONDS ?= 300
-SOAK_MINUTES ?= 30
 PREFIX ?= /usr/local
 
 .PHONY: all deps demo test coverage bench trials fuzz soak format check-format clean install help
@@ -46,7 +45,7 @@ fuzz:
 	@scripts/fuzz $(FUZZ_SECONDS)
 
 soak: all
-	@scripts/soak $(SOAK_MINUTES)
+	@$(BUILD)/tenure-sim --soak $(BUILD)/soak
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
@@ -68,7 +67,7 @@ help:
 	@echo 'make bench         measure, beside peers'
 	@echo 'make trials        the long runs: 500 kills, 100,000 histories'
 	@echo 'make fuzz          fuzz each decoder for FUZZ_SECONDS (default 300)'
-	@echo 'make soak          repeat the tests for SOAK_MINUTES (default 30)'
+	@echo 'make soak          the simulator, until it is stopped; goes on where it was'
 	@echo 'make format        format the sources; make check-format only looks'
 	@echo 'make install       install under PREFIX (default /usr/local; DESTDIR is respected)'
 	@echo 'make deps          install all Debian packages that any of these need'

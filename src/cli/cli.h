@@ -34,8 +34,9 @@ struct cli_verb {
     int (*run)(const struct cli_verb *verb, int argc, char **argv);
 };
 
-extern const struct cli_verb cli_run, cli_status, cli_watch, cli_reset, cli_state, cli_store,
-    cli_release_grant, cli_pause, cli_resume, cli_handover, cli_step_down, cli_candidates;
+extern const struct cli_verb cli_run, cli_status, cli_watch, cli_reset, cli_state, cli_sim,
+    cli_store, cli_release_grant, cli_pause, cli_resume, cli_handover, cli_step_down,
+    cli_candidates;
 
 /* Options that most verbs take.  Strings are argv's or the environment's. */
 struct cli_common {
