@@ -23,7 +23,7 @@
       "UPDATE ON \"@S\".register TO \"@N\"")                                                       \
     X("42703", CONFIG, "\"@S\".register is of another version of tenure")                          \
     X("42704", UNSUPPORTED, "this server lacks a setting that is needed")                          \
-    X("42883", UNSUPPORTED, "this server lacks a function that is needed")                         \
+    X("42883", CONFIG, "the server is too old, or \"@S\".register is not tenure's table")          \
     X("42", CONFIG, "\"@S\".register is not the table that tenure makes")                          \
     X("40", UNAVAILABLE, "try again")                                                              \
     X("53100", UNAVAILABLE, "the server's disk is full")                                           \

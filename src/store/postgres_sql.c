@@ -19,6 +19,7 @@
 #define SYNC     TN_PG_SYNC(true) " IS NOT NULL"
 #define REGISTER "\"@S\".register"
 #define NEW_ROW  REGISTER " (key, version, nonce, tombstone, data)"
+#define KEY      "key COLLATE \"C\"" /* by byte, whatever the table says */
 #define CHANGE   "version = r.version + 1, prev = r.nonce"
 
 /* The compare-and-swap: version AND nonce (C2).  Parameters $1 to $7. */
@@ -88,17 +89,18 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
     [TN_PG_LIST] = {"tn_list",
                     "SELECT t.timeline, p.* FROM " TIME " LEFT JOIN LATERAL"
                     " (SELECT key, version, nonce, prev, tombstone, data FROM"
-                    " (SELECT *, sum(octet_length(data)) OVER (ORDER BY key) AS total FROM"
-                    " (SELECT * FROM " REGISTER " WHERE key > $1 AND key >= $2 AND key < $3"
-                    " ORDER BY key LIMIT 1000) t) w"
-                    " WHERE total - octet_length(data) < 4194304) p ON true ORDER BY p.key",
+                    " (SELECT *, sum(octet_length(data)) OVER (ORDER BY " KEY ") AS total FROM"
+                    " (SELECT * FROM " REGISTER " WHERE " KEY " > $1 AND " KEY " >= $2 AND " KEY
+                    " < $3"
+                    " ORDER BY " KEY " LIMIT 1000) t) w"
+                    " WHERE total - octet_length(data) < 4194304) p ON true ORDER BY p." KEY,
                     3,
                     {TN_PG_TEXT, TN_PG_TEXT, TN_PG_TEXT}},
     /* A sum over hashes of (key, nonce) does not depend on their order. */
     [TN_PG_MARK] = {"tn_mark",
                     "SELECT @T, @T::text || '.' || count(*)::text || '.' ||"
                     " coalesce(sum(hashtextextended(key || nonce::text, 0)), 0)::text"
-                    " FROM " REGISTER " WHERE key >= $1 AND key < $2",
+                    " FROM " REGISTER " WHERE " KEY " >= $1 AND " KEY " < $2",
                     2,
                     {TN_PG_TEXT, TN_PG_TEXT}},
     /* $1: the key of the lock, or null: $2 hashed.  $3 marks the session as

@@ -212,7 +212,7 @@ def test_a_hung_session_of_our_own_does_not_keep_us_out(server, name):
         hosts = (f"postgres+advisory://postgres@127.0.0.1:{proxy.port},127.0.0.1:{server.port}"
                  "/postgres?retry=200ms")
         with Store(hosts) as store:
-            won = claim(store, name)
+            won = claim(store, name, ttl_ms=600000)  # the server would keep the session for long
             assert won.status == "ok"
             proxy.hold("up", "down")
             # After three misses the session is given up; the next one is made past the proxy,
@@ -223,7 +223,7 @@ def test_a_hung_session_of_our_own_does_not_keep_us_out(server, name):
 
 
 def renewing(store, name, expect):
-    answer = store.swap(f"{name}/lease", expect, record("me"), timeout=1)
+    answer = store.swap(f"{name}/lease", expect, record("me", ttl_ms=600000), timeout=1)
     assert answer.status in ("ok", "unknown", "timeout", "unavailable"), answer
     return answer if answer.status == "ok" else None
 
@@ -233,10 +233,12 @@ def test_a_slow_answer_does_not_cost_the_lock(server, name):
         token = claim(store, name).token
         token = claim(store, name, token).token
         pid = locks(server, hashed(name))
+        assert not store.wait([(f"{name}/lease", token)], timeout=1)  # it listens, and remembers
         proxy.hold("down")
         lost = store.swap(f"{name}/lease", token, record("me"), timeout=0.5)
         assert lost.status == "unknown"
         proxy.release()
+        assert store.wait([(f"{name}/lease", token)])
         value = store.read(f"{name}/lease")
         assert value.token.nonce == lost.nonce
         assert claim(store, name, value.token).status == "ok"

@@ -1,8 +1,10 @@
 """postgres: on a real server that fails in every way we could think of."""
 
 import os
+import pathlib
 import re
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -12,7 +14,7 @@ from process import free_port, until
 from proxy import Proxy
 from server_postgres import PgBouncer, Postgres, Psql
 from server_redis import make_certificates
-from tenure import Store, StoreError
+from tenure import Store, StoreError, Token
 
 pytestmark = pytest.mark.skipif(server_postgres.MISSING is not None,
                                 reason=str(server_postgres.MISSING))
@@ -345,24 +347,54 @@ def test_ten_thousand_and_one_in_one_call_each_with_its_answer(server, path, key
 
 
 def test_batches_that_cross_do_not_deadlock(server, key):
-    keys = [f"{key}/{i:03}" for i in range(300)]
+    """Large ones visit the rows as they lie, small ones as the index has them: the other way."""
+    keys = [f"{key}/{i:04}" for i in range(3000)]
     with Store(server.url()) as store:
-        tokens = {k: a.token for k, a in store.swap_many([(k, None, b"") for k in keys])[1].items()}
-    wins, lock = [], threading.Lock()
+        server.sql("INSERT INTO tenure.register SELECT k, 1, gen_random_uuid(), NULL, false, ''"
+                   f" FROM (SELECT '{key}/' || lpad(i::text, 4, '0') AS k"
+                   "       FROM generate_series(2999, 0, -1) i) n")
+        server.sql("ANALYZE tenure.register")
+        for _ in range(4):
+            tokens = {k: v.token for k, v in store.list(key + "/")[0]}
+            wins, lock = [], threading.Lock()
 
-    def contend():
-        with Store(server.url()) as mine:
-            status, answers, text = mine.swap_many([(k, tokens[k], b"x") for k in keys])
-            assert status == "ok", text
-            with lock:
-                wins.extend(k for k, a in answers.items() if a.status == "ok")
+            def contend(mine):
+                with Store(server.url()) as handle:
+                    status, answers, text = handle.swap_many([(k, tokens[k], b"x") for k in mine],
+                                                             timeout=60)
+                    assert status == "ok", text
+                    with lock:
+                        wins.extend(k for k, a in answers.items() if a.status == "ok")
 
-    threads = [threading.Thread(target=contend) for _ in range(6)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert sorted(wins) == keys  # each exactly once
+            errors = []
+
+            def run(mine):
+                try:
+                    contend(mine)
+                except AssertionError as error:
+                    errors.append(error)
+
+            threads = [threading.Thread(target=run, args=(mine,))
+                       for mine in (keys, keys[::10], keys, keys[::12], keys[::15])]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            assert not errors
+            assert sorted(wins) == keys  # each exactly once
+
+
+def test_batches_go_one_after_the_other(server, path, key):
+    """So that no two of them can wait for each other's rows."""
+    _, store = path
+    with Psql(server) as other:
+        other("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('tenure batch tenure', 0))")
+        status, answers, _ = store.swap_many([(f"{key}/1", None, b"")], timeout=0.5)
+        assert status == "unknown" and answers[f"{key}/1"].status == "unknown"
+        assert not store.read(f"{key}/1").token
+        other("COMMIT")
+    # The first may have landed by now, or never will.
+    assert store.swap_many([(f"{key}/1", None, b"")])[1][f"{key}/1"].status in ("ok", "conflict")
 
 
 # ---- Who may, and what is there ----------------------------------------------
@@ -483,6 +515,19 @@ def test_another_table_under_our_name(server, key):
     assert error.status == "config" and "another version" in error.text
 
 
+def test_a_table_with_other_types(server, key):
+    name = "t" + key.replace("-", "")
+    server.sql(f"CREATE SCHEMA {name}; CREATE TABLE {name}.register (key text PRIMARY KEY,"
+               " version int4, nonce text, prev text, tombstone text, data text);"
+               f"INSERT INTO {name}.register VALUES ('{key}', 1, 'n', 'p', 't', 'd')")
+    with Store(server.url(f"?schema={name}")) as store:  # the columns are there
+        assert fails(store.read, key).status == "corrupt"
+        assert fails(store.list).status == "corrupt"
+        guess = Token(_version=b"1@1")
+        guess._nonce[0] = 1
+        assert store.swap(key, guess).status == "config"
+
+
 def test_rows_that_make_no_sense_are_corrupt_and_left_alone(server, path, key):
     _, store = path
     with Store(server.url(f"?schema=x{key[5:]}")) as other:
@@ -501,6 +546,35 @@ def test_a_database_or_a_slot_that_is_not_there(server, key):
     server.sql(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0")
     error = opening(server.url(user=role))
     assert error.status == "unavailable" and "no more connections" in error.text
+
+
+def test_a_disk_that_is_full(key):
+    disk = pathlib.Path(tempfile.mkdtemp(prefix="tenure-disk-"))
+    disk.chmod(0o755)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk],
+                      capture_output=True).returncode:
+        pytest.skip("may not mount a small disk here")
+    try:
+        (disk / "space").mkdir()
+        server_postgres._give(disk / "space")
+        with Postgres() as server, Store(server.url()) as store:
+            server.sql(f"CREATE TABLESPACE small LOCATION '{disk}/space'")
+            server.sql("ALTER TABLE tenure.register SET TABLESPACE small")
+            token = store.swap(key).token
+            with Store(server.url()) as filler:
+                answer = until(lambda: full(filler))
+            assert answer.status == "unavailable" and "disk is full" in answer.text
+            assert store.read(key).token == token
+            subprocess.run(["mount", "-o", "remount,size=8m", disk], check=True)
+            assert store.swap(key, token, os.urandom(60000)).status == "ok"
+    finally:
+        subprocess.run(["umount", disk], check=True)
+        disk.rmdir()
+
+
+def full(store):
+    answer = store.swap("fill-" + os.urandom(4).hex(), data=os.urandom(60000))
+    return answer if answer.status != "ok" else None
 
 
 def test_a_server_that_cannot_be_reached():
@@ -616,6 +690,16 @@ def test_a_session_that_may_only_read(server, path, key):
 
 
 @pooled
+def test_what_it_says_of_itself(server):
+    with PgBouncer(server) as pooler, Store(server.url()) as direct, \
+         Store(server.url(port=pooler.port)) as shared, Store(server.url("?notify=off")) as quiet:
+        assert [s.info().notifies for s in (direct, shared, quiet)] == [True, False, False]
+        assert direct.info().scheme == b"postgres" and direct.info().shared
+        assert b"synchronous_commit=on" in direct.info().promise
+        assert b"asynchronous replica" in direct.info().promise
+
+
+@pooled
 def test_commits_are_synchronous_whatever_the_role_says(key):
     with Postgres() as server, PgBouncer(server) as pooler:
         with Store(server.url()):
@@ -651,6 +735,7 @@ def reading_url(url, key):
 def test_a_commit_that_was_not_replicated_is_not_told_as_done(key):
     with Postgres() as server, Store(server.url()) as store:
         base = store.swap(key)
+        assert not store.wait([(key, base.token)], timeout=1)  # it listens, and remembers
         server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
         server.sql("SELECT pg_reload_conf()")
         until(lambda: server.sql("SHOW synchronous_standby_names") == "nobody")
@@ -663,6 +748,25 @@ def test_a_commit_that_was_not_replicated_is_not_told_as_done(key):
         server.sql(f"SELECT pg_cancel_backend({pid})")
         swap.join()
         assert answers[0].status == "unknown" and "replica" in answers[0].text
+        assert store.wait([(key, base.token)])  # for it is there
+
+
+def test_a_commit_that_fails_after_the_statement_succeeded_is_not_told_as_done(server, path, key):
+    _, store = path
+    base = store.swap(key)
+    name = "no" + key.replace("-", "")
+    server.sql(f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS"
+               " $$ BEGIN RAISE 'not today'; END $$")
+    server.sql(f"CREATE CONSTRAINT TRIGGER {name} AFTER UPDATE ON tenure.register"
+               f" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.key = '{key}')"
+               f" EXECUTE FUNCTION {name}()")
+    try:
+        answer = store.swap(key, base.token)
+        assert answer.status == "unavailable" and "not today" in answer.text
+        assert store.read(key).token == base.token
+    finally:
+        server.sql(f"DROP TRIGGER {name} ON tenure.register")
+    assert store.swap(key, base.token).status == "ok"
 
 
 # ---- TLS ---------------------------------------------------------------------
