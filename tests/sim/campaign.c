@@ -137,17 +137,29 @@ static unsigned reap_all(struct sim_board *b, const struct sim_campaign *c)
     return left;
 }
 
+static void end_all(struct sim_board *b, const struct sim_campaign *c)
+{
+    for (unsigned i = 0; i < c->jobs; i++) {
+        if (b->pid[i] > 0)
+            kill(b->pid[i], SIGKILL);
+    }
+}
+
 /* ---- The campaign -------------------------------------------------------- */
 
 static void watch_over(struct sim_board *b, const struct sim_campaign *c, double began)
 {
-    double told = 0, saved = began;
+    double told = 0, saved = began, ending = 0;
 
     while (reap_all(b, c) > 0) {
         double now = seconds_now();
 
         if (stopped || (c->seconds > 0 && now - began >= c->seconds))
             atomic_store(&b->stop, true);
+        if (atomic_load(&b->stop) && ending == 0)
+            ending = now;
+        if (ending > 0 && now - ending > 30)
+            end_all(b, c); /* a history that does not end */
         if (c->progress && now - told >= 0.5) {
             sim_board_progress(b, now - began);
             told = now;

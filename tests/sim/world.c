@@ -216,9 +216,19 @@ static void happen(struct sim_world *w, const struct sim_item *it)
     }
 }
 
+/* Time stands still, and things go on happening. */
+static void check_loop(struct sim_world *w, int64_t at_ns, unsigned *same)
+{
+    *same = at_ns == w->now_ns ? *same + 1 : 0;
+    if (*same > 100000)
+        sim_fail(w, "loop", "somebody asks in a hot loop");
+    w->now_ns = at_ns;
+}
+
 void sim_world_run(struct sim_world *w)
 {
     struct sim_item it;
+    unsigned same = 0;
 
     reset(w);
     if (w->plan.family->run) {
@@ -226,7 +236,7 @@ void sim_world_run(struct sim_world *w)
         return;
     }
     while (!w->failed && !w->done && sim_queue_pop(&w->queue, &it)) {
-        w->now_ns = it.at_ns;
+        check_loop(w, it.at_ns, &same);
         w->counts.events++;
         happen(w, &it);
     }
