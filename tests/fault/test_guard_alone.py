@@ -163,6 +163,16 @@ def test_killed_by_the_deadline(tmp_path, contain):
         g.next(DEAD)
 
 
+def test_told_early_enough_to_end_by_itself(tmp_path, contain):
+    with Guard(tmp_path, contain, grace=20 * w.NS) as g:
+        g.publish(w.now() + 21 * w.NS)
+        g.spawn("bash", "-c", "trap 'sleep 0.2; exit 42' TERM; while :; do sleep 0.01; done")
+        g.next(SPAWNED)
+        g.next(HAS_FIRED)
+        assert os.waitstatus_to_exitcode(g.next(EXITED).status) == 42
+        g.next(DEAD)
+
+
 def test_a_raised_deadline_keeps_it_alive(tmp_path):
     with Guard(tmp_path, grace=50 * MS) as g:
         g.publish(w.now() + 300 * MS)
