@@ -1,12 +1,10 @@
 #include "redis_conf.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 static const char known[] = "prefix, db, user, password_file, password_env, replicas, "
                             "sentinel_user, sentinel_password_file, sentinel_password_env, "
@@ -134,7 +132,7 @@ static enum tenure_status parse_prefix(struct tn_redis_conf *c, struct tenure_er
 }
 
 static enum tenure_status parse_secret(struct tn_redis_conf *c, const char *file, const char *env,
-                                       struct tn_redis_secret *secret, struct tenure_error *err)
+                                       struct tn_secret *secret, struct tenure_error *err)
 {
     secret->file = tn_url_param(&c->url, file);
     secret->env = tn_url_param(&c->url, env);
@@ -278,58 +276,4 @@ void tn_redis_conf_free(struct tn_redis_conf *conf)
 {
     tn_url_free(&conf->url);
     memset(conf, 0, sizeof *conf);
-}
-
-/* ---- Secrets ------------------------------------------------------------- */
-
-static char *load_file(const char *path, struct tenure_error *err)
-{
-    char *text = calloc(1, TN_REDIS_SECRET_MAX + 2);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 || !text ? -1 : read(fd, text, TN_REDIS_SECRET_MAX + 1);
-    int saved = errno;
-
-    if (fd >= 0)
-        close(fd);
-    if (n < 0) {
-        tenure_fail(err, text ? TENURE_DENIED : TENURE_NOMEM, "redis: password file %s: %s", path,
-                    text ? strerror(saved) : "out of memory");
-    } else if (n > TN_REDIS_SECRET_MAX) {
-        tenure_fail(err, TENURE_CONFIG, "redis: password file %s is longer than %d bytes", path,
-                    TN_REDIS_SECRET_MAX);
-    } else {
-        text[strcspn(text, "\r\n")] = '\0';
-        if (*text)
-            return text;
-        tenure_fail(err, TENURE_CONFIG, "redis: password file %s is empty", path);
-    }
-    tn_redis_secret_free(text);
-    return NULL;
-}
-
-char *tn_redis_secret_load(const struct tn_redis_secret *secret, struct tenure_error *err)
-{
-    const char *text = secret->text ? secret->text : "";
-
-    if (secret->file)
-        return load_file(secret->file, err);
-    /* The one place where the environment is read, because the URL says so. */
-    if (secret->env && !(text = getenv(secret->env))) {
-        tenure_fail(err, TENURE_CONFIG,
-                    "redis: the variable %s, which should hold the password, "
-                    "is not set",
-                    secret->env);
-        return NULL;
-    }
-    char *copy = strdup(text);
-    if (!copy)
-        tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
-    return copy;
-}
-
-void tn_redis_secret_free(char *text)
-{
-    if (text)
-        explicit_bzero(text, strlen(text));
-    free(text);
 }

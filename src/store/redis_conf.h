@@ -13,23 +13,16 @@
 #include <stdint.h>
 
 #include "base/url.h"
+#include "os/secret.h"
 
 #define TN_REDIS_HOSTS      8
 #define TN_REDIS_PREFIX_MAX 64
-#define TN_REDIS_SECRET_MAX 1024
 
 /* Where one server listens. */
 struct tn_redis_addr {
     char host[256]; /* a name, an address, or the path of a socket */
     char port[6];   /* "" for the path of a socket */
     char name[256]; /* what a TLS certificate must be for; "" for host */
-};
-
-/* At most one of them is set; the strings are the URL's. */
-struct tn_redis_secret {
-    const char *text;
-    const char *file; /* read again at every connection, so that it can be rotated */
-    const char *env;
 };
 
 enum tn_redis_kind { TN_REDIS_DIRECT, TN_REDIS_UNIX, TN_REDIS_SENTINEL };
@@ -43,9 +36,9 @@ struct tn_redis_conf {
     const char *master; /* SENTINEL: what the Sentinels call it */
     bool check;         /* SENTINEL: ask a majority before every call, not only to connect */
     const char *user;
-    struct tn_redis_secret password;
+    struct tn_secret password;
     const char *sentinel_user;
-    struct tn_redis_secret sentinel_password;
+    struct tn_secret sentinel_password;
     unsigned db;
     unsigned replicas; /* that must confirm a change before it is OK */
     char prefix[TN_REDIS_PREFIX_MAX + 1];
@@ -62,13 +55,6 @@ enum tenure_status tn_redis_conf_parse(const char *url, struct tn_redis_conf *co
                                        struct tenure_error *err);
 /* Accepts a zeroed struct. */
 void tn_redis_conf_free(struct tn_redis_conf *conf);
-
-/*
- * The secret's text, "" if none was given, NULL on failure.  Free it with
- * tn_redis_secret_free().  DENIED or CONFIG if its file or variable is missing.
- */
-char *tn_redis_secret_load(const struct tn_redis_secret *secret, struct tenure_error *err);
-void tn_redis_secret_free(char *text);
 
 /* "host:port", for messages and comparison. */
 #define TN_REDIS_ADDR_TEXT 264

@@ -316,10 +316,10 @@ static enum tenure_status expect_ok(struct tn_redis_link *l, const char *const *
 }
 
 enum tenure_status tn_redis_link_login(struct tn_redis_link *l, const char *user,
-                                       const struct tn_redis_secret *password, unsigned db,
+                                       const struct tn_secret *password, unsigned db,
                                        int64_t deadline, struct tenure_error *err)
 {
-    char *secret = tn_redis_secret_load(password, err);
+    char *secret = tn_secret_load(password, err);
     char number[12];
     enum tenure_status status = TENURE_OK;
 
@@ -330,7 +330,7 @@ enum tenure_status tn_redis_link_login(struct tn_redis_link *l, const char *user
                            user ? (const char *const[]){"AUTH", user, secret, NULL}
                                 : (const char *const[]){"AUTH", secret, NULL},
                            deadline, err);
-    tn_redis_secret_free(secret);
+    tn_secret_free(secret);
     snprintf(number, sizeof number, "%u", db);
     if (!status && db)
         status = expect_ok(l, (const char *const[]){"SELECT", number, NULL}, deadline, err);

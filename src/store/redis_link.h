@@ -55,7 +55,7 @@ enum tenure_status tn_redis_link_ask(struct tn_redis_link *link, const char *con
 
 /* AUTH (if there is a password) and SELECT (if db is not 0). */
 enum tenure_status tn_redis_link_login(struct tn_redis_link *link, const char *user,
-                                       const struct tn_redis_secret *password, unsigned db,
+                                       const struct tn_secret *password, unsigned db,
                                        int64_t deadline, struct tenure_error *err);
 
 #endif
