@@ -37,6 +37,8 @@ static const struct {
     const char *package; /* Debian's, for the message */
 } modules[] = {
     {"sqlite", "sqlite", "libsqlite3-0"},
+    {"etcd", "etcd", "libcurl4"},
+    {"etcds", "etcd", "libcurl4"},
     {"redis", "redis", "libhiredis0.14"},
     {"redis+unix", "redis", "libhiredis0.14"},
     {"redis+sentinel", "redis", "libhiredis0.14"},

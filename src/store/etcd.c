@@ -1,0 +1,167 @@
+/* etcd: - registers in an etcd cluster: the table, opening and reading. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/etcd.h"
+
+TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
+
+/* ---- Life ---------------------------------------------------------------- */
+
+static void etcd_close(void *impl)
+{
+    struct tn_etcd *h = impl;
+
+    tn_etcd_news_drop(h);
+    tn_http_free(h->http);
+    tn_etcd_forget_token(h);
+    tn_etcd_conf_free(&h->conf);
+    free(h);
+}
+
+/* Everything that can be wrong shows by one read. */
+static enum tenure_status probe(struct tn_etcd *h, int64_t deadline, struct tenure_error *err)
+{
+    char mark[TENURE_VERSION_MAX + 1];
+    json_t *answer = NULL;
+    json_t *request = json_pack("{s:o, s:o, s:s, s:b}", "key", tn_etcd_key(h, "", ""), "range_end",
+                                tn_etcd_key(h, "", "\xff"), "limit", "1", "keys_only", true);
+    enum tenure_status status =
+        tn_etcd_call(h, "/v3/kv/range", request, false, deadline, &answer, NULL, err);
+
+    json_decref(request);
+    if (!status && !tn_etcd_mark(answer, mark))
+        status = tenure_fail(err, TENURE_CONFIG, "etcd: %s does not answer as etcd does",
+                             h->conf.hosts[h->at]);
+    json_decref(answer);
+    return status;
+}
+
+static enum tenure_status etcd_open(const char *url, int64_t deadline, void **impl,
+                                    struct tenure_error *err)
+{
+    struct tn_etcd *h = calloc(1, sizeof *h);
+    enum tenure_status status;
+
+    if (!h)
+        return tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
+    status = tn_etcd_conf_parse(url, &h->conf, err);
+    if (status) {
+        free(h);
+        return status;
+    }
+    h->http = tn_http_new(&h->conf.http);
+    status =
+        h->http ? probe(h, deadline, err) : tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
+    if (status)
+        etcd_close(h);
+    else
+        *impl = h;
+    return status;
+}
+
+static void etcd_info(void *impl, struct tenure_store_info *info)
+{
+    struct tn_etcd *h = impl;
+
+    info->scheme = h->conf.url.scheme;
+    info->promise = h->conf.http.blind
+                        ? "etcd: agreed by a majority and kept on disk; WARNING: verify=none, "
+                          "anybody may pose as the server"
+                        : "etcd: every change is agreed by a majority and kept on disk; it is lost "
+                          "only with the majority, or by restoring a snapshot";
+    info->notifies = true;
+    info->shared = true;
+    info->batch_max = TN_ETCD_BATCH_MAX;
+}
+
+/* ---- Reading ------------------------------------------------------------- */
+
+static enum tenure_status take_absent(struct tenure_value *value, struct tenure_error *err)
+{
+    static const struct tenure_token absent;
+    enum tenure_status status = tenure_value_set(value, NULL, 0, err);
+
+    if (!status) {
+        value->token = absent;
+        value->tombstone = false;
+        memset(value->prev, 0, TENURE_NONCE_SIZE);
+    }
+    return status;
+}
+
+static enum tenure_status take(struct tn_etcd *h, const char *key, const json_t *answer,
+                               struct tenure_value *value, struct tenure_error *err)
+{
+    struct tn_etcd_pair data = {0}, nonce = {0};
+    char mark[TENURE_VERSION_MAX + 1];
+    enum tenure_status status;
+    const json_t *kv;
+    size_t i;
+
+    if (!tn_etcd_mark(answer, mark))
+        return tenure_fail(err, TENURE_UNAVAILABLE, "the answer has no header");
+    json_array_foreach(json_object_get(answer, "kvs"), i, kv)
+    {
+        struct tn_etcd_pair pair;
+
+        if (!tn_etcd_pair(h, kv, &pair) || strcmp(pair.key, key) != 0) {
+            free(pair.data);
+            continue;
+        }
+        struct tn_etcd_pair *to = pair.nonce ? &nonce : &data;
+        free(to->data);
+        *to = pair;
+    }
+    if (data.key[0] && !data.data)
+        status = tenure_fail(err, TENURE_UNAVAILABLE, "the answer cannot be understood");
+    else if (!data.key[0])
+        status = take_absent(value, err);
+    else
+        status = tn_etcd_decode(&data, nonce.data ? &nonce : NULL, value, err);
+    free(data.data);
+    free(nonce.data);
+    return status;
+}
+
+static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_value *value,
+                                    int64_t deadline, struct tenure_error *err)
+{
+    struct tn_etcd *h = impl;
+    json_t *answer = NULL;
+    json_t *request = json_pack("{s:o, s:o}", "key", tn_etcd_key(h, key, ""), "range_end",
+                                tn_etcd_key(h, key, "$"));
+    enum tenure_status status =
+        tn_etcd_call(h, "/v3/kv/range", request, false, deadline, &answer, NULL, err);
+
+    json_decref(request);
+    if (status)
+        return status;
+    status = take(h, key, answer, value, err);
+    if (status)
+        tenure_fail_context(err, "etcd: %s%s", h->conf.base, key);
+    else
+        tn_etcd_news_learn(h, key, &value->token);
+    json_decref(answer);
+    return status;
+}
+
+#define TABLE(symbol, name)                                                                        \
+    static const struct tenure_store_ops symbol = {                                                \
+        .abi = TENURE_STORE_ABI,                                                                   \
+        .scheme = name,                                                                            \
+        .open = etcd_open,                                                                         \
+        .close = etcd_close,                                                                       \
+        .info = etcd_info,                                                                         \
+        .read = etcd_read,                                                                         \
+        .swap = tn_etcd_swap,                                                                      \
+        .swap_many = tn_etcd_swap_many,                                                            \
+        .wait = tn_etcd_wait,                                                                      \
+        .list = tn_etcd_list,                                                                      \
+    }
+
+TABLE(etcd, "etcd");
+TABLE(etcds, "etcds");
+
+const struct tenure_store_ops *const tenure_store_module[] = {&etcd, &etcds, NULL};
