@@ -72,6 +72,10 @@ void tn_etcd_headers(const struct tn_etcd *h, const char *out[3]);
 enum tenure_status tn_etcd_explain(long code, const char *body, bool *definite, bool *token,
                                    struct tenure_error *err);
 
+/* The same for a message alone. */
+enum tenure_status tn_etcd_explain_text(const char *text, bool *definite, bool *token,
+                                        struct tenure_error *err);
+
 /* ---- etcd_value.c */
 
 /* "/PREFIX/KEY" and, with nonce, "#nonce"; in base64.  A new reference or NULL. */

@@ -30,7 +30,8 @@ static const struct {
      "the user may not read and write all keys under the prefix; see docs/stores/etcd.md"},
     {"CommonName of client sending a request against gateway", TENURE_DENIED, true, false,
      "the gateway does not take users from client certificates; use user= and password_file="},
-    {"database space exceeded", TENURE_UNAVAILABLE, true, false,
+    /* Not definite: the change that uses up the quota is carried out, and told as an error. */
+    {"database space exceeded", TENURE_UNAVAILABLE, false, false,
      "the server's quota is used up and it refuses writes: compact, defragment, disarm the alarm"},
     {"too many requests", TENURE_UNAVAILABLE, true, false, "the server has too many requests"},
     {"too many operations", TENURE_UNSUPPORTED, true, false,
@@ -41,6 +42,20 @@ static const struct {
     {"corrupt", TENURE_UNAVAILABLE, false, false, "the server says that its data is corrupt"},
 };
 
+enum tenure_status tn_etcd_explain_text(const char *text, bool *definite, bool *token,
+                                        struct tenure_error *err)
+{
+    *definite = *token = false;
+    for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++) {
+        if (!strstr(text, messages[i].part))
+            continue;
+        *definite = messages[i].definite;
+        *token = messages[i].token;
+        return tenure_fail(err, messages[i].status, "%s", messages[i].words);
+    }
+    return tenure_fail(err, TENURE_UNAVAILABLE, "the server says: %.200s", text);
+}
+
 enum tenure_status tn_etcd_explain(long code, const char *body, bool *definite, bool *token,
                                    struct tenure_error *err)
 {
@@ -50,26 +65,16 @@ enum tenure_status tn_etcd_explain(long code, const char *body, bool *definite, 
 
     if (!text)
         text = json_string_value(json_object_get(root, "error"));
-    *definite = *token = false;
-    if (!text) {
+    if (text) {
+        status = tn_etcd_explain_text(text, definite, token, err);
+    } else {
         *definite = code == 404;
+        *token = false;
         status = code == 404
                      ? tenure_fail(err, TENURE_CONFIG,
                                    "this is not etcd 3.4 or later (HTTP 404); check host and port")
                      : tenure_fail(err, TENURE_UNAVAILABLE, "HTTP %ld", code);
-        json_decref(root);
-        return status;
     }
-    for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++) {
-        if (!strstr(text, messages[i].part))
-            continue;
-        *definite = messages[i].definite;
-        *token = messages[i].token;
-        status = tenure_fail(err, messages[i].status, "%s", messages[i].words);
-        json_decref(root);
-        return status;
-    }
-    status = tenure_fail(err, TENURE_UNAVAILABLE, "the server says: %.200s", text);
     json_decref(root);
     return status;
 }

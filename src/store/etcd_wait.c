@@ -11,30 +11,9 @@
 
 #include "os/poll.h"
 #include "store/etcd.h"
+#include "store/etcd_news.h"
 
 #define LINE_MAX_BYTES (8u << 20) /* what may lie unread, at most */
-
-struct target {
-    char key[TENURE_KEY_MAX + 1]; /* or a prefix */
-    bool prefix;
-    bool known; /* token is the register's, or news of a later one is on its way */
-    struct tenure_token token;
-};
-
-struct tn_etcd_news {
-    struct tn_http_stream *stream;
-    struct target targets[TENURE_WATCH_MAX];
-    unsigned n;
-    unsigned confirmed;
-};
-
-/* One wait in progress. */
-struct waiting {
-    const struct tenure_watch *watches;
-    size_t n;
-    bool asked; /* what is there was compared: from now on news count */
-    bool news;  /* something watched has changed */
-};
 
 void tn_etcd_news_drop(struct tn_etcd *h)
 {
@@ -45,10 +24,10 @@ void tn_etcd_news_drop(struct tn_etcd *h)
     h->news = NULL;
 }
 
-static struct target *find(struct tn_etcd *h, const char *key, bool prefix)
+struct tn_etcd_target *tn_etcd_find(struct tn_etcd *h, const char *key, bool prefix)
 {
     for (unsigned i = 0; h->news && i < h->news->n; i++) {
-        struct target *t = &h->news->targets[i];
+        struct tn_etcd_target *t = &h->news->targets[i];
 
         if (t->prefix == prefix && strcmp(t->key, key) == 0)
             return t;
@@ -58,7 +37,7 @@ static struct target *find(struct tn_etcd *h, const char *key, bool prefix)
 
 void tn_etcd_news_learn(struct tn_etcd *h, const char *key, const struct tenure_token *token)
 {
-    struct target *t = find(h, key, false);
+    struct tn_etcd_target *t = tn_etcd_find(h, key, false);
 
     if (t) {
         t->known = true;
@@ -68,7 +47,7 @@ void tn_etcd_news_learn(struct tn_etcd *h, const char *key, const struct tenure_
 
 /* ---- Messages ------------------------------------------------------------ */
 
-static void note(struct tn_etcd *h, struct waiting *w, const json_t *event)
+static void note(struct tn_etcd *h, struct tn_etcd_waiting *w, const json_t *event)
 {
     struct tn_etcd_pair pair;
     struct tenure_token token;
@@ -77,7 +56,7 @@ static void note(struct tn_etcd *h, struct waiting *w, const json_t *event)
         return; /* somebody else's key */
     /* A deletion has no value: not clear, and so a change. */
     bool clear = pair.data && tn_etcd_token(&pair, &token);
-    struct target *t = pair.nonce ? NULL : find(h, pair.key, false);
+    struct tn_etcd_target *t = pair.nonce ? NULL : tn_etcd_find(h, pair.key, false);
     if (t) {
         t->known = clear;
         if (clear)
@@ -94,8 +73,23 @@ static void note(struct tn_etcd *h, struct waiting *w, const json_t *event)
     free(pair.data);
 }
 
-/* One line of the stream.  UNAVAILABLE: it is of no more use. */
-static enum tenure_status digest(struct tn_etcd *h, struct waiting *w, const char *line,
+/* Why a stream or a watch ended.  With a fresh login it may work again. */
+static enum tenure_status ended(struct tn_etcd *h, const char *why, struct tenure_error *err)
+{
+    bool definite, token;
+    enum tenure_status status =
+        tn_etcd_explain_text(why ? why : "compacted", &definite, &token, err);
+
+    if (token) {
+        tn_etcd_forget_token(h);
+        status = TENURE_UNAVAILABLE;
+    }
+    tenure_fail_context(err, "etcd: the watch was ended");
+    return status;
+}
+
+/* One line of the stream.  Unless OK, it is of no more use. */
+static enum tenure_status digest(struct tn_etcd *h, struct tn_etcd_waiting *w, const char *line,
                                  struct tenure_error *err)
 {
     json_t *root = json_loads(line, 0, NULL);
@@ -104,21 +98,12 @@ static enum tenure_status digest(struct tn_etcd *h, struct waiting *w, const cha
     size_t i;
 
     if (!result) {
-        bool definite, token;
+        /* {"error": {"grpc_code": ..., "message": ...}} */
+        const json_t *error = json_object_get(root, "error");
 
-        /* {"error": {"grpc_code": ..., "message": ...}} ends a stream. */
-        char *text = json_dumps(json_object_get(root, "error"), JSON_COMPACT);
-        status = tn_etcd_explain(200, text ? text : "", &definite, &token, err);
-        if (token)
-            tn_etcd_forget_token(h);
-        free(text);
+        status = ended(h, json_string_value(json_object_get(error, "message")), err);
     } else if (json_is_true(json_object_get(result, "canceled"))) {
-        const char *why = json_string_value(json_object_get(result, "cancel_reason"));
-
-        status = tenure_fail(err, TENURE_UNAVAILABLE, "etcd: the watch was cancelled: %.100s",
-                             why ? why : "compacted");
-        if (why && strstr(why, "permission denied"))
-            status = tenure_fail(err, TENURE_DENIED, "etcd: the user may not watch these keys");
+        status = ended(h, json_string_value(json_object_get(result, "cancel_reason")), err);
     } else {
         h->news->confirmed += json_is_true(json_object_get(result, "created"));
         json_array_foreach(json_object_get(result, "events"), i, event)
@@ -131,7 +116,7 @@ static enum tenure_status digest(struct tn_etcd *h, struct waiting *w, const cha
 }
 
 /* Take in what is there, or (until is not 0) wait for something to be there. */
-static enum tenure_status listen_until(struct tn_etcd *h, struct waiting *w, int64_t until,
+static enum tenure_status listen_until(struct tn_etcd *h, struct tn_etcd_waiting *w, int64_t until,
                                        struct tenure_error *err)
 {
     char *line;
@@ -159,7 +144,7 @@ static json_t *create_request(struct tn_etcd *h, const struct tenure_watch *watc
 }
 
 /* All requests one behind the other: the gateway reads them as a stream. */
-static char *compose_requests(struct tn_etcd *h, const struct waiting *w)
+static char *compose_requests(struct tn_etcd *h, const struct tn_etcd_waiting *w)
 {
     char *all = calloc(1, 1);
     size_t len = 0;
@@ -200,8 +185,8 @@ static enum tenure_status refuse(struct tn_etcd *h, long code, int64_t deadline,
     return status;
 }
 
-static enum tenure_status open_stream(struct tn_etcd *h, const struct waiting *w, int64_t deadline,
-                                      struct tenure_error *err)
+static enum tenure_status open_stream(struct tn_etcd *h, const struct tn_etcd_waiting *w,
+                                      int64_t deadline, struct tenure_error *err)
 {
     char url[400], *body = compose_requests(h, w);
     const char *headers[3];
@@ -228,7 +213,7 @@ static enum tenure_status open_stream(struct tn_etcd *h, const struct waiting *w
     return status;
 }
 
-static enum tenure_status subscribe(struct tn_etcd *h, struct waiting *w, int64_t deadline,
+static enum tenure_status subscribe(struct tn_etcd *h, struct tn_etcd_waiting *w, int64_t deadline,
                                     struct tenure_error *err)
 {
     enum tenure_status status = tn_etcd_login(h, deadline, err);
@@ -239,7 +224,7 @@ static enum tenure_status subscribe(struct tn_etcd *h, struct waiting *w, int64_
     if (!h->news)
         return tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
     for (size_t i = 0; i < w->n; i++) {
-        struct target *t = &h->news->targets[h->news->n++];
+        struct tn_etcd_target *t = &h->news->targets[h->news->n++];
 
         snprintf(t->key, sizeof t->key, "%s", w->watches[i].key);
         t->prefix = w->watches[i].prefix;
@@ -250,147 +235,20 @@ static enum tenure_status subscribe(struct tn_etcd *h, struct waiting *w, int64_
     return status;
 }
 
-static bool followed(struct tn_etcd *h, const struct waiting *w)
+static bool followed(struct tn_etcd *h, const struct tn_etcd_waiting *w)
 {
     for (size_t i = 0; i < w->n; i++) {
-        if (!find(h, w->watches[i].key, w->watches[i].prefix))
+        if (!tn_etcd_find(h, w->watches[i].key, w->watches[i].prefix))
             return false;
     }
     return h->news != NULL;
 }
 
-/* ---- Comparing ----------------------------------------------------------- */
-
-/* A register: is it still at that revision, with that nonce? */
-static json_t *ask_register(struct tn_etcd *h, const char *key)
-{
-    return json_pack("[{s:{s:o, s:b}}, {s:{s:o}}]", "request_range", "key", tn_etcd_key(h, key, ""),
-                     "keys_only", true, "request_range", "key", tn_etcd_key(h, key, "#nonce"));
-}
-
-/* A prefix: has anything a later revision than the listing? */
-static json_t *ask_prefix(struct tn_etcd *h, const char *prefix, const char *mark)
-{
-    char next[24];
-
-    snprintf(next, sizeof next, "%llu", strtoull(mark, NULL, 10) + 1);
-    return json_pack("[{s:{s:o, s:o, s:s, s:s, s:b}}]", "request_range", "key",
-                     tn_etcd_key(h, prefix, ""), "range_end", tn_etcd_key(h, prefix, "\x7f"),
-                     "min_mod_revision", next, "limit", "1", "keys_only", true);
-}
-
-static bool is_known(struct tn_etcd *h, const struct tenure_watch *watch)
-{
-    const struct target *t = watch->prefix ? NULL : find(h, watch->key, false);
-
-    return t && t->known && tenure_token_equal(&t->token, &watch->seen);
-}
-
-static const json_t *pairs_of(const json_t *answer, size_t number)
-{
-    const json_t *one = json_array_get(json_object_get(answer, "responses"), number);
-
-    return json_object_get(json_object_get(one, "response_range"), "kvs");
-}
-
-static bool same_register(const json_t *answer, size_t number, const struct tenure_watch *watch)
-{
-    const json_t *data = json_array_get(pairs_of(answer, number), 0);
-    const json_t *mate = json_array_get(pairs_of(answer, number + 1), 0);
-    const char *revision = tn_etcd_number(data, "mod_revision");
-    bool same;
-
-    if (!revision || tenure_token_absent(&watch->seen))
-        return !data && tenure_token_absent(&watch->seen);
-    json_t *nonce = tn_etcd_nonce(watch->seen.nonce);
-    same = strcmp(revision, watch->seen.version) == 0 &&
-           json_equal(nonce, json_object_get(mate, "value"));
-    json_decref(nonce);
-    return same;
-}
-
-/* The history that the mark belongs to has not been left: no restore, no other cluster. */
-static bool same_history(const json_t *answer, const char *mark)
-{
-    char now[TENURE_VERSION_MAX + 1];
-    unsigned long long revision[2], term[2], cluster[2];
-
-    return tn_etcd_mark(answer, now) &&
-           sscanf(mark, "%19llu.%19llu.%20llu", &revision[0], &term[0], &cluster[0]) == 3 &&
-           sscanf(now, "%19llu.%19llu.%20llu", &revision[1], &term[1], &cluster[1]) == 3 &&
-           revision[1] >= revision[0] && term[1] >= term[0] && cluster[1] == cluster[0];
-}
-
-static json_t *compose_question(struct tn_etcd *h, const struct waiting *w)
-{
-    json_t *all = json_array();
-
-    for (size_t i = 0; all && i < w->n; i++) {
-        if (is_known(h, &w->watches[i]))
-            continue;
-        json_t *one = w->watches[i].prefix ? ask_prefix(h, w->watches[i].key, w->watches[i].mark)
-                                           : ask_register(h, w->watches[i].key);
-        if (!one || json_array_extend(all, one)) {
-            json_decref(all);
-            all = NULL;
-        }
-        json_decref(one);
-    }
-    return json_pack("{s:o}", "success", all);
-}
-
-static bool differs(struct tn_etcd *h, const struct waiting *w, const json_t *answer)
-{
-    size_t number = 0;
-
-    for (size_t i = 0; i < w->n; i++) {
-        const struct tenure_watch *watch = &w->watches[i];
-
-        if (is_known(h, watch))
-            continue;
-        if (watch->prefix) {
-            if (!same_history(answer, watch->mark) || json_array_size(pairs_of(answer, number)))
-                return true;
-            number++;
-        } else {
-            if (!same_register(answer, number, watch))
-                return true;
-            number += 2;
-        }
-    }
-    return false;
-}
-
-static enum tenure_status compare(struct tn_etcd *h, struct waiting *w, int64_t deadline,
-                                  struct tenure_error *err)
-{
-    bool all_known = true;
-    json_t *answer = NULL;
-
-    for (size_t i = 0; i < w->n; i++)
-        all_known = all_known && is_known(h, &w->watches[i]);
-    if (all_known)
-        return TENURE_OK;
-    json_t *request = compose_question(h, w);
-    enum tenure_status status =
-        tn_etcd_call(h, "/v3/kv/txn", request, false, deadline, &answer, NULL, err);
-    json_decref(request);
-    if (status)
-        return status;
-    w->news = differs(h, w, answer);
-    for (size_t i = 0; !w->news && i < w->n; i++) {
-        if (!w->watches[i].prefix)
-            tn_etcd_news_learn(h, w->watches[i].key, &w->watches[i].seen);
-    }
-    json_decref(answer);
-    return TENURE_OK;
-}
-
 /* ---- Waiting ------------------------------------------------------------- */
 
 /* Subscribe, then compare (C6). */
-static enum tenure_status set_out_once(struct tn_etcd *h, struct waiting *w, int64_t deadline,
-                                       struct tenure_error *err)
+static enum tenure_status set_out_once(struct tn_etcd *h, struct tn_etcd_waiting *w,
+                                       int64_t deadline, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
 
@@ -405,7 +263,7 @@ static enum tenure_status set_out_once(struct tn_etcd *h, struct waiting *w, int
     }
     if (!status) {
         w->asked = true;
-        status = compare(h, w, deadline, err);
+        status = tn_etcd_compare(h, w, deadline, err);
     }
     if (status)
         tn_etcd_news_drop(h);
@@ -413,7 +271,7 @@ static enum tenure_status set_out_once(struct tn_etcd *h, struct waiting *w, int
 }
 
 /* A stream that was idle may have ended; a member may be down: the others are asked. */
-static enum tenure_status set_out(struct tn_etcd *h, struct waiting *w, int64_t deadline,
+static enum tenure_status set_out(struct tn_etcd *h, struct tn_etcd_waiting *w, int64_t deadline,
                                   struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
@@ -431,7 +289,7 @@ static enum tenure_status set_out(struct tn_etcd *h, struct waiting *w, int64_t 
     return status;
 }
 
-static enum tenure_status wait_inner(struct tn_etcd *h, struct waiting *w, int64_t deadline,
+static enum tenure_status wait_inner(struct tn_etcd *h, struct tn_etcd_waiting *w, int64_t deadline,
                                      struct tenure_error *err)
 {
     enum tenure_status status = set_out(h, w, deadline, err);
@@ -455,7 +313,7 @@ enum tenure_status tn_etcd_wait(void *impl, const struct tenure_watch *watches, 
                                 int wake_fd, int64_t deadline, struct tenure_error *err)
 {
     struct tn_etcd *h = impl;
-    struct waiting w = {.watches = watches, .n = n};
+    struct tn_etcd_waiting w = {.watches = watches, .n = n};
     struct pollfd wake = {.fd = wake_fd, .events = POLLIN};
     enum tenure_status status;
 

@@ -64,7 +64,11 @@ class Redis(Daemon):
         self.socket = self.dir / "sock"
         self.options = [("save", ""), ("unixsocket", self.socket), ("bind", "127.0.0.1"),
                         ("port", self.port), ("dir", self.dir), ("shutdown-timeout", 0), *options]
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
 
     def conf(self):
         return self.dir / "redis.conf"

@@ -1,0 +1,35 @@
+/* store/etcd_news.h - one wait on etcd: what is followed, and what is known of it. */
+#ifndef TN_STORE_ETCD_NEWS_H
+#define TN_STORE_ETCD_NEWS_H
+
+#include "store/etcd.h"
+
+struct tn_etcd_target {
+    char key[TENURE_KEY_MAX + 1]; /* or a prefix */
+    bool prefix;
+    bool known; /* token is the register's, or news of a later one is on its way */
+    struct tenure_token token;
+};
+
+struct tn_etcd_news {
+    struct tn_http_stream *stream;
+    struct tn_etcd_target targets[TENURE_WATCH_MAX];
+    unsigned n;
+    unsigned confirmed;
+};
+
+/* One wait in progress. */
+struct tn_etcd_waiting {
+    const struct tenure_watch *watches;
+    size_t n;
+    bool asked; /* what is there was compared: from now on news count */
+    bool news;  /* something watched has changed */
+};
+
+/* What is known of a register or prefix that is followed; NULL if it is not. */
+struct tn_etcd_target *tn_etcd_find(struct tn_etcd *h, const char *key, bool prefix);
+/* Ask the cluster for what is not known, in one request; sets w->news. */
+enum tenure_status tn_etcd_compare(struct tn_etcd *h, struct tn_etcd_waiting *w, int64_t deadline,
+                                   struct tenure_error *err);
+
+#endif

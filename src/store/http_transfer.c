@@ -1,0 +1,242 @@
+#include "http_transfer.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/clock.h"
+#include "tenure/store.h"
+
+#define FIRST_LOOK_MS 20
+#define HOUR_MS       3600000
+
+/* ---- Callbacks ----------------------------------------------------------- */
+
+static size_t on_data(char *data, size_t size, size_t n, void *arg)
+{
+    struct tn_transfer *t = arg;
+
+    n *= size;
+    if (n > t->max - t->len) {
+        t->too_long = true;
+        return 0;
+    }
+    if (t->len + n + 1 > t->cap) {
+        size_t cap = t->cap * 2 > t->len + n + 1 ? t->cap * 2 : t->len + n + 1;
+        char *grown = realloc(t->body, cap);
+
+        if (!grown) {
+            t->no_memory = true;
+            return 0;
+        }
+        t->body = grown;
+        t->cap = cap;
+    }
+    memcpy(t->body + t->len, data, n);
+    t->len += n;
+    t->body[t->len] = '\0';
+    return n;
+}
+
+/* Did a byte of the request reach the kernel? */
+bool tn_transfer_sent(const struct tn_transfer *t)
+{
+    long bytes = 0;
+
+    curl_easy_getinfo(t->easy, CURLINFO_REQUEST_SIZE, &bytes);
+    return bytes > 0;
+}
+
+/* Connected; the request is about to leave.  libcurl repeats one that broke on
+ * a kept connection; but a swap may have been carried out, and must not leave
+ * twice (C3), unless nothing of it has left. */
+static int on_request(void *arg, char *remote, char *local, int remote_port, int local_port)
+{
+    struct tn_transfer *t = arg;
+
+    (void)remote;
+    (void)local;
+    (void)remote_port;
+    (void)local_port;
+    return t->once && tn_transfer_sent(t) ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
+/* ---- Setting up ---------------------------------------------------------- */
+
+static bool set_body(struct tn_transfer *t, const struct tn_http_request *rq)
+{
+    CURL *e = t->easy;
+
+    if (!rq->body)
+        return true;
+    return !curl_easy_setopt(e, CURLOPT_POST, 1L) &&
+           !curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)rq->len) &&
+           !curl_easy_setopt(e, CURLOPT_POSTFIELDS, rq->body);
+}
+
+static bool set_headers(struct tn_transfer *t, const struct tn_http_request *rq)
+{
+    /* No round trip to ask whether a large body is welcome. */
+    t->headers = curl_slist_append(NULL, "Expect:");
+    for (size_t i = 0; t->headers && rq->headers && rq->headers[i]; i++) {
+        struct curl_slist *longer = curl_slist_append(t->headers, rq->headers[i]);
+
+        if (!longer)
+            return false;
+        t->headers = longer;
+    }
+    return t->headers && !curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
+}
+
+static bool set_tls(struct tn_transfer *t)
+{
+    const struct tn_http_conf *c = t->conf;
+    CURL *e = t->easy;
+
+    if (c->blind && (curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 0L) ||
+                     curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 0L)))
+        return false;
+    if (c->ca_file && curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_file))
+        return false;
+    /* An encrypted key is an error, not a prompt on somebody's terminal. */
+    return !c->cert_file || (!curl_easy_setopt(e, CURLOPT_SSLCERT, c->cert_file) &&
+                             !curl_easy_setopt(e, CURLOPT_SSLKEY, c->key_file) &&
+                             !curl_easy_setopt(e, CURLOPT_KEYPASSWD, ""));
+}
+
+bool tn_transfer_set_up(struct tn_transfer *t, const struct tn_http_request *rq)
+{
+    CURL *e = t->easy;
+    long connect_ms = tn_poll_ms(rq->connect_by);
+
+    curl_easy_reset(e);
+    return !curl_easy_setopt(e, CURLOPT_URL, rq->url) &&
+           !curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https") &&
+           !curl_easy_setopt(e, CURLOPT_PROXY, "") && !curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L) &&
+           !curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L) &&
+           !curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
+           !curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L) &&
+           !curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, 5L) &&
+           !curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, 3L) &&
+           !curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, connect_ms ? connect_ms : 1L) &&
+           !curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->why) &&
+           !curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data) &&
+           !curl_easy_setopt(e, CURLOPT_WRITEDATA, t) &&
+           !curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_request) &&
+           !curl_easy_setopt(e, CURLOPT_PREREQDATA, t) && set_body(t, rq) &&
+           !curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, rq->method) && set_headers(t, rq) &&
+           set_tls(t) && curl_multi_add_handle(t->multi, e) == CURLM_OK;
+}
+
+/* ---- Driving ------------------------------------------------------------- */
+
+enum tenure_status tn_transfer_explain(const struct tn_transfer *t, struct tenure_error *err)
+{
+    const char *why = t->why[0] ? t->why : curl_easy_strerror(t->result);
+
+    if (t->too_long)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "the answer is longer than %zu bytes", t->max);
+    if (t->no_memory)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory for an answer");
+    switch (t->result) {
+    case CURLE_OPERATION_TIMEDOUT:
+        return tenure_fail(err, TENURE_TIMEOUT, "%s", why);
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_ISSUER_ERROR:
+        return tenure_fail(err, TENURE_DENIED, "the server's certificate is refused: %s", why);
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_URL_MALFORMAT:
+        return tenure_fail(err, TENURE_CONFIG, "%s", why);
+    case CURLE_OUT_OF_MEMORY:
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    case CURLE_ABORTED_BY_CALLBACK:
+        return tenure_fail(err, TENURE_UNAVAILABLE, "the connection broke before an answer came");
+    default:
+        return tenure_fail(err, TENURE_UNAVAILABLE, "%s", why);
+    }
+}
+
+static void collect(struct tn_transfer *t)
+{
+    CURLMsg *message;
+    int left;
+
+    while ((message = curl_multi_info_read(t->multi, &left))) {
+        if (message->msg == CURLMSG_DONE && message->easy_handle == t->easy) {
+            t->ended = true;
+            t->result = message->data.result;
+        }
+    }
+}
+
+/* curl_multi_poll() until something happens; its clock stands still during a
+ * suspend, so a timer that does not is among what it polls. */
+static enum tenure_status pause_for(struct tn_transfer *t, int timer, int64_t deadline,
+                                    struct tenure_error *err)
+{
+    struct curl_waitfd extra[2] = {{.fd = timer, .events = CURL_WAIT_POLLIN},
+                                   {.fd = t->conf->cancel_fd, .events = CURL_WAIT_POLLIN}};
+    struct curl_waitfd *from = timer < 0 ? extra + 1 : extra;
+    unsigned n = (timer >= 0) + (t->conf->cancel_fd >= 0);
+    int ms = tn_poll_ms(deadline), limit = timer < 0 ? FIRST_LOOK_MS : HOUR_MS;
+
+    if (tenure_now() >= deadline)
+        return tenure_fail(err, TENURE_TIMEOUT, "the server did not answer in time");
+    if (curl_multi_poll(t->multi, n ? from : NULL, n, ms < limit ? ms : limit, NULL) != CURLM_OK)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    if (extra[1].revents)
+        return tenure_fail(err, TENURE_CANCELLED, "cancelled by the caller");
+    return TENURE_OK;
+}
+
+static int timer_until(int64_t deadline)
+{
+    int fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    struct itimerspec when = {0};
+
+    if (deadline < 1)
+        deadline = 1;
+    when.it_value.tv_sec = (time_t)(deadline / 1000000000);
+    when.it_value.tv_nsec = (long)(deadline % 1000000000);
+    if (fd >= 0)
+        timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL);
+    return fd;
+}
+
+/* Perform until ready() says so, or the transfer has ended. */
+enum tenure_status tn_transfer_drive(struct tn_transfer *t,
+                                     bool (*ready)(const struct tn_transfer *, void *), void *arg,
+                                     int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+    int64_t began = tenure_now();
+    int running, timer = -1;
+
+    while (!status) {
+        if (curl_multi_perform(t->multi, &running) != CURLM_OK) {
+            status = tenure_fail(err, TENURE_NOMEM, "out of memory");
+            break;
+        }
+        collect(t);
+        if (t->ended || ready(t, arg))
+            break;
+        /* Nearly every answer is there before a timer is worth its price. */
+        if (timer < 0 && tenure_now() - began > FIRST_LOOK_MS * INT64_C(1000000))
+            timer = timer_until(deadline);
+        status = pause_for(t, timer, deadline, err);
+    }
+    if (timer >= 0)
+        close(timer);
+    return status;
+}
+
+void tn_transfer_clean_up(struct tn_transfer *t)
+{
+    curl_multi_remove_handle(t->multi, t->easy);
+    curl_slist_free_all(t->headers);
+    free(t->body);
+}

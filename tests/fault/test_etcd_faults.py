@@ -1,0 +1,558 @@
+"""What goes wrong between tenure and a real etcd, and what is told about it."""
+
+import http.server
+import json
+import os
+import threading
+
+import pytest
+import server_etcd
+from process import free_port, until
+from proxy import Proxy
+from server_etcd import Cluster, Etcd
+from server_redis import make_certificates
+from tenure import Store, StoreError, Token
+
+pytestmark = pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
+
+KEY = "/tenure/a/lease"
+CANARY = "cAnArY-secret-78"
+
+
+@pytest.fixture(scope="module")
+def shared():
+    with Etcd() as server:
+        yield server
+
+
+@pytest.fixture
+def etcd(shared):
+    """A server that no test of this file ends; the keys go with every test."""
+    shared.ctl("del", "--prefix", "/")
+    return shared
+
+
+@pytest.fixture
+def own():
+    with Etcd() as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(etcd):
+    with Proxy(("127.0.0.1", etcd.port)) as between:
+        yield between
+
+
+def through(proxy, query=""):
+    return Store(f"etcd://127.0.0.1:{proxy.port}{query}")
+
+
+def refused(call, *args, **named):
+    with pytest.raises(StoreError) as caught:
+        call(*args, **named)
+    assert CANARY not in str(caught.value)
+    assert "\n" not in caught.value.text
+    return caught.value
+
+
+def settled(call):
+    """Call until it neither raises nor answers with a transient or unknown status."""
+    def attempt():
+        try:
+            answer = call()
+        except StoreError as error:
+            assert error.status in ("unavailable", "timeout"), error
+            return None
+        if getattr(answer, "status", "ok") in ("unavailable", "timeout", "unknown"):
+            return None
+        return answer
+
+    return until(attempt, limit=60)
+
+
+# ---- Lost answers, lost requests ---------------------------------------------------------------
+
+def test_answer_lost_is_unknown_and_the_nonce_tells(etcd, proxy):
+    with through(proxy) as store, Store(etcd.url()) as other:
+        base = store.swap("a/lease").token
+        proxy.cut_after("down", 0)
+        lost = store.swap("a/lease", base, b"second")
+        assert lost.status == "unknown" and "not known" in lost.text
+        found = other.read("a/lease")
+        assert found.token.nonce == lost.nonce and found.prev == base.nonce
+        assert store.read("a/lease").token == found.token
+        assert store.swap("a/lease", base).status == "conflict"
+
+
+def test_change_is_never_sent_twice(etcd, proxy):
+    """libcurl repeats a request that broke on a kept connection; a swap must not be."""
+    with through(proxy) as store, Store(etcd.url()) as other:
+        token = store.swap("a/lease").token
+        for _ in range(20):
+            proxy.cut_after("down", 0)
+            lost = store.swap("a/lease", token)
+            assert lost.status == "unknown"
+            token = other.read("a/lease").token
+            assert token.nonce == lost.nonce
+
+
+def test_request_held_back_is_unknown(etcd, proxy):
+    with through(proxy) as store, Store(etcd.url()) as other:
+        base = store.swap("a/lease").token
+        proxy.hold("up")
+        late = store.swap("a/lease", base, timeout=0.3)
+        assert late.status == "unknown"
+        assert other.read("a/lease").token == base  # proves nothing: it may still land
+        proxy.release()
+
+
+def test_answer_cut_in_the_middle(etcd, proxy):
+    with through(proxy) as store:
+        base = store.swap("a/lease").token
+        proxy.cut_after("down", 150)
+        lost = store.swap("a/lease", base)
+        assert lost.status == "unknown"
+        assert store.read("a/lease").token.nonce == lost.nonce
+
+
+def test_held_read_is_a_timeout_never_absence(etcd, proxy):
+    with through(proxy) as store:
+        store.swap("a/lease")
+        proxy.hold("down")
+        assert refused(store.read, "a/lease", timeout=0.3).status == "timeout"
+        proxy.release()
+        assert store.read("a/lease").token
+
+
+def test_idle_connection_that_died_costs_nothing(etcd, proxy):
+    with through(proxy) as store:
+        base = store.swap("a/lease").token
+        proxy.cut()
+        again = store.swap("a/lease", base)
+        assert again.status == "ok"
+        proxy.half_close()
+        assert store.swap("a/lease", again.token).status == "ok"
+
+
+def test_black_hole_ends_at_the_deadline(etcd, proxy):
+    with through(proxy) as store:
+        base = store.swap("a/lease").token
+        proxy.cut()
+        proxy.black_hole = True
+        # The kernel takes the request: it may yet arrive.
+        assert store.swap("a/lease", base, timeout=0.3).status == "unknown"
+        proxy.black_hole = False
+        assert store.read("a/lease").token
+
+
+# ---- The server --------------------------------------------------------------------------------
+
+def test_stopped_server(own):
+    with Store(own.url()) as store:
+        base = store.swap("a/lease").token
+        own.pause()
+        late = store.swap("a/lease", base, timeout=0.3)
+        assert late.status == "unknown"
+        assert refused(store.read, "a/lease", timeout=0.3).status == "timeout"
+        own.resume()
+        assert settled(lambda: store.read("a/lease")).token.nonce in (base.nonce, late.nonce)
+
+
+def test_killed_server_is_a_definite_answer(own):
+    with Store(own.url()) as store:
+        base = store.swap("a/lease").token
+        own.kill()
+        answer = store.swap("a/lease", base)
+        assert answer.status == "unavailable"
+        assert f"127.0.0.1:{own.port}" in answer.text and "connect" in answer.text
+        own.start()
+        assert settled(lambda: store.read("a/lease")).token == base
+
+
+def test_snapshot_restored_repeats_revisions_but_not_nonces(own):
+    with Store(own.url()) as store:
+        store.swap("a/other")
+        base = store.swap("a/lease", None, b"base").token
+        own.ctl("snapshot", "save", own.dir / "snapshot")
+        lost = store.swap("a/lease", base, b"lost").token
+        mark = store.list("")[1]
+        own.kill()
+        peer = f"http://127.0.0.1:{own.peers['one']}"
+        own.data = own.dir / "restored"
+        own.ctl("snapshot", "restore", own.dir / "snapshot", "--name", "one", "--data-dir",
+                own.data, "--initial-cluster", f"one={peer}", "--initial-advertise-peer-urls", peer)
+        own.start()
+        found = settled(lambda: store.read("a/lease"))
+        assert found.token == base
+        assert store.wait([("a/lease", lost)]) and store.wait([("", mark)])
+        kept = store.swap("a/lease", base, b"kept").token
+        # The same revision again, with another nonce.
+        assert kept.version == lost.version and kept.nonce != lost.nonce
+        assert store.swap("a/lease", lost).status == "conflict"
+        assert store.wait([("a/lease", lost)])
+
+
+def test_compaction_does_not_end_a_wait(etcd):
+    with Store(etcd.url()) as store, Store(etcd.url()) as other:
+        base = store.swap("a/lease").token
+        assert not store.wait([("a/lease", base)], timeout=0.01)
+        for i in range(5):
+            etcd.put("/elsewhere", str(i))
+        etcd.ctl("compaction", etcd.revision())
+        assert not store.wait([("a/lease", base)], timeout=0.05)
+        other.swap("a/lease", base)
+        assert store.wait([("a/lease", base)])
+
+
+def test_quota_used_up():
+    with Etcd("--quota-backend-bytes", 2 << 20) as own, Store(own.url()) as store:
+        base = store.swap("a/lease").token
+        answer = None
+        for i in range(40):
+            answer = store.swap(f"fill/{i}", None, os.urandom(200_000))
+            if answer.status != "ok":
+                break
+        # The one that uses it up may have been carried out: etcd tells it as an error.
+        assert answer.status == "unknown" and "quota" in answer.text
+        answer = store.swap("a/lease", base)
+        assert answer.status == "unknown" and "quota" in answer.text
+        assert store.read("a/lease").token == base
+
+
+# ---- A cluster ---------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as servers:
+        yield servers
+
+
+def test_leader_killed(cluster):
+    with Store(cluster.url("/killed")) as store, Store(cluster.url("/killed")) as other:
+        token = store.swap("a/lease").token
+        assert not other.wait([("a/lease", token)], timeout=0.01)
+        for _ in range(3):
+            leader = cluster.leader()
+            leader.kill()
+            # Every swap either took effect, or its nonce never shows.
+            mine = set()
+
+            def attempt():
+                nonlocal token
+                found = store.read("a/lease")
+                assert found.token.nonce == token.nonce or found.token.nonce in mine
+                answer = store.swap("a/lease", found.token)
+                mine.add(answer.nonce)
+                if answer.status == "ok":
+                    token = answer.token
+                return answer
+
+            assert settled(attempt).status == "ok"
+            assert settled(lambda: other.read("a/lease")).token == token
+            leader.start()
+            until(leader.healthy, limit=60)
+
+
+def test_dead_endpoints_are_passed_over(cluster):
+    hosts = f"127.0.0.1:{free_port()},127.0.0.1:{cluster.members[1].port}"
+    with Store(f"etcd://{hosts}/over") as store:
+        token = store.swap("a/lease").token
+        assert store.read("a/lease").token == token
+        assert not store.wait([("a/lease", token)], timeout=0.05)
+
+
+def test_member_without_a_majority_serves_nothing(cluster):
+    alone, *others = cluster.members
+    with Store(alone.url("/alone")) as store, Store(cluster.url("/alone")) as free:
+        token = free.swap("a/lease").token
+        assert store.read("a/lease").token == token
+        for member in others:
+            member.pause()
+        try:
+            with pytest.raises(StoreError) as caught:
+                while True:  # until it notices
+                    store.read("a/lease", timeout=10)
+            assert caught.value.status in ("unavailable", "timeout")
+            answer = store.swap("a/lease", token, timeout=3)
+            assert answer.status in ("unavailable", "timeout", "unknown")
+        finally:
+            for member in others:
+                member.resume()
+        found = settled(lambda: free.read("a/lease"))
+        assert found.token.nonce in (token.nonce, answer.nonce)
+
+
+def test_watch_moves_to_another_member(cluster):
+    with Store(cluster.url("/moves")) as store, Store(cluster.url("/moves")) as other:
+        token = store.swap("a/lease").token
+        box = []
+        thread = threading.Thread(
+            target=lambda: box.append(store.wait([("a/lease", token)], timeout=120)))
+        thread.start()
+        for member in cluster.members:
+            member.kill()
+            member.start()
+            until(member.healthy, limit=60)
+        assert settled(lambda: other.swap("a/lease", settled(
+            lambda: other.read("a/lease")).token)).status == "ok"
+        thread.join()
+        assert box == [True]
+
+
+# ---- What others have written ------------------------------------------------------------------
+
+@pytest.mark.parametrize("value", [
+    b"", b"hello", b"tenure1 ", b"tenure1 " + b"0" * 32 + b" " + b"1" * 32 + b" v\n",
+    b"tenure1 " + b"G" * 32 + b" " + b"1" * 32 + b" v\n",
+    b"tenure1 " + b"1" * 32 + b" " + b"1" * 32 + b" x\n",
+    b"tenure1 " + b"1" * 32 + b" " + b"1" * 32 + b" v\nno companion",
+])
+def test_foreign_values_are_corrupt_and_not_touched(etcd, value):
+    etcd.put(KEY, value)
+    with Store(etcd.url()) as store:
+        for error in (refused(store.read, "a/lease"), refused(store.list, "")):
+            assert error.status == "corrupt" and "touched" in error.text
+        assert store.swap("a/lease").status == "conflict"
+        seen = Token()
+        seen._version, seen._nonce[0] = str(etcd.revision()).encode(), 1
+        assert store.swap("a/lease", seen).status == "conflict"
+        assert store.swap("a/other").status == "ok"
+    assert etcd.get(KEY) == value
+
+
+def test_neighbours_are_none_of_ours(etcd):
+    with Store(etcd.url()) as store:
+        token = store.swap("a/lease").token
+        for name in ("/tenure/a/lease#note", "/tenure/a//b", "/tenure/../x", "/tenure", "/tenuren",
+                     "/tenure/a/\x01"):
+            etcd.put(name, "x")
+        assert store.read("a/lease").token == token
+        assert [key for key, _ in store.list("")[0]] == ["a/lease"]
+        assert not store.read("a/none").token
+
+
+def test_deleted_by_an_operator(etcd):
+    with Store(etcd.url()) as store:
+        token = store.swap("a/lease").token
+        box = []
+        thread = threading.Thread(
+            target=lambda: box.append(store.wait([("a/lease", token)], timeout=60)))
+        thread.start()
+        etcd.delete(KEY)
+        thread.join()
+        assert box == [True]
+        assert not store.read("a/lease").token
+        assert store.swap("a/lease", token).status == "conflict"
+        assert store.swap("a/lease").status == "ok"  # over the orphaned companion
+
+
+# ---- Waiting -----------------------------------------------------------------------------------
+
+def test_idle_stand_by_asks_once_an_interval(etcd, proxy):
+    with through(proxy) as store, Store(etcd.url()) as other:
+        token = other.swap("a/lease").token
+        assert not store.wait([("a/lease", token)], timeout=1)
+        store.read("a/lease")
+        before = proxy.passed["up"]
+        store.read("a/lease")
+        one = proxy.passed["up"] - before
+        before = proxy.passed["up"]
+        for _ in range(5):
+            assert store.read("a/lease").token == token
+            assert not store.wait([("a/lease", token)], timeout=0.01)
+        assert proxy.passed["up"] - before == 5 * one
+        other.swap("a/lease", token)
+        assert store.wait([("a/lease", token)])
+
+
+def test_prefix_wait_is_not_woken_by_others(etcd):
+    with Store(etcd.url()) as store, Store(etcd.url()) as other:
+        other.swap("jobs/1")
+        mark = store.list("jobs/")[1]
+        assert not store.wait([("jobs/", mark)], timeout=0.05)
+        other.swap("members/1")
+        assert not store.wait([("jobs/", mark)], timeout=0.05)
+        other.swap("jobs/2")
+        assert store.wait([("jobs/", mark)])
+
+
+def test_long_listing_in_pages(etcd):
+    with Store(etcd.url()) as store:
+        names = [f"many/{i:04}" for i in range(700)]
+        status, done, _ = store.swap_many([(n, None, b"x" * (i % 7)) for i, n in enumerate(names)])
+        assert status == "ok" and {a.status for a in done.values()} == {"ok"}
+        assert [key for key, _ in store.list("many/")[0]] == names
+        assert [key for key, _ in store.list("many/", after=names[350])[0]] == names[351:]
+
+
+# ---- Credentials and URLs ----------------------------------------------------------------------
+
+@pytest.mark.parametrize("url, words", [
+    ("etcd:", "needs a host"),
+    ("etcd:///prefix", "needs a host"),
+    ("etcd://h:0", "is not an endpoint"),
+    ("etcd://h:x", "is not an endpoint"),
+    ("etcd://h:99999", "is not an endpoint"),
+    ("etcd://a,,b", "is not an endpoint"),
+    ("etcd://a b", "is not an endpoint"),
+    ("etcd://" + ",".join(f"h{i}" for i in range(9)), "more than 8 endpoints"),
+    ("etcd://h/a//b", "the path is the prefix"),
+    ("etcd://h/a%23b", "the path is the prefix"),
+    ("etcd://h/" + "x" * 129, "the path is the prefix"),
+    ("etcd://h?colour=red", "does not know the parameter 'colour'"),
+    ("etcd://h?ca_file=/x", "does not know the parameter 'ca_file'"),
+    (f"etcd://u:{CANARY}@h?password_file=/x", "password once"),
+    ("etcd://h?password_file=/x", "a password needs a user"),
+    ("etcds://h?verify=perhaps", "verify must be"),
+    ("etcds://h?key_file=/x", "key_file needs cert_file"),
+])
+def test_url_mistakes(url, words):
+    error = refused(Store, url)
+    assert error.status == "config" and words in error.text
+
+
+def test_nobody_there():
+    error = refused(Store, f"etcd://127.0.0.1:{free_port()}")
+    assert error.status == "unavailable" and "127.0.0.1" in error.text
+
+
+def test_credentials(own, tmp_path):
+    with Store(own.url()) as before:
+        token = before.swap("a/lease").token
+        for args in (("user", "add", "root:rootpw"), ("user", "grant-role", "root", "root"),
+                     ("role", "add", "app"),
+                     ("role", "grant-permission", "app", "--prefix=true", "readwrite", "/tenure/"),
+                     ("user", "add", f"app:{CANARY}"), ("user", "grant-role", "app", "app"),
+                     ("role", "add", "looks"),
+                     ("role", "grant-permission", "looks", "--prefix=true", "read", "/tenure/"),
+                     ("user", "add", f"looks:{CANARY}"), ("user", "grant-role", "looks", "looks"),
+                     ("auth", "enable")):
+            own.ctl(*args)
+        assert before.swap("a/lease", token).status == "denied"
+        assert refused(before.read, "a/lease").status == "denied"
+    error = refused(Store, own.url())
+    assert error.status == "denied" and "wants a user" in error.text
+    error = refused(Store, f"etcd://app:wrong-{CANARY}@127.0.0.1:{own.port}")
+    assert error.status == "denied" and "wrong" in error.text
+    error = refused(Store, f"etcd://app:{CANARY}@127.0.0.1:{own.port}/elsewhere")
+    assert error.status == "denied" and "docs/stores/etcd.md" in error.text
+    with Store(f"etcd://looks:{CANARY}@127.0.0.1:{own.port}") as looks:
+        assert looks.read("a/lease").token == token
+        assert looks.swap("a/lease", token).status == "denied"
+    file = tmp_path / "password"
+    file.write_text(CANARY)
+    with Store(own.url(f"?user=app&password_file={file}")) as store:
+        assert not store.wait([("a/lease", token)], timeout=0.01)
+        # A restart forgets the logins; the next request logs in again.
+        own.restart()
+        after = settled(lambda: store.swap("a/lease", token))
+        assert after.status == "ok"
+        assert store.wait([("a/lease", token)])
+        own.restart()
+        assert store.wait([("a/lease", token)])
+        token = store.read("a/lease").token
+
+
+def test_tls(tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    other_ca = make_certificates(other)[0]
+    ca, cert, key = tls = make_certificates(tmp_path)
+    with Etcd(tls=tls) as server:
+        mine = f"cert_file={cert}&key_file={key}"
+        Store(f"etcds://localhost:{server.port}?ca_file={ca}&{mine}").close()
+        error = refused(Store, f"etcds://localhost:{server.port}?ca_file={other_ca}&{mine}")
+        assert error.status == "denied" and "certificate" in error.text
+        error = refused(Store, f"etcds://127.0.0.1:{server.port}?ca_file={ca}&{mine}")
+        assert error.status == "denied" and "certificate" in error.text
+        assert refused(Store, f"etcds://localhost:{server.port}?ca_file={ca}").status in (
+            "unavailable", "denied")
+        error = refused(Store, f"etcds://localhost:{server.port}?ca_file={tmp_path}/none&{mine}")
+        assert error.status == "config"
+        with Store(f"etcds://127.0.0.1:{server.port}?verify=none&{mine}") as store:
+            assert b"verify=none" in store.info().promise
+
+
+def test_environment_is_not_asked_for_proxies(etcd, monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    Store(etcd.url()).close()
+
+
+# ---- Hostile servers ---------------------------------------------------------------------------
+
+HEADER = {"cluster_id": "1", "member_id": "1", "revision": "7", "raft_term": "2"}
+GOOD = json.dumps({"header": HEADER}).encode()
+ANSWERS = [
+    (200, b""), (200, b"null"), (200, b"[]"), (200, b"{"), (200, b"{}"), (200, b"\0" * 50),
+    (200, json.dumps({"header": {**HEADER, "revision": "-1"}}).encode()),
+    (200, json.dumps({"header": {**HEADER, "revision": "9" * 40}}).encode()),
+    (200, json.dumps({"header": {**HEADER, "revision": 7}}).encode()),
+    (200, json.dumps({"header": HEADER, "kvs": {"a": 1}, "succeeded": "yes"}).encode()),
+    (200, json.dumps({"header": HEADER, "kvs": [1, "x", {}, {"key": "!!"}]}).encode()),
+    (200, json.dumps({"header": HEADER, "kvs": [
+        {"key": server_etcd.b64("/tenure/a"), "mod_revision": "0", "value": "!!"}]}).encode()),
+    (200, json.dumps({"header": HEADER, "more": True, "kvs": [
+        {"key": server_etcd.b64("/tenure/a#nonce"), "mod_revision": "3", "value": ""}]}).encode()),
+    (200, b"[" * 5000), (404, b"not here"), (500, b""), (503, b"{}"), (302, b""),
+    (400, json.dumps({"message": "x" * 5000, "code": 3}).encode()),
+    (401, json.dumps({"message": "etcdserver: invalid auth token", "code": 16}).encode()),
+]
+
+
+class Hostile:
+    """Answers the first request well, and every later one with `answer`."""
+
+    def __init__(self, answer):
+        asked = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                asked.append(self.path)
+                code, body = (200, GOOD) if len(asked) == 1 else answer
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Location", "http://127.0.0.1:1/")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"etcd://127.0.0.1:{self.server.server_address[1]}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.mark.parametrize("number", range(len(ANSWERS)))
+def test_hostile_answers(number):
+    with Hostile(ANSWERS[number]) as server, Store(server.url) as store:
+        bad = ("unavailable", "timeout", "corrupt", "denied", "config", "unsupported", "invalid")
+        try:
+            assert not store.read("a", timeout=2).token
+        except StoreError as error:
+            assert error.status in bad
+        seen = Token()
+        seen._version, seen._nonce[0] = b"3", 1
+        for expect in (None, seen):
+            assert store.swap("a", expect, timeout=2).status in (*bad, "unknown", "conflict")
+        status, done, _ = store.swap_many([("a", None, b""), ("b", seen, b"")], timeout=2)
+        assert all(a.status in (*bad, "unknown", "conflict") for a in done.values())
+        for call in (lambda: store.list("", timeout=0.3),
+                     lambda: store.wait([("a", seen)], timeout=0.3)):
+            try:
+                call()
+            except StoreError as error:
+                assert error.status in bad
