@@ -335,6 +335,7 @@ def test_neighbours_are_none_of_ours(etcd):
 def test_deleted_by_an_operator(etcd):
     with Store(etcd.url()) as store:
         token = store.swap("a/lease").token
+        assert not store.wait([("a/lease", token)], timeout=1)  # followed, and known
         box = []
         thread = threading.Thread(
             target=lambda: box.append(store.wait([("a/lease", token)], timeout=60)))
@@ -452,6 +453,15 @@ def test_credentials(own, tmp_path):
         own.restart()
         assert store.wait([("a/lease", token)])
         token = store.read("a/lease").token
+        assert not store.wait([("a/lease", token)], timeout=1)
+        # A new password ends the logins too; the file is read again.
+        own.ctl("--user", "root:rootpw", "user", "passwd", "app", "--interactive=false",
+                text="fresh\n")
+        assert store.swap("a/lease", token).status == "denied"
+        file.write_text("fresh\n")
+        after = store.swap("a/lease", token)
+        assert after.status == "ok"
+        assert not store.wait([("a/lease", after.token)], timeout=1)
 
 
 def test_tls(tmp_path):

@@ -63,16 +63,17 @@ class Etcd(Daemon):
         with urllib.request.urlopen(request, timeout=timeout) as answer:
             return json.load(answer)
 
-    def _ctl(self, *args):
+    def _ctl(self, *args, text=None):
         argv = ["etcdctl", "--endpoints", self.endpoint()]
         if self.tls:
             ca, cert, key = self.tls
             argv += ["--cacert", str(ca), "--cert", str(cert), "--key", str(key)]
         return subprocess.run(argv + [str(a) for a in args], capture_output=True, text=True,
-                              env={"ETCDCTL_API": "3", "PATH": "/usr/bin:/bin"}, check=False)
+                              input=text, check=False,
+                              env={"ETCDCTL_API": "3", "PATH": "/usr/bin:/bin"})
 
-    def ctl(self, *args):
-        done = self._ctl(*args)
+    def ctl(self, *args, text=None):
+        done = self._ctl(*args, text=text)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
