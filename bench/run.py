@@ -168,19 +168,21 @@ def release_to_lead(report, folder, rounds):
                  ("store", "release, notification and claim"), rows)
 
 
-def redis(report):
-    """redis: against redis-benchmark with the same script; see bench/redis_floor."""
-    if not shutil.which("redis-benchmark"):
-        note("redis: left out, redis-tools is not installed (scripts/deps bench)")
-        return
-    note("redis: against redis-benchmark")
-    out = run(os.path.join(os.path.dirname(os.path.abspath(__file__)), "redis_floor"), BUILD)
-    report.table("redis: against redis-benchmark with the same script",
-                 ("what", "tenure", "bare", "ratio"),
-                 [(w[0], f"{w[1]} {w[2]}", f"{w[4]} {w[5]}", w[7]) for w in
-                  (line.split() for line in out.splitlines()) if "ratio" in w],
-                 "Acquire + release, renewals, and 10,000 renewals in one batch. One core, "
-                 "medians of interleaved rounds; nothing is kept on disk on either side.")
+def server_floors(report):
+    """redis: and etcd: against bare clients of the same servers; see bench/*_floor."""
+    for name, tool, bare in (("redis", "redis-benchmark", "redis-benchmark with the same script"),
+                             ("etcd", "etcd", "a bare loop of the same transactions")):
+        if not shutil.which(tool):
+            note(f"{name}: left out, {tool} is not installed (scripts/deps bench)")
+            continue
+        note(f"{name}: against {bare}")
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + "_floor")
+        words = [line.split() for line in run(script, BUILD).splitlines() if "ratio" in line]
+        report.table(f"{name}: against {bare}", ("what", "tenure", "bare", "ratio"),
+                     [(w[0], f"{w[1]} {w[2]}", f"{w[4]} {w[5]}", w[7]) for w in words],
+                     "Acquire + release, renewals, and (Redis) 10,000 renewals in one batch; "
+                     "medians of interleaved rounds. Redis keeps nothing on disk, etcd everything, "
+                     "on both sides.")
 
 
 def steps(report):
@@ -215,7 +217,7 @@ def main():
         idle(report, everyone, folder, args.idle)
         cycles(report, folder, args.cycles)
         release_to_lead(report, folder, 20 if args.quick else 300)
-        redis(report)
+        server_floors(report)
         steps(report)
     finally:
         for server in (etcd, redlock):

@@ -74,11 +74,7 @@ class _Pair:
                     sink.shutdown(socket.SHUT_WR)
                     return
                 data, last = proxy.spend(way, data)
-<<<<<<< HEAD
                 proxy.count(way, len(data))  # before: whoever has the answer sees it counted
-=======
-                proxy.count(way, len(data))
->>>>>>> ad79306 (etcd: tested on real servers and clusters that fail)
                 sink.sendall(data)
                 if last:
                     self.cut()
