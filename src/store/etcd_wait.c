@@ -14,6 +14,7 @@
 #include "store/etcd_news.h"
 
 #define LINE_MAX_BYTES (8u << 20) /* what may lie unread, at most */
+#define SHARE_MIN_NS   1000000000
 
 void tn_etcd_news_drop(struct tn_etcd *h)
 {
@@ -277,11 +278,15 @@ static enum tenure_status set_out(struct tn_etcd *h, struct tn_etcd_waiting *w, 
     enum tenure_status status = TENURE_OK;
 
     for (unsigned left = h->conf.n_hosts + 1; left; left--) {
-        int64_t now = tenure_now();
+        int64_t now = tenure_now(), share = (deadline - now) / left;
 
         if (now >= deadline)
             return tenure_fail(err, TENURE_TIMEOUT, "etcd: nothing changed");
-        status = set_out_once(h, w, now + (deadline - now) / left, err);
+        /* One dead member must not use up the time of the others; but a short
+         * wait is not worth cutting into pieces in which nothing gets done. */
+        if (share < SHARE_MIN_NS)
+            share = deadline - now < SHARE_MIN_NS ? deadline - now : SHARE_MIN_NS;
+        status = set_out_once(h, w, now + share, err);
         if (status != TENURE_UNAVAILABLE && status != TENURE_TIMEOUT)
             break;
         h->at = (h->at + 1) % h->conf.n_hosts;
