@@ -359,8 +359,10 @@ static void jobs_event(struct sim_world *w, const struct sim_item *it)
 {
     struct sim_node *n = &w->nodes[it->node];
     struct sim_worker *k = &w->jobs.workers[it->node];
-    struct sim_msg *msg = &w->msgs[it->arg];
+    struct sim_msg *msg = NULL;
 
+    if (it->gen == Q_ARRIVE || it->gen == Q_ANSWER)
+        msg = &w->msgs[it->arg]; /* of the others it is a generation or a number */
     switch (it->gen) {
     case Q_WAKE:
         if (it->arg == n->wake_gen)
