@@ -15,6 +15,7 @@ import glob
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -109,12 +110,21 @@ class Builder:
 def catch(builder, plant, cpu):
     """What caught it, after how many histories, in how many CPU seconds; or why not."""
     program = builder.variant(plant)
-    done = call(["sh", "-c", f"ulimit -c 0; ulimit -t {cpu}; exec \"$0\" \"$@\"", program, "--first",
-                 "--jobs", "1", "--seeds", "1000000000", "--lasting", "0"])
-    found = re.search(r"^VIOLATION (\S+): (.*)\n  model (\S+), history (\d+) of", done.stdout, re.M)
+    done = call(["sh", "-c", f"ulimit -c 0; ulimit -S -t {cpu}; exec \"$0\" \"$@\"", program,
+                 "--first", "--jobs", "1", "--seeds", "1000000000", "--lasting", "0"])
+    return judge(plant, done.returncode, done.stdout, cpu)
+
+
+def judge(plant, code, text, cpu):
+    """A campaign ends by a violation, at its CPU limit, or because somebody stopped it:
+    only the second is a bug that was not caught."""
+    found = re.search(r"^VIOLATION (\S+): (.*)\n  model (\S+), history (\d+) of", text, re.M)
+    if code == -signal.SIGXCPU or (found and found[1] == "crash" and
+                                   f"by signal {signal.SIGXCPU:d} " in found[2]):
+        return None, f"not caught in {cpu} s of CPU\n{text[-2000:]}"
     if not found:
-        return None, f"not caught in {cpu} s of CPU\n{done.stdout[-2000:]}"
-    spent = re.search(r"([\d.]+) s of CPU", done.stdout)
+        return None, f"stopped before it was caught (exit {code})\n{text[-2000:]}"
+    spent = re.search(r"([\d.]+) s of CPU", text)
     result = {"invariant": found[1], "why": found[2], "model": found[3], "seeds": int(found[4]),
               "cpu": float(spent[1]) if spent else 0.0}
     if found[1] not in plant.expected:
