@@ -4,6 +4,8 @@
  * to the next number, sync the directory.  An acquire and a release are two.
  *
  *   floor_file DIR [N]        prints records a second over N (default 1000)
+ *   floor_file DIR N MS       pauses MS after each; prints the CPU they took, in ms:
+ *                             less a leader with such renewals cannot take
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,11 +26,11 @@ static void check(int ok, const char *what)
     exit(1);
 }
 
-static double now(void)
+static double now(clockid_t clock)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(clock, &ts);
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
@@ -58,20 +60,27 @@ static void record(int dir, int i)
 int main(int argc, char **argv)
 {
     int n = argc > 2 ? atoi(argv[2]) : 1000;
+    int pause_ms = argc > 3 ? atoi(argv[3]) : 0;
     char path[4096], name[32];
 
     if (argc < 2 || n < 1) {
-        fprintf(stderr, "usage: floor_file DIR [N]\n");
+        fprintf(stderr, "usage: floor_file DIR [N [MS]]\n");
         return 2;
     }
     snprintf(path, sizeof path, "%s/floor-%d", argv[1], (int)getpid());
     check(mkdir(path, 0700) == 0, path);
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     check(dir >= 0, path);
-    double start = now();
-    for (int i = 0; i < n; i++)
+    double start = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+    for (int i = 0; i < n; i++) {
         record(dir, i);
-    printf("%.0f\n", n / (now() - start));
+        if (pause_ms)
+            usleep((useconds_t)pause_ms * 1000);
+    }
+    if (pause_ms)
+        printf("%.2f\n", 1e3 * (now(CLOCK_PROCESS_CPUTIME_ID) - cpu));
+    else
+        printf("%.0f\n", n / (now(CLOCK_MONOTONIC) - start));
     for (int i = n < KEEP ? 0 : n - KEEP; i < n; i++) {
         number(name, i);
         unlinkat(dir, name, 0);

@@ -4,6 +4,7 @@
  * and a release are two commits, so half of it is the floor of a cycle.
  *
  *   floor_sqlite DIR [N]      prints commits a second over N (default 2000)
+ *   floor_sqlite DIR N MS     pauses MS after each; prints the CPU they took, in ms
  */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -35,21 +36,22 @@ static void run(sqlite3_stmt *stmt)
     sqlite3_reset(stmt);
 }
 
-static double now(void)
+static double now(clockid_t clock)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    clock_gettime(clock, &ts);
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
 int main(int argc, char **argv)
 {
     int n = argc > 2 ? atoi(argv[2]) : 2000;
+    int pause_ms = argc > 3 ? atoi(argv[3]) : 0;
     char path[4096];
 
     if (argc < 2 || n < 1) {
-        fprintf(stderr, "usage: floor_sqlite DIR [N]\n");
+        fprintf(stderr, "usage: floor_sqlite DIR [N [MS]]\n");
         return 2;
     }
     snprintf(path, sizeof path, "%s/floor-%d.db", argv[1], (int)getpid());
@@ -64,15 +66,20 @@ int main(int argc, char **argv)
     sqlite3_stmt *update = prepare("UPDATE lease SET version = version + 1, data = ?1"
                                    " WHERE key = 'lease/floor'");
     char data[500] = {0};
-    double start = now();
+    double start = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
     for (int i = 0; i < n; i++) {
         data[i % 500]++;
         sqlite3_bind_blob(update, 1, data, sizeof data, SQLITE_STATIC);
         run(begin);
         run(update);
         run(commit);
+        if (pause_ms)
+            usleep((useconds_t)pause_ms * 1000);
     }
-    printf("%.0f\n", n / (now() - start));
+    if (pause_ms)
+        printf("%.2f\n", 1e3 * (now(CLOCK_PROCESS_CPUTIME_ID) - cpu));
+    else
+        printf("%.0f\n", n / (now(CLOCK_MONOTONIC) - start));
     sqlite3_finalize(begin);
     sqlite3_finalize(commit);
     sqlite3_finalize(update);

@@ -18,7 +18,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lib import contenders, measure  # noqa: E402
 from lib.contenders import (BUILD, ROOT, Etcd, EtcdElect, EtcdLock, Flock,  # noqa: E402
-                            Redlock, Tenure)
+                            Library, Redlock, Tenure)
 
 
 def note(text):
@@ -72,7 +72,8 @@ def embedded(folder):
             if os.path.exists(db + end):
                 os.unlink(db + end)
 
-    return [(Tenure("file:" + file_dir), fresh_file), (Tenure("sqlite:" + db), fresh_db)]
+    return [(Tenure("file:" + file_dir), fresh_file), (Tenure("sqlite:" + db), fresh_db),
+            (Library("file:" + file_dir), fresh_file), (Library("sqlite:" + db), fresh_db)]
 
 
 def peers(folder, etcd, redlock):
@@ -125,8 +126,17 @@ def idle(report, all_of_them, folder, seconds):
         for role, name, kib, cpu, woken in measure.idle(contender, folder, fresh, seconds):
             rows.append((contender.name, role, name, f"{kib / 1024:.2f} MiB", f"{cpu / 1e6:.2f} ms",
                          woken))
+    renewals = max(1, seconds // 5)
+    for scheme in ("file", "sqlite"):
+        note(f"idle: {renewals} bare renewals, {scheme}")
+        cpu = run(os.path.join(BUILD, "bench", "floor_" + scheme), folder, str(renewals), "5000")
+        rows.append((f"bare, {scheme}", f"{renewals} renewals", "floor_" + scheme, "-",
+                     f"{cpu.strip()} ms", "-"))
     report.table(f"Idle for {seconds} s, ttl 15 s",
-                 ("contender", "role", "process", "resident", "CPU", "wake-ups"), rows)
+                 ("contender", "role", "process", "resident", "CPU", "wake-ups"), rows,
+                 "Bare: only the flushes of that many renewals, with the same pauses; below it no "
+                 "leader can stay whose renewals survive a crash. A wake-up from waiting for the "
+                 "disk counts.")
 
 
 def cycles(report, folder, n):

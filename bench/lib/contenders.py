@@ -38,6 +38,21 @@ class Tenure:
         pass
 
 
+class Library:
+    """The library alone: no guard, no program to start."""
+
+    lock_lives_with_program = False
+
+    def __init__(self, url):
+        self.url, self.name = url, "libtenure, " + url.split(":")[0] + ":"
+
+    def command(self, log):
+        return [os.path.join(BUILD, "bench", "lead"), self.url, log]
+
+    def stop(self):
+        pass
+
+
 class Flock:
     name = "flock(1)"
     lock_lives_with_program = True

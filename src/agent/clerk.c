@@ -4,7 +4,6 @@
 
 #include "core/timing.h"
 #include "os/thread.h"
-#include "os/trim.h"
 #include "store/control.h"
 #include "tenure/lease.h"
 
@@ -111,7 +110,6 @@ static void *clerk_main(void *arg)
             break;
         work(c, jobs, &self, epoch);
     }
-    tn_trim();
     return NULL;
 }
 

@@ -179,7 +179,13 @@ enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_er
     l->socket = ends[0];
     l->alive = true;
     pthread_mutex_unlock(&l->lock);
+    return TENURE_OK;
+}
+
+enum tenure_status tn_guard_link_greet(struct tn_guard_link *l, struct tenure_error *err)
+{
     enum tenure_status status = hear_hello(l, err);
+
     if (status)
         tn_guard_link_quit(l);
     return status;

@@ -42,12 +42,13 @@ struct tn_guard_link {
 /* Make what is shared.  Needs tn_guard_link_close(), also after a failure. */
 enum tenure_status tn_guard_link_open(struct tn_guard_link *l, const struct tn_guard_wish *wish,
                                       struct tenure_error *err);
-/*
- * Start a guard and wait until it is there; blocks for five seconds at most.
- * CONFIG if it cannot do what was wished (containment, watchdog).  May be
- * called again when a guard has died.
- */
+/* Start a guard.  May be called again when a guard has died. */
 enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_error *err);
+/*
+ * Wait until it is there, before anything is started under it; blocks for five
+ * seconds at most.  CONFIG if it cannot do what was wished (containment, watchdog).
+ */
+enum tenure_status tn_guard_link_greet(struct tn_guard_link *l, struct tenure_error *err);
 /* Tell the guard to go, wait for its end.  What still runs is killed. */
 void tn_guard_link_quit(struct tn_guard_link *l);
 void tn_guard_link_close(struct tn_guard_link *l);

@@ -324,6 +324,8 @@ static bool take_mail(struct tn_supervisor *s)
 
 /* It had so long to answer the order to start the program. */
 #define ANSWER_NS (10 * TN_S)
+/* Memory is given back once the news have been dealt with, never while a program waits to start. */
+#define TRIM_NS   (2 * TN_S)
 
 static bool guard_is_late(const struct tn_supervisor *s, int64_t now)
 {
@@ -364,6 +366,10 @@ static void pass_time(struct tn_supervisor *s)
     tn_supervisor_control_time(s, now);
     if (now >= s->restart_at_ns)
         tn_supervisor_start_program(s);
+    if (now >= s->trim_at_ns) {
+        tn_trim(); /* news are rare; between them there is little to do */
+        s->trim_at_ns = TN_NEVER;
+    }
     if (now >= s->pet_at_ns) {
         tn_notify(&s->notify, "WATCHDOG=1");
         s->pet_at_ns = now + s->notify.watchdog_ns;
@@ -372,7 +378,7 @@ static void pass_time(struct tn_supervisor *s)
 
 static int64_t next_due(const struct tn_supervisor *s)
 {
-    int64_t next = min64(s->restart_at_ns, s->pet_at_ns);
+    int64_t next = min64(s->restart_at_ns, min64(s->pet_at_ns, s->trim_at_ns));
 
     if (s->state == TN_PROGRAM_ASKED)
         next = min64(next, s->started_ns + ANSWER_NS);
@@ -418,7 +424,7 @@ static void loop(struct tn_supervisor *s)
         if (fds[7].revents)
             tn_probe_ready(&s->candidate_probe, tenure_now());
         if (fds[2].revents)
-            tn_trim(); /* news are rare; between them there is little to do */
+            s->trim_at_ns = tenure_now() + TRIM_NS;
         pass_time(s);
     }
 }
@@ -447,7 +453,12 @@ static enum tenure_status open_guard(struct tn_supervisor *s, struct tenure_erro
                                   .watchdog_s = (uint32_t)((timing.kill_ns + TN_S - 1) / TN_S)};
     enum tenure_status status = tn_guard_link_open(&s->link, &guard, err);
 
-    return status ? status : tn_guard_link_start(&s->link, err);
+    if (!status)
+        status = tn_guard_link_start(&s->link, err);
+    /* A wish that cannot be met is refused before anybody contends. */
+    if (!status && (o->contain != TN_CONTAIN_AUTO || o->watchdog))
+        status = tn_guard_link_greet(&s->link, err);
+    return status;
 }
 
 static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error *err)
@@ -482,7 +493,11 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     o.stopped = on_stopped;
     o.new_leader = on_new_leader;
     o.trace = on_trace;
-    return tn_driver_start(&o, &hooks, &s->elector, err);
+    status = tn_driver_start(&o, &hooks, &s->elector, err);
+    /* It came up while the store was opened.  Nothing is started before it is there. */
+    if (!status && s->link.contain == TN_CONTAIN_AUTO)
+        status = tn_guard_link_greet(&s->link, err);
+    return status;
 }
 
 static void close_all(struct tn_supervisor *s)
@@ -539,6 +554,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
                               .stop_signal = options->stop_signal,
                               .program_notify = -1,
                               .restart_at_ns = TN_NEVER,
+                              .trim_at_ns = TN_NEVER,
                               .paper_at_ns = TN_NEVER,
                               .yield_at_ns = TN_NEVER,
                               .preempt_at_ns = TN_NEVER,

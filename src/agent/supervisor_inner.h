@@ -83,6 +83,7 @@ struct tn_supervisor {
     int64_t started_ns;
     unsigned crashes;      /* in a row, each soon after its start */
     int64_t restart_at_ns; /* the pause ends */
+    int64_t trim_at_ns;    /* what the news needed is given back */
 
     /* Its health. */
     struct tn_probe probe, candidate_probe;

@@ -407,7 +407,7 @@ void tn_supervisor_guard_died(struct tn_supervisor *s)
     tn_driver_fired(s->elector);
     end_tree_ourselves(s);
     tn_log("guard", "the guard died; the program was ended");
-    if (tn_guard_link_start(&s->link, &err) != TENURE_OK) {
+    if (tn_guard_link_start(&s->link, &err) || tn_guard_link_greet(&s->link, &err)) {
         tn_log("failed", "%s", err.text);
         s->exit_code = s->codes->broken;
         s->failed = true;
