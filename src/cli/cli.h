@@ -21,6 +21,8 @@ enum {
     CLI_FAILED = 1,       /* the store or the system said no; a line says why */
     CLI_USAGE = 2,        /* the command line makes no sense */
     CLI_NOT_HELD = 3,     /* status: nobody leads */
+    CLI_UNSOUND = 4,      /* doctor: a promise is broken */
+    CLI_WEAK = 5,         /* doctor --strict: a promise is weak */
     CLI_LOST = 124,       /* run: leadership was lost, and --on-loss=exit */
     CLI_BROKEN = 125,     /* run: tenure itself could not do its part */
     CLI_CANNOT_RUN = 126, /* run: the command is there but cannot be executed */
@@ -36,7 +38,7 @@ struct cli_verb {
 
 extern const struct cli_verb cli_run, cli_status, cli_watch, cli_reset, cli_state, cli_sim,
     cli_store, cli_release_grant, cli_pause, cli_resume, cli_handover, cli_step_down,
-    cli_candidates;
+    cli_candidates, cli_doctor;
 
 /* Options that most verbs take.  Strings are argv's or the environment's. */
 struct cli_common {

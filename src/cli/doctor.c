@@ -1,0 +1,204 @@
+/*
+ * tenure doctor: does this store keep its promises, here and now?
+ *
+ * It reaches as far in as `run` does: to the arithmetic of time (core/timing.h)
+ * and to the guard, since it answers for both.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/timing_text.h"
+#include "base/hex.h"
+#include "cli/doctor.h"
+
+static const char help[] =
+    "usage: tenure doctor [--store URL] [--ttl 15s] [--quick] [--strict] [--json]\n"
+    "\n"
+    "Shows on your own store, with throw-away registers, whether it keeps what\n"
+    "leadership rests on: conditions that are enforced, swaps that are atomic under\n"
+    "contention, reads that are fresh, notifications that arrive; how long requests take\n"
+    "against the ttl; the clock of this machine; what the guard may use.  A line and a\n"
+    "verdict for each: ok, weak, broken.  No election is touched.\n"
+    "\n"
+    "  --store URL      the store; without it, the default one of this user\n"
+    "  --ttl 15s        the ttl that you mean to use\n"
+    "  --quick          a few seconds; less is tried\n"
+    "  --strict         exit with 5 if anything is weak\n"
+    "  --timeout 5s     the longest that one request may take\n"
+    "  --json           one object, when all is done\n"
+    "\n"
+    "What stays: about twenty tombstones below tenure-doctor/.\n"
+    "\n"
+    "Exit: 0 nothing is broken, 1 the store cannot be reached or did not let everything\n"
+    "      be tested, 2 usage or a ttl that cannot work, 4 a promise is broken, 5 one is\n"
+    "      weak (with --strict).\n";
+
+enum { OPT_TTL = CLI_OPT_OWN, OPT_QUICK, OPT_STRICT };
+
+struct check {
+    const char *name;
+    void (*run)(struct doctor *d);
+};
+
+/* Waiting before racing: some bugs show only while a connection has written nothing. */
+static const struct check store_checks[] = {
+    {"rights", doctor_check_rights},
+    {"conditions", doctor_check_conditions},
+    {"tombstones", doctor_check_tombstones},
+    {"batch", doctor_check_batch},
+    {"list", doctor_check_list},
+    {"wait", doctor_check_wait},
+    {"notify", doctor_check_notify},
+    {"reads", doctor_check_reads},
+    {"one winner", doctor_check_contest},
+    {"lost writes", doctor_check_count},
+    {"deadlines", doctor_check_deadlines},
+    {"latency", doctor_check_latency},
+};
+static const struct check machine_checks[] = {
+    {"clock", doctor_check_clock},
+    {"timers", doctor_check_timers},
+    {"guard", doctor_check_guard},
+};
+
+static void run_check(struct doctor *d, const struct check *c)
+{
+    doctor_begin(d, c->name);
+    d->err.text[0] = '\0';
+    c->run(d);
+    doctor_end(d);
+}
+
+/* ---- Reaching it --------------------------------------------------------- */
+
+static bool reach(struct doctor *d)
+{
+    char took[24];
+
+    doctor_begin(d, "reach");
+    int64_t begin = tenure_now();
+    enum tenure_status status = tenure_store_open(d->url, doctor_by(d), &d->store, &d->err);
+    doctor_time(tenure_now() - begin, took);
+    if (!status) {
+        tenure_store_info(d->store, &d->info);
+        if (!d->info.shared)
+            doctor_say(d, DOCTOR_WEAK,
+                       "opened in %s; it is for this process alone: nobody else sees it", took);
+        status = doctor_crew_open(&d->crew, doctor_by(d), &d->err);
+    }
+    if (status)
+        doctor_say(d, DOCTOR_UNTESTED, "%s", d->err.text);
+    else
+        doctor_say(d, DOCTOR_OK, "opened in %s; then %d times more, in processes and threads", took,
+                   CREW_SIZE);
+    doctor_end(d);
+    return !status;
+}
+
+/* A store that only this process sees has nothing to say to the crew. */
+static bool applies(const struct doctor *d, const struct check *c)
+{
+    return d->info.shared || c->run == doctor_check_rights || c->run == doctor_check_conditions ||
+           c->run == doctor_check_tombstones || c->run == doctor_check_batch ||
+           c->run == doctor_check_list || c->run == doctor_check_latency;
+}
+
+static void examine(struct doctor *d)
+{
+    if (reach(d)) {
+        for (unsigned i = 0; i < sizeof store_checks / sizeof store_checks[0]; i++) {
+            if (!applies(d, &store_checks[i]))
+                continue;
+            run_check(d, &store_checks[i]);
+            /* Without rights, and with calls that hang, nothing further can be learnt. */
+            if (d->crew.hung || (i == 0 && !doctor_well(d)))
+                break;
+        }
+        if (!d->crew.hung)
+            doctor_tidy(d);
+    }
+    for (unsigned i = 0; i < sizeof machine_checks / sizeof machine_checks[0]; i++)
+        run_check(d, &machine_checks[i]);
+}
+
+/* ---- The verb ------------------------------------------------------------ */
+
+static int take_options(struct doctor *d, int argc, char **argv, int64_t *ttl_ns)
+{
+    static const struct option options[] = {CLI_COMMON_OPTIONS,
+                                            {"ttl", required_argument, NULL, OPT_TTL},
+                                            {"quick", no_argument, NULL, OPT_QUICK},
+                                            {"strict", no_argument, NULL, OPT_STRICT},
+                                            {0}};
+    int opt;
+
+    cli_common_init(&d->common);
+    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (opt == OPT_TTL)
+            *ttl_ns = cli_duration(d->verb, "--ttl", optarg);
+        else if (opt == OPT_QUICK)
+            d->quick = true;
+        else if (opt == OPT_STRICT)
+            d->strict = true;
+        else if (!cli_common_take(&d->common, d->verb, opt))
+            return CLI_USAGE;
+    }
+    if (optind < argc)
+        return cli_misuse(d->verb, "'%.40s': give options only", argv[optind]);
+    return CLI_OK;
+}
+
+static bool draw_prefix(struct doctor *d)
+{
+    uint8_t nonce[TENURE_NONCE_SIZE];
+    char hex[TN_NONCE_HEX + 1];
+
+    if (tenure_nonce(nonce, &d->err) != TENURE_OK)
+        return false;
+    tn_hex_encode(nonce, 4, hex);
+    snprintf(d->prefix, sizeof d->prefix, "tenure-doctor/%.8s/", hex);
+    return true;
+}
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    static struct doctor doctor;
+    struct doctor *d = &doctor;
+    struct tn_timing_wish wish = {.notifies = true};
+
+    d->verb = verb;
+    int code = take_options(d, argc, argv, &wish.ttl_ns);
+    if (code)
+        return code;
+    enum tn_timing_fault fault = tn_timing_plan(&wish, &d->timing);
+    if (fault) {
+        tn_timing_explain(fault, &d->timing, &d->err);
+        return cli_misuse(verb, "%s", d->err.text);
+    }
+    d->url = d->common.store ? d->common.store : cli_default_store(verb);
+    if (!d->url)
+        return CLI_FAILED;
+    tenure_url_redact(d->url, d->shown, sizeof d->shown);
+    doctor_clocks_read(&d->start);
+    if (!draw_prefix(d) || doctor_crew_fork(&d->crew, d->url, &d->err) != TENURE_OK) {
+        doctor_crew_end(&d->crew);
+        return cli_fail(verb, CLI_FAILED, "%s", d->err.text);
+    }
+    d->facts = json_object();
+    if (!d->common.json)
+        printf("%s%s%s\n", cli_bold(), d->shown, cli_plain());
+    examine(d);
+    code = doctor_conclude(d);
+    doctor_crew_end(&d->crew);
+    fflush(stdout);
+    if (d->crew.hung)
+        _exit(code); /* a thread of ours hangs in the store's code */
+    tenure_store_close(d->store);
+    tenure_value_free(&d->value);
+    json_decref(d->facts);
+    return code;
+}
+
+const struct cli_verb cli_doctor = {"doctor", "does this store keep its promises?", help, run};

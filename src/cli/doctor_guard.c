@@ -1,0 +1,77 @@
+/*
+ * What the guard may use here: how far a program's processes can be held
+ * together, and the machine's watchdog.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/guard_link.h"
+#include "cli/doctor.h"
+
+#define DEVICE "/dev/watchdog"
+
+/* Start a guard with that wish, and end it.  OK, or why not. */
+static enum tenure_status try(struct doctor *d, enum tn_contain wish, enum tn_contain *got,
+                              bool *punctual)
+{
+    const struct tn_guard_wish what = {.contain = wish,
+                                       .grace_ns = d->timing.grace_ns,
+                                       .kill_ns = d->timing.kill_ns,
+                                       .stop_signal = SIGTERM};
+    struct tn_guard_link link;
+    enum tenure_status status = tn_guard_link_open(&link, &what, &d->err);
+
+    if (!status)
+        status = tn_guard_link_start(&link, &d->err);
+    if (!status) {
+        *got = link.contain;
+        *punctual = (sched_getscheduler(link.pid) & ~SCHED_RESET_ON_FORK) == SCHED_RR;
+        tn_guard_link_quit(&link);
+    }
+    tn_guard_link_close(&link);
+    return status;
+}
+
+void doctor_check_guard(struct doctor *d)
+{
+    static const struct {
+        enum tn_contain contain;
+        const char *word;
+    } wishes[] = {
+        {TN_CONTAIN_PIDNS, "pidns"}, {TN_CONTAIN_CGROUP, "cgroup"}, {TN_CONTAIN_USERNS, "userns"}};
+    enum tn_contain got = TN_CONTAIN_GROUP, some;
+    bool punctual = false, unused, armed = access(DEVICE, W_OK) == 0;
+    json_t *able = json_array();
+    char list[40] = "";
+
+    json_array_append_new(able, json_string("group"));
+    for (unsigned i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
+        if (try(d, wishes[i].contain, &some, &unused) != TENURE_OK)
+            continue;
+        json_array_append_new(able, json_string(wishes[i].word));
+        snprintf(list + strlen(list), sizeof list - strlen(list), ", %s", wishes[i].word);
+    }
+    if (try(d, TN_CONTAIN_AUTO, &got, &punctual) != TENURE_OK) {
+        doctor_say(d, DOCTOR_BROKEN, "tenure run cannot work here: %s", d->err.text);
+        json_decref(able);
+        return;
+    }
+    json_object_set_new(d->facts, "guard",
+                        json_pack("{s:s, s:o, s:b, s:b}", "contain", tn_contain_text(got), "able",
+                                  able, "realtime", (int)punctual, "watchdog", (int)armed));
+    if (got == TN_CONTAIN_GROUP)
+        doctor_say(d, DOCTOR_WEAK,
+                   "in force would be: %s (--contain can also be: group%s); daemons outlive it if "
+                   "tenure, guard and keeper are all killed at once; %s; %s",
+                   tn_contain_text(got), list,
+                   punctual ? "real-time scheduling" : "no real-time scheduling",
+                   armed ? DEVICE " can be armed" : "no " DEVICE);
+    else
+        doctor_say(d, DOCTOR_OK, "in force would be: %s (--contain can be: group%s); %s; %s",
+                   tn_contain_text(got), list,
+                   punctual ? "real-time scheduling" : "no real-time scheduling",
+                   armed ? DEVICE " can be armed" : "no " DEVICE);
+}

@@ -1,0 +1,46 @@
+/* What no check can show: the limits of each kind of store, in words. */
+#include <string.h>
+
+#include "cli/doctor.h"
+
+#define EVERYWHERE                                                                                 \
+    "over loss or restore of the records, a suspend or a paused virtual machine, nobody can "      \
+    "promise one leader at a time: carry the epoch with every write (docs/fencing.md)"
+
+static const struct {
+    const char *scheme; /* how it begins */
+    const char *limits[4];
+} table[] = {
+    {"file",
+     {"on NFS: as good as the server's link(2) and its disks; changes by other hosts are polled "
+      "for, and an export with `async` may forget what it has answered",
+      EVERYWHERE}},
+    {"sqlite",
+     {"for one machine: a stand-by elsewhere needs another store; with the machine goes the record",
+      EVERYWHERE}},
+    {"postgres",
+     {"asynchronous replication: a fail-over may lose the last renewals and releases; "
+      "synchronous_commit and synchronous_standby_names decide (docs/stores/postgres.md)",
+      "a pooler in transaction mode hides notifications: stand-bys then poll", EVERYWHERE}},
+    {"redis",
+     {"a fail-over (Sentinel, Cluster) may lose an acknowledged write, and an old master may "
+      "accept writes for a while: two can lead until fencing tells them apart "
+      "(docs/stores/redis.md)",
+      "without an append-only file flushed at every write, a restart forgets", EVERYWHERE}},
+    {"etcd",
+     {"without a majority nobody can renew: the leader stops in time, and nobody leads",
+      EVERYWHERE}},
+    {"memory", {"one process: it ends with it, and excludes nobody else"}},
+    {"noop", {"it excludes nobody: everybody leads"}},
+    {"", {EVERYWHERE}},
+};
+
+const char *const *doctor_limits(const char *scheme)
+{
+    unsigned i = 0;
+
+    /* rediss, redis+sentinel, postgres+advisory and their like begin as their kind does. */
+    while (strncmp(table[i].scheme, scheme ? scheme : "", strlen(table[i].scheme)) != 0)
+        i++;
+    return table[i].limits;
+}

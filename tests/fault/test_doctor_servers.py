@@ -1,0 +1,64 @@
+"""tenure doctor on real servers: sound ones are ok, missing rights are found."""
+
+import pytest
+import server_etcd
+import server_postgres
+import server_redis
+from server_etcd import Etcd
+from server_postgres import Postgres
+from server_redis import Redis
+from test_doctor import assert_sound, verdicts
+
+needs_redis = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
+needs_etcd = pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
+needs_postgres = pytest.mark.skipif(server_postgres.MISSING is not None,
+                                    reason=str(server_postgres.MISSING))
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    with Postgres() as running:
+        yield running
+
+
+@needs_redis
+def test_redis():
+    with Redis() as redis:
+        answer = assert_sound(redis.url())
+        assert any("fail-over" in limit for limit in answer["limits"])
+
+
+@needs_redis
+def test_redis_that_may_not_be_written(tmp_path):
+    (tmp_path / "password").write_text("hunter2\n")
+    rights = ("resetkeys", "~{tenure}:*", "resetchannels", "&{tenure}:k:*", "-@all", "+evalsha",
+              "+script|load", "+get", "+getrange", "+exists", "+zrangebylex", "+zrangebyscore",
+              "+info", "+subscribe", "+psubscribe")
+    with Redis(("user", "app", "on", ">hunter2", *rights)) as redis:
+        found, answer, code = verdicts(
+            "--store", redis.url(f"?user=app&password_file={tmp_path}/password"))
+        print(answer)
+        assert (code, found["reach"]) == (1, "untested"), answer  # told when it is opened
+        assert "conditions" not in found
+
+
+@needs_etcd
+def test_etcd():
+    with Etcd() as etcd:
+        assert_sound(etcd.url())
+
+
+@needs_postgres
+@pytest.mark.parametrize("scheme", ["postgres", "postgres+advisory"])
+def test_postgres(postgres, scheme):
+    answer = assert_sound(postgres.url(scheme=scheme))
+    assert any("asynchronous" in limit for limit in answer["limits"])
+
+
+@needs_postgres
+def test_postgres_that_may_only_be_read(postgres):
+    assert_sound(postgres.url("?schema=readable"))  # makes the table
+    postgres.sql("CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA readable TO reader; "
+                 "GRANT SELECT ON ALL TABLES IN SCHEMA readable TO reader")
+    found, answer, code = verdicts("--store", postgres.url("?schema=readable", user="reader"))
+    assert (code, found["rights"]) == (4, "broken"), answer
