@@ -2,7 +2,7 @@
 # The words come from the program itself, so that they cannot be behind it.
 _tenure()
 {
-    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
         words=$("${COMP_WORDS[0]}" help 2>/dev/null | sed -n 's/^  \([a-z][a-z-]*\)  *.*/\1/p')
@@ -11,17 +11,24 @@ _tenure()
     fi
     case $previous in
     --store | --state)
-        mapfile -t COMPREPLY < <(compgen -W "sqlite: file: postgres: redis: memory: noop:" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "sqlite: file: postgres: redis: etcd: memory: noop:" -- "$current")
         return
         ;;
-    --on-loss)
-        mapfile -t COMPREPLY < <(compgen -W "standby exit restart-program" -- "$current")
-        return
-        ;;
+    --on-loss) words="standby exit restart-program" ;;
+    --on-exit) words="exit restart yield" ;;
+    --contain) words="auto pidns cgroup group userns" ;;
+    --watchdog) words="off auto required" ;;
+    --prefer) words="none oldest-build newest-build" ;;
+    --log) words="text json none" ;;
+    --stop-signal | --warm-signal) words="TERM INT QUIT HUP USR1 USR2" ;;
     esac
+    if [ -n "$words" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+        return
+    fi
     case $current in
     -*)
-        words=$("${COMP_WORDS[0]}" help "${COMP_WORDS[1]}" 2>/dev/null |
+        words=$("${COMP_WORDS[0]}" "${COMP_WORDS[1]}" --help 2>/dev/null |
             grep -o -- '--[a-z][a-z-]*' | sort -u)
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
         ;;

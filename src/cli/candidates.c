@@ -7,7 +7,7 @@
 #include "tenure/control.h"
 
 static const char help[] =
-    "usage: tenure candidates --name NAME [--store URL] [--json]\n"
+    "usage: tenure candidates --name NAME [--store URL] [--timeout 5s] [--json]\n"
     "\n"
     "Lists the candidates as they last announced themselves; asks all of them, and\n"
     "shows who answers within half a second.\n"

@@ -19,7 +19,7 @@ static const char handover_help[] =
     "      another one than ID has it; 2 usage; 3 nobody leads.\n";
 
 static const char step_down_help[] =
-    "usage: tenure step-down --name NAME [--store URL] [--for 30s]\n"
+    "usage: tenure step-down --name NAME [--store URL] [--for 30s] [--timeout 5s]\n"
     "\n"
     "Asks the leader to drain its program, to release, and not to contend for a while.\n"
     "Whoever is there takes over; nobody, if nobody is.\n"

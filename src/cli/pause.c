@@ -7,7 +7,7 @@
 #include "tenure/control.h"
 
 static const char pause_help[] =
-    "usage: tenure pause --name NAME [--store URL] [--reason TEXT]\n"
+    "usage: tenure pause --name NAME [--store URL] [--reason TEXT] [--timeout 5s]\n"
     "\n"
     "Nobody takes over until `tenure resume`: who leads goes on leading for as long as\n"
     "it renews its lease, and if it stops, nobody leads.  `tenure status` says so.\n"
@@ -16,7 +16,7 @@ static const char pause_help[] =
     "\n"
     "Exit: 0 done, 1 the store said no, 2 usage.\n";
 
-static const char resume_help[] = "usage: tenure resume --name NAME [--store URL]\n"
+static const char resume_help[] = "usage: tenure resume --name NAME [--store URL] [--timeout 5s]\n"
                                   "\n"
                                   "Ends a pause: leadership can change hands again.\n"
                                   "\n"

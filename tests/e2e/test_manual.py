@@ -1,0 +1,138 @@
+"""The manual, --help and the completion say the same, verb by verb.
+
+For each verb that `tenure help` lists there is a page in docs/man: one whose line under NAME has
+`tenure-VERB` in it (a page may be about two verbs).  To satisfy these tests:
+
+  * every option that `tenure VERB --help` names is named in its page;
+  * every option that the page defines (a line that begins with `*--option*`) or shows in its
+    SYNOPSIS is named by --help of one of its verbs;
+  * every number of the help's `Exit:` paragraph is in the page's EXIT STATUS;
+  * tenure(1) names the verb, and refers to its page.
+"""
+
+import functools
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENURE_BUILD", ROOT / "build"))
+TENURE = BUILD / "tenure"
+PAGES = sorted((ROOT / "docs" / "man").glob("*.scd"))
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+EVERYWHERE = {"--help"}
+
+
+@functools.lru_cache(maxsize=None)
+def output(*args):
+    done = subprocess.run([TENURE, *args], capture_output=True, text=True, check=True,
+                          stdin=subprocess.DEVNULL)
+    return done.stdout
+
+
+def verbs():
+    return re.findall(r"^  ([a-z][a-z-]*)  ", output("help"), re.M)
+
+
+def options_of(verb):
+    return set(OPTION.findall(output(verb, "--help"))) - EVERYWHERE
+
+
+def section(page, title):
+    found = re.search(rf"^# {title}\n(.*?)(?=^# |\Z)", page.read_text(), re.M | re.S)
+    return found.group(1) if found else ""
+
+
+def verbs_of(page):
+    return [v for v in verbs() if re.search(rf"\btenure-{v}\b(?!-)", section(page, "NAME"))]
+
+
+def page_of(verb):
+    found = [page for page in PAGES if verb in verbs_of(page)]
+    assert len(found) == 1, f"{verb}: one page in docs/man should have tenure-{verb} under NAME"
+    return found[0]
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_every_option_of_the_help_is_in_the_page(verb):
+    missing = options_of(verb) - set(OPTION.findall(page_of(verb).read_text()))
+    assert not missing, f"{page_of(verb).name} lacks {sorted(missing)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_option_of_the_page_is_in_the_help(page):
+    named = set()
+    for line in page.read_text().splitlines():
+        if line.startswith("*--"):
+            named |= set(OPTION.findall(line))
+    if page.name != "tenure.1.scd":
+        named |= set(OPTION.findall(section(page, "SYNOPSIS")))
+    known = set().union(*(options_of(verb) for verb in verbs_of(page)), EVERYWHERE)
+    assert not named - known, f"--help does not know {sorted(named - known)}"
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_exit_codes(verb):
+    found = re.search(r"^Exit:(.*?)(?:\n\S|\Z)", output(verb, "--help"), re.M | re.S)
+    told = set(re.findall(r"(?<![-+\w])\d+\b", found.group(1))) if found else set()
+    assert told <= set(re.findall(r"\d+", section(page_of(verb), "EXIT STATUS")))
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_options_of_the_help_are_real(verb):
+    """Each is given a value and is followed by one that does not exist, so that nothing happens."""
+    if verb == "sim":
+        pytest.skip("the simulator has a parser of its own")
+    for option in options_of(verb):
+        done = subprocess.run([TENURE, verb, option + "=1s", "--no-such-option"],
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert done.returncode == 2, (option, done)
+        assert f"unrecognized option '{option}" not in done.stderr
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_overview(verb):
+    text = (ROOT / "docs/man/tenure.1.scd").read_text()
+    assert re.search(rf"^\*.*\b{verb}\*", section(ROOT / "docs/man/tenure.1.scd", "VERBS"), re.M)
+    assert f"*{page_of(verb).name.removesuffix('.1.scd')}*(1)" in text
+
+
+def complete(*words):
+    script = f'. "{ROOT}/contrib/completion/tenure.bash"\nCOMP_WORDS=("$@")\n' \
+             'COMP_CWORD=$(($# - 1))\n_tenure\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+    done = subprocess.run(["bash", "-c", script, "bash", str(TENURE), *words], check=True,
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert not done.stderr
+    return set(done.stdout.split())
+
+
+def test_completion_of_verbs():
+    assert complete("") >= set(verbs())
+    assert complete("hand") == {"handover"}
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_completion_of_options(verb):
+    assert complete(verb, "--") - EVERYWHERE == options_of(verb)
+
+
+def test_completion_of_values():
+    assert complete("run", "--contain", "c") == {"cgroup"}
+    assert complete("run", "--on-loss", "") == {"standby", "exit", "restart-program"}
+
+
+@pytest.mark.skipif(not shutil.which("scdoc"), reason="scdoc is not installed")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_is_well_formed(page):
+    done = subprocess.run(["scdoc"], input=page.read_bytes(), capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    name = page.name.removesuffix(".1.scd")
+    assert page.read_text().startswith(f"{name.upper()}(1)\n")
+    for title in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"):
+        assert section(page, title).strip(), f"{page.name} lacks {title}"
+    for other in re.findall(r"\*(tenure[a-z-]*)\*\(1\)", page.read_text()):
+        assert (ROOT / f"docs/man/{other}.1.scd").exists(), f"{page.name} refers to {other}"
