@@ -1,0 +1,130 @@
+/* tenure config: is this configuration sound, and what follows from it? */
+#include "cli/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "config/show.h"
+
+static const char help[] =
+    "usage: tenure config check [FILE] [--json]\n"
+    "\n"
+    "Reads FILE (default: TENURE_CONFIG, ./tenure.yaml, /etc/tenure/tenure.yaml) as\n"
+    "`tenure agent` would, and prints what takes effect: secrets hidden, each timing with\n"
+    "its arithmetic.  Or everything that is wrong, with file, line and the fix.\n"
+    "\n"
+    "  --json               for programs\n"
+    "\n"
+    "Exit: 0 it can be used, 1 it cannot be read, 2 it cannot work, or usage.\n";
+
+/* ---- Finding and reading the file, for `agent` too ----------------------- */
+
+const char *cli_config_path(const char *given)
+{
+    const char *named = getenv("TENURE_CONFIG");
+
+    if (given)
+        return given;
+    if (named && *named)
+        return named;
+    return access("tenure.yaml", F_OK) == 0 ? "tenure.yaml" : "/etc/tenure/tenure.yaml";
+}
+
+char *cli_config_load(const char *path, size_t *len, struct tenure_error *err)
+{
+    char *text = malloc(TN_CONFIG_BYTES_MAX + 2);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    ssize_t got = -1;
+
+    while (fd >= 0 && text && n <= TN_CONFIG_BYTES_MAX &&
+           (got = read(fd, text + n, TN_CONFIG_BYTES_MAX + 1 - n)) > 0)
+        n += (size_t)got;
+    int saved = errno;
+    if (fd >= 0)
+        close(fd);
+    if (!text || got < 0) {
+        free(text);
+        tenure_fail(err, TENURE_UNAVAILABLE, "%s: %s", path, strerror(text ? saved : ENOMEM));
+        return NULL;
+    }
+    text[n] = '\0';
+    *len = n; /* one byte more than allowed: refused by who reads it */
+    return text;
+}
+
+void cli_config_tell(const struct tn_config *c, void (*tell)(const char *line))
+{
+    char more[80];
+
+    for (unsigned i = 0; i < c->n_complaints && i < TN_CONFIG_COMPLAINTS; i++)
+        tell(c->complaints[i]);
+    if (c->n_complaints > TN_CONFIG_COMPLAINTS) {
+        snprintf(more, sizeof more, "and %u more", c->n_complaints - TN_CONFIG_COMPLAINTS);
+        tell(more);
+    }
+}
+
+/* ---- The verb ------------------------------------------------------------ */
+
+static void on_stderr(const char *text)
+{
+    fprintf(stderr, "%s\n", text);
+}
+
+static int check(const struct cli_verb *verb, const char *path, bool json)
+{
+    struct tn_config c = {0};
+    struct tenure_error err = {0};
+    size_t len = 0;
+    char *text = cli_config_load(path, &len, &err);
+
+    if (!text)
+        return cli_fail(verb, CLI_FAILED, "%s", err.text);
+    enum tenure_status status = tn_config_read(&c, path, text, len, &tn_config_real_world);
+    explicit_bzero(text, len);
+    free(text);
+    if (status == TENURE_NOMEM)
+        return cli_fail(verb, CLI_FAILED, "out of memory");
+    if (json) {
+        json_t *j = tn_config_json(&c);
+
+        json_dumpf(j, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(j);
+    } else if (status) {
+        cli_config_tell(&c, on_stderr);
+    } else {
+        tn_config_show(&c, stdout);
+    }
+    tn_config_free(&c);
+    return status ? CLI_USAGE : CLI_OK;
+}
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    static const struct option options[] = {CLI_COMMON_OPTIONS, {0}};
+    struct cli_common c;
+    int opt;
+
+    cli_common_init(&c);
+    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (opt == '?' || opt == CLI_OPT_STORE || opt == CLI_OPT_NAME || opt == CLI_OPT_TIMEOUT)
+            return cli_misuse(verb, "that option is not known here");
+        cli_common_take(&c, verb, opt);
+    }
+    if (optind >= argc || strcmp(argv[optind], "check") != 0)
+        return cli_misuse(verb, "say what to do: check");
+    if (argc - optind > 2)
+        return cli_misuse(verb, "one file at a time");
+    return check(verb, cli_config_path(argv[optind + 1]), c.json);
+}
+
+const struct cli_verb cli_config = {"config", "check a configuration file, and show what it means",
+                                    help, run};
