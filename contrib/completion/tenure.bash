@@ -37,6 +37,8 @@ _tenure()
             mapfile -t COMPREPLY < <(compgen -W "show get put delete export import" -- "$current")
         elif [ "${COMP_WORDS[1]}" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
             COMPREPLY=(schema)
+        elif [ "${COMP_WORDS[1]}" = config ] && [ "$COMP_CWORD" -eq 2 ]; then
+            COMPREPLY=(check)
         else
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
         fi
