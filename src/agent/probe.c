@@ -35,8 +35,8 @@ static enum tenure_status resolve(struct tn_probe *p, const char *text, size_t l
     int failed = getaddrinfo(host, colon + 1, &hints, &found);
     if (failed)
         return tenure_fail(err, TENURE_CONFIG, "probe: %s: %s", p->host, gai_strerror(failed));
-    memcpy(&p->address, found->ai_addr, found->ai_addrlen);
-    p->address_len = found->ai_addrlen;
+    for (struct addrinfo *a = found; a && p->address_count < TN_PROBE_ADDRESSES; a = a->ai_next)
+        memcpy(&p->addresses[p->address_count++], a->ai_addr, a->ai_addrlen);
     freeaddrinfo(found);
     return TENURE_OK;
 }
@@ -111,16 +111,22 @@ void tn_probe_result(struct tn_probe *p, bool well, int64_t now)
     p->next_ns = now + (p->kind == TN_PROBE_NOTIFY ? p->o.timeout_ns : p->o.interval_ns);
 }
 
-static void dial(struct tn_probe *p, int64_t now)
+/* "localhost" has two addresses, and a program may listen on the second only. */
+static bool dial_from(struct tn_probe *p, unsigned first)
 {
-    p->fd = socket(p->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (p->fd < 0 || (connect(p->fd, (struct sockaddr *)&p->address, p->address_len) != 0 &&
-                      errno != EINPROGRESS)) {
-        tn_probe_result(p, false, now);
-        return;
+    hang_up(p);
+    for (p->address_at = first; p->address_at < p->address_count; p->address_at++) {
+        const struct sockaddr_storage *to = &p->addresses[p->address_at];
+
+        p->fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (p->fd >= 0 && (connect(p->fd, (const struct sockaddr *)to, sizeof *to) == 0 ||
+                           errno == EINPROGRESS)) {
+            p->asking = true;
+            return true;
+        }
+        hang_up(p);
     }
-    p->asking = true;
-    p->next_ns = now + p->o.timeout_ns;
+    return false;
 }
 
 bool tn_probe_time(struct tn_probe *p, int64_t now)
@@ -136,7 +142,10 @@ bool tn_probe_time(struct tn_probe *p, int64_t now)
         p->next_ns = NEVER; /* the command's own limit ends it, and that is a result */
         return true;
     }
-    dial(p, now);
+    if (dial_from(p, 0))
+        p->next_ns = now + p->o.timeout_ns;
+    else
+        tn_probe_result(p, false, now);
     return false;
 }
 
@@ -168,6 +177,8 @@ void tn_probe_ready(struct tn_probe *p, int64_t now)
         return;
     }
     getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error && dial_from(p, p->address_at + 1))
+        return;
     if (error || p->kind == TN_PROBE_TCP) {
         tn_probe_result(p, error == 0, now);
         return;

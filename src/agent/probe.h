@@ -19,6 +19,8 @@
 
 enum tn_probe_kind { TN_PROBE_NONE, TN_PROBE_EXEC, TN_PROBE_HTTP, TN_PROBE_TCP, TN_PROBE_NOTIFY };
 
+#define TN_PROBE_ADDRESSES 4
+
 struct tn_probe_options {
     const char *spec; /* NULL: none */
     int64_t delay_ns; /* after the start of the program */
@@ -32,8 +34,8 @@ struct tn_probe {
     enum tn_probe_kind kind;
     const char *command; /* EXEC */
     char host[128], path[256];
-    struct sockaddr_storage address;
-    unsigned address_len;
+    struct sockaddr_storage addresses[TN_PROBE_ADDRESSES]; /* of the name; tried in turn */
+    unsigned address_count, address_at;
 
     bool on;         /* there is something to probe */
     bool asking;     /* a probe is out */
