@@ -63,9 +63,10 @@ bool tn_driver_grant(tenure_elector *elector, uint8_t incarnation[TENURE_NONCE_S
                      uint8_t grant[TENURE_NONCE_SIZE], uint64_t *epoch);
 
 /*
- * Release the lease of (id, incarnation, grant), once: a read, then a swap on
- * what was read, only if all three match (I8).  For the guard's releaser.
- * CONFLICT if somebody else has it.
+ * Release the lease of (id, incarnation, grant): a read, then a swap on what
+ * was read, only if all three match (I8); again while a renewal of that very
+ * term comes between.  For the guard's releaser.  OK also if it is free since
+ * an earlier try; CONFLICT if somebody else has it.
  */
 enum tenure_status tn_driver_release_grant(tenure_store *store, const char *name, const char *id,
                                            const uint8_t incarnation[TENURE_NONCE_SIZE],

@@ -68,7 +68,6 @@ enum tenure_status tn_release_from(int fd, struct tenure_error *err)
     char text[TN_RELEASE_FACTS_MAX];
     struct tn_release_facts facts;
     enum tenure_status status;
-    int conflicts = 0;
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
 
     text[n > 0 ? n : 0] = '\0';
@@ -77,11 +76,8 @@ enum tenure_status tn_release_from(int fd, struct tenure_error *err)
     do {
         status = try_once(&facts, err);
         enum tenure_class class = tenure_status_class(status);
-        /* A swap of unknown outcome is settled by the next read.  A conflict may
-         * be a last renewal of the dead tenure that was still on its way. */
-        bool again = class == TENURE_CLASS_TRANSIENT || class == TENURE_CLASS_AMBIGUOUS ||
-                     (status == TENURE_CONFLICT && ++conflicts < 3);
-        if (!again)
+        /* A swap of unknown outcome is settled by the next read. */
+        if (class != TENURE_CLASS_TRANSIENT && class != TENURE_CLASS_AMBIGUOUS)
             break;
         nanosleep(&(struct timespec){.tv_nsec = 50 * 1000 * 1000}, NULL);
     } while (tenure_now() < limit);
