@@ -39,9 +39,10 @@ static void fill_page(struct tn_guard_page *page, const struct tn_guard_wish *wi
     page->abi = TN_GUARD_ABI;
     page->contain = wish->contain;
     atomic_store(&page->grace_ns, wish->grace_ns);
-    /* KILL is delivered AT the deadline at the latest, so it goes out a little
-     * before: waking up takes time on a loaded machine. */
-    page->margin_ns = min64(wish->kill_ns / 10, 10 * TN_MS);
+    /* KILL is delivered AT the deadline at the latest, so it goes out before:
+     * waking up takes time on a loaded machine, the more so without the right
+     * to real-time scheduling. */
+    page->margin_ns = min64(wish->kill_ns / 4, 50 * TN_MS);
     page->orphan_grace_ns = wish->orphan_grace_ns;
     page->hang_ns = max64(2 * wish->kill_ns, TN_S);
     page->release_delay_ns = wish->release_delay_ns;
@@ -282,7 +283,7 @@ bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns)
     }
     if ((word & TN_WORD_FIRED) || !alive)
         return false;
-    arm(l->timer_fd, deadline_ns - atomic_load(&l->page->grace_ns));
+    arm(l->timer_fd, deadline_ns - max64(atomic_load(&l->page->grace_ns), l->page->margin_ns));
     return true;
 }
 

@@ -114,13 +114,17 @@ static bool publish(void *arg, int64_t deadline_ns)
     struct itimerspec when = {0};
     bool ok = tn_guard_link_publish(&s->link, deadline_ns);
 
+    /* It has fired: the program has what is left of its grace, and KILL comes
+     * when it was due before.  The guard is not late until then. */
+    if (!ok)
+        return false;
     atomic_store(&s->deadline_ns, deadline_ns);
     if (deadline_ns > 0) {
         when.it_value.tv_sec = (time_t)(late / TN_S);
         when.it_value.tv_nsec = (long)(late % TN_S);
     }
     timerfd_settime(s->late_fd, TFD_TIMER_ABSTIME, &when, NULL);
-    return ok;
+    return true;
 }
 
 /* Half of what a request may last again, and at least half a second: then a

@@ -23,6 +23,11 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static void report(uint32_t kind)
 {
     tn_guard_report(&(struct tn_guard_report){.kind = kind});
@@ -69,6 +74,13 @@ static void fire_for_certain(struct tn_guard *g)
 
 /* ---- The deadline -------------------------------------------------------- */
 
+/* How long before its deadline a grant ends under which something runs: TERM
+ * early enough, and KILL before the deadline even if there is no grace at all. */
+static int64_t notice_ns(const struct tn_guard *g)
+{
+    return max64(atomic_load(&g->page->grace_ns), g->page->margin_ns);
+}
+
 static void check_deadline(struct tn_guard *g, int64_t now)
 {
     uint64_t word;
@@ -83,10 +95,9 @@ static void check_deadline(struct tn_guard *g, int64_t now)
                 start_kill(g, now); /* no grant: nothing may run */
             return;
         }
-        /* TERM early enough, KILL before the deadline.  What was told to stop
-         * already, and a grant under which nothing runs, has the whole time. */
-        due = deadline -
-              (g->phase == TN_GUARD_RUNNING ? atomic_load(&g->page->grace_ns) : g->page->margin_ns);
+        /* What was told to stop already, and a grant under which nothing runs,
+         * has all the time until KILL. */
+        due = deadline - (g->phase == TN_GUARD_RUNNING ? notice_ns(g) : g->page->margin_ns);
         if (now < due && !(word & TN_WORD_FIRED)) {
             tn_guard_arm(TN_GUARD_FD_TIMER, due);
             return;
@@ -244,7 +255,7 @@ static void spawn(struct tn_guard *g, int block)
     struct tn_guard_block head = {0};
     enum tn_guard_stage stage = TN_STAGE_NONE;
     uint64_t word = atomic_load(&g->page->word);
-    int64_t term_at = (int64_t)(word & TN_WORD_DEADLINE) - atomic_load(&g->page->grace_ns);
+    int64_t term_at = (int64_t)(word & TN_WORD_DEADLINE) - notice_ns(g);
     int error = 0;
 
     if (block < 0 || pread(block, &head, sizeof head, 0) != (ssize_t)sizeof head) {

@@ -163,6 +163,16 @@ def test_killed_by_the_deadline(tmp_path, contain):
         g.next(DEAD)
 
 
+def test_killed_before_the_deadline_without_any_grace(tmp_path, contain):
+    with Guard(tmp_path, contain, grace=0, margin=20 * w.NS) as g:
+        deadline = w.now() + 21 * w.NS
+        g.publish(deadline)
+        g.spawn(*SLEEP, ignored=signal.SIGTERM)
+        g.next(SPAWNED)
+        assert g.next(KILLS).at < deadline
+        g.next(DEAD)
+
+
 def test_told_early_enough_to_end_by_itself(tmp_path, contain):
     with Guard(tmp_path, contain, grace=20 * w.NS) as g:
         g.publish(w.now() + 21 * w.NS)
