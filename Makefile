@@ -36,6 +36,8 @@ bench:
 	@bench/run.py --write
 
 trials: all
+	@scripts/deps test
+	@TENURE_BUILD=$(abspath $(BUILD)) tests/trials/run.py --write
 	@TRIALS=500 TENURE_BUILD=$(abspath $(BUILD)) /usr/bin/python3 -m pytest -q -s \
 	    -p no:cacheprovider tests/e2e/test_shipper.py tests/fault/test_crash_states.py
 	@$(BUILD)/tests/unit/test_state_history 1 100000
@@ -65,7 +67,8 @@ help:
 	@echo 'make test          run every test; the last line counts them'
 	@echo 'make coverage      which lines and branches of the core its timelines reach'
 	@echo 'make bench         measure, beside peers'
-	@echo 'make trials        the long runs: 500 kills, 100,000 histories'
+	@echo 'make trials        the long runs: faults by the thousand under load; 500 kills,'
+	@echo '                   100,000 histories'
 	@echo 'make fuzz          fuzz each decoder for FUZZ_SECONDS (default 300)'
 	@echo 'make soak          the simulator, until it is stopped; goes on where it was'
 	@echo 'make format        format the sources; make check-format only looks'

@@ -8,6 +8,7 @@ tenure believes, two rows of different epochs must never overlap.
 import concurrent.futures
 import contextlib
 import ctypes
+import functools
 import mmap
 import os
 import pathlib
@@ -31,7 +32,7 @@ PATIENCE = 60.0  # seconds after which a test gives up waiting; never a measure 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 NS = 1_000_000_000
-ROW = struct.Struct("<QqqqQQQQ")
+ROW = struct.Struct("<QqqqQQ16s")
 
 
 def now():
@@ -48,9 +49,23 @@ def kill_ns(ttl_ms):
     return min(ttl_ms * 1_000_000 // 10, NS)
 
 
+@functools.cache
+def punctual():
+    """The guard gets real-time scheduling here."""
+    done = subprocess.run(["chrt", "--rr", "1", "true"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def tolerance_ns(ttl_ms):
+    """How late after D a program may still be seen.  KILL goes out before D, so not at all;
+    but where the guard has to queue for a processor like everybody else, K is for that too."""
+    return 0 if punctual() else kill_ns(ttl_ms)
+
+
 class Row:
     def __init__(self, fields):
         self.epoch, self.started, self.last, self.pid, self.kind, self.told = fields[:6]
+        self.id = fields[6].rstrip(b"\0").decode()
 
     def __repr__(self):
         return (

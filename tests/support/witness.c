@@ -33,7 +33,7 @@ struct row {
     _Atomic int64_t pid;   /* in its own PID namespace */
     _Atomic uint64_t kind; /* 0: the program, 1: one of its descendants */
     _Atomic uint64_t told; /* signals that it was told */
-    uint64_t unused[2];
+    char id[16];           /* of the candidate, cut to what fits */
 };
 
 struct table {
@@ -63,6 +63,8 @@ static struct row *sign_in(uint64_t kind)
     struct row *r = &table->rows[n];
     atomic_store(&r->pid, getpid());
     atomic_store(&r->kind, kind);
+    const char *id = getenv("TENURE_ID");
+    memcpy(r->id, id ? id : "", id ? strnlen(id, sizeof r->id) : 0);
     atomic_store(&r->started, now());
     atomic_store(&r->last, atomic_load(&r->started));
     atomic_store(&r->epoch, epoch); /* last: from here on the row counts */

@@ -1,0 +1,334 @@
+"""The kinds of trials: what is done to a pair of candidates, again and again.
+
+Each kind is a class: make() builds a bed, trial(bed, term) injects one fault
+into the term that leads and returns the term that follows.  `worker` numbers
+the beds that run side by side, so that stores, containment and programs vary.
+"""
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import world as w
+from bed import Bed, pair, refill, settle
+from proxy import Proxy
+from server_redis import MISSING as NO_REDIS
+from server_redis import Redis
+
+IS_ROOT = os.geteuid() == 0
+
+
+def contain(worker):
+    return "pidns" if IS_ROOT and worker % 2 else "group"
+
+
+class Kind:
+    name = what = ""
+    ttl_ms = 1000
+    words = ("stubborn", "brood", "daemon")
+    options = ()
+
+    def __init__(self, worker):
+        self.worker = worker
+        self.contain = contain(worker)
+
+    @staticmethod
+    def missing():
+        """Why it cannot be tried here, or None."""
+        return None
+
+    def scheme(self):
+        return "sqlite" if self.worker // 2 % 2 else "file"
+
+    @contextlib.contextmanager
+    def make(self):
+        with self.bed(scheme=self.scheme()) as bed:
+            yield bed
+
+    def bed(self, **settings):
+        return Bed(ttl_ms=self.ttl_ms, words=self.words,
+                   options=["--contain", self.contain, *self.options], **settings)
+
+    def begin(self, bed):
+        return pair(bed)
+
+
+class TenureKilled(Kind):
+    name, what = "tenure-killed", "tenure gets SIGKILL"
+
+    def trial(self, bed, term):
+        term.candidate.signal(signal.SIGKILL)
+        term.cut_off(w.now(), self.ttl_ms)
+        new = bed.after(term)
+        refill(bed, term.candidate)
+        return new
+
+
+class TenureStopped(Kind):
+    name, what = "tenure-stopped", "tenure gets SIGSTOP, and is left so for several ttls"
+
+    def trial(self, bed, term):
+        term.candidate.signal(signal.SIGSTOP)
+        term.cut_off(w.now(), self.ttl_ms)
+        new = bed.after(term)
+        assert term.candidate.wait() == -signal.SIGKILL, "its guard has not ended it"
+        refill(bed, term.candidate)
+        return new
+
+
+class TenureStoppedAndWoken(Kind):
+    """Nobody ends it in time: it wakes up, to a lease that has moved on, or to its guard."""
+
+    name, what = "tenure-woken", "tenure gets SIGSTOP, and SIGCONT about when its time is over"
+
+    def trial(self, bed, term):
+        term.candidate.signal(signal.SIGSTOP)
+        at = w.now()
+        term.cut_off(at, self.ttl_ms)
+        wake = at + w.hold_ns(self.ttl_ms) + random.randint(-150_000_000, 150_000_000)
+        while w.now() < wake:
+            term.sample()
+            time.sleep(0.002)
+        term.candidate.signal(signal.SIGCONT)
+        if not term.closed:
+            term.bound = None  # it may renew again
+        return bed.after(term) if self.lost(bed, term) else term
+
+    @staticmethod
+    def lost(bed, term):
+        """It has fired; or the next renewal came first, which is as good (I12)."""
+        before = term.deadline
+
+        def look():
+            term.sample()
+            return term.closed or term.deadline > before
+
+        w.eventually("a renewal or the end", look)
+        return term.closed
+
+
+class GuardKilled(Kind):
+    name, what = "guard-killed", "the guard gets SIGKILL"
+
+    def trial(self, bed, term):
+        guard = term.candidate.guard()
+        term.sample()
+        term.closed = True  # what it renews from now on does not count for this
+        os.kill(guard, signal.SIGKILL)
+        return bed.after(term)
+
+
+class BothKilled(Kind):
+    name, what = "both-killed", "tenure and guard get SIGKILL at once"
+
+    def trial(self, bed, term):
+        guard = term.candidate.guard()
+        os.kill(guard, signal.SIGSTOP)  # neither gets to say anything any more
+        term.candidate.signal(signal.SIGKILL)
+        os.kill(guard, signal.SIGKILL)
+        term.cut_off(w.now(), self.ttl_ms)
+        new = bed.after(term)
+        refill(bed, term.candidate)
+        return new
+
+
+class AllKilled(Kind):
+    """Without a namespace or a cgroup nothing is left that knows of the daemons."""
+
+    name, what = "all-killed", "tenure, guard and keeper get SIGKILL at once"
+
+    def __init__(self, worker):
+        super().__init__(worker)
+        self.words = ("stubborn", "brood", "daemon") if self.contain == "pidns" else ("stubborn",)
+
+    def trial(self, bed, term):
+        guard = term.candidate.guard()
+        pids = [guard, *w.children(guard), term.candidate.pid]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        term.cut_off(w.now(), self.ttl_ms)
+        new = bed.after(term)
+        refill(bed, term.candidate)
+        return new
+
+
+class Outage(Kind):
+    """A Redis server of its own, every change on disk, behind a proxy."""
+
+    @staticmethod
+    def missing():
+        return NO_REDIS
+
+    @contextlib.contextmanager
+    def make(self):
+        with Redis(("appendonly", "yes"), ("appendfsync", "always")) as self.server, \
+                Proxy(("127.0.0.1", self.server.port)) as self.proxy:
+            with self.bed(url=f"redis://127.0.0.1:{self.proxy.port}") as bed:
+                yield bed
+
+    def trial(self, bed, term):
+        self.fail()
+        term.cut_off(w.now(), self.ttl_ms)
+        bed.over(term)
+        self.heal()
+        return bed.after(term)
+
+
+class StoreStopped(Outage):
+    name, what = "store-stopped", "the store's server is killed, and started again after D"
+
+    def fail(self):
+        self.server.kill()
+
+    def heal(self):
+        self.server.start()
+
+
+class StoreHung(Outage):
+    name, what = "store-hung", "the store's server gets SIGSTOP, and SIGCONT after D"
+
+    def fail(self):
+        self.server.pause()
+
+    def heal(self):
+        self.server.resume()
+
+
+class StoreHalfOpen(Outage):
+    name, what = "store-half-open", "nothing passes on open or new connections, nothing is closed"
+
+    def fail(self):
+        self.proxy.black_hole = True
+        self.proxy.hold("up", "down")
+
+    def heal(self):
+        self.proxy.cut()
+        self.proxy.black_hole = False
+        self.proxy.release()
+
+
+class DiskFull(Kind):
+    name, what = "disk-full", "the store's file system is full, until D is over"
+
+    @staticmethod
+    def missing():
+        return None if IS_ROOT else "mounting a small file system needs root"
+
+    @contextlib.contextmanager
+    def make(self):
+        self.disk = tempfile.mkdtemp(prefix="tenure-disk-")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", self.disk], check=True)
+        try:
+            with self.bed(url=f"file:{self.disk}/store") as bed:
+                yield bed
+        finally:
+            subprocess.run(["umount", "-l", self.disk], check=True)
+            os.rmdir(self.disk)
+
+    def fill(self):
+        """Also what cleaning up may free meanwhile."""
+        with open(f"{self.disk}/ballast", "ab", buffering=0) as f:
+            with contextlib.suppress(OSError):
+                while True:
+                    f.write(b"x" * 4096)
+
+    def trial(self, bed, term):
+        def full():
+            self.fill()
+            term.sample()
+            return term.closed and w.now() > term.dead_by()
+
+        w.eventually("the end on a full disk", full)
+        os.unlink(f"{self.disk}/ballast")
+        return bed.after(term)
+
+
+class Stubborn(Kind):
+    name = "stubborn-tree"
+    what = "the program ignores TERM and has children, daemons, new sessions; tenure gets TERM"
+    options = ("--grace", "100ms")
+
+    def trial(self, bed, term):
+        term.candidate.signal(signal.SIGTERM)
+        new = bed.after(term)
+        refill(bed, term.candidate)
+        return new
+
+
+class ExitsAtOnce(Kind):
+    name, what = "exits-at-once", "the program ends as soon as it has begun, and leaves daemons"
+    words = ("brood", "daemon", "exit=7")
+    ttl_ms = 2000
+
+    def trial(self, bed, term):
+        new = bed.after(term)
+        assert term.candidate.wait() == 7, "not the program's code"
+        refill(bed, term.candidate)
+        return new
+
+
+class CannotRun(Kind):
+    """It could be run when tenure was started; when its turn comes it is gone."""
+
+    name = "cannot-run"
+    what = "the next one's program is missing, or not executable, when its turn comes"
+    ttl_ms = 2000
+
+    def begin(self, bed):
+        bed.start()
+        return bed.term()
+
+    def trial(self, bed, term):
+        program = bed.dir / f"program{term.epoch}"
+        shutil.copy(w.WITNESS, program)
+        broken = bed.start(command=[str(program), str(bed.table.path)])
+        w.eventually("it stands by", lambda: "leads, epoch" in broken.words())
+        gone = self.worker // 2 % 2 == 0
+        program.unlink() if gone else program.chmod(0o644)
+        term.candidate.signal(signal.SIGKILL)
+        term.cut_off(w.now(), self.ttl_ms)
+        assert broken.wait() == (127 if gone else 126), broken.words()[-300:]
+        bed.start()
+        new = bed.after(term)
+        assert new.candidate is not broken
+        for c in (broken, term.candidate):
+            bed.forget(c)
+        program.unlink(missing_ok=True)
+        return new
+
+
+class HandOver(Kind):
+    name, what = "hand-over", "tenure handover, to and fro"
+    ttl_ms = 5000
+    words = ()
+
+    def trial(self, bed, term):
+        target = next(c for c in bed.candidates if c is not term.candidate)
+
+        def ask():
+            done = subprocess.run([w.TENURE, "handover", "--name", "w", "--store", bed.url, "--to",
+                                   target.name], capture_output=True, timeout=60, check=False)
+            return done.returncode == 0 or bed.row(bed.rows_taken() - 1).epoch > term.epoch
+
+        w.eventually("a hand-over", ask)
+        return bed.after(term)
+
+
+KINDS = [TenureKilled, TenureStopped, TenureStoppedAndWoken, GuardKilled, BothKilled, AllKilled,
+         StoreStopped, StoreHung, StoreHalfOpen, DiskFull, Stubborn, ExitsAtOnce, CannotRun,
+         HandOver]
+
+
+def one(kind, bed, term):
+    """One trial.  Returns the term that leads now."""
+    settle()
+    new = kind.trial(bed, term)
+    term.tried = new is not term
+    return new
