@@ -1,0 +1,194 @@
+"""Every command in README.md does what it says there.
+
+The fenced blocks are run as they stand, line by line, in a temporary HOME with the build in PATH.
+What cannot be here is replaced: a database of somebody's by a file, a program of theirs by a script.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENURE_BUILD", ROOT / "build"))
+README = (ROOT / "README.md").read_text()
+PATIENCE = 60
+
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from process import die_with_parent  # noqa: E402
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.M | re.S)
+
+
+def commands():
+    """One a line; a quoted argument may go over several."""
+    found, held = [], ""
+    for line in "".join(blocks("sh")).splitlines():
+        held = held + "\n" + line if held else line
+        if held.count("'") % 2 == 0:
+            found.append(held)
+            held = ""
+    return found
+
+
+def command(beginning):
+    found = [c for c in commands() if c.startswith(beginning)]
+    assert len(found) == 1, f"README.md should have one command that begins with '{beginning}'"
+    return found[0]
+
+
+class Home:
+    """A user's first day."""
+
+    def __init__(self, path):
+        self.path = path
+        (path / "bin").mkdir()
+        (path / "bin" / "tenure").symlink_to(BUILD / "tenure")
+        self.env = {"HOME": str(path), "PATH": f"{path}/bin:/usr/bin:/bin", "COLUMNS": "80"}
+        self.running = []
+
+    def start(self, line):
+        """Run it in a terminal of its own, so to speak."""
+        out = open(self.path / f"out-{len(self.running)}", "w+b")
+        p = subprocess.Popen(["bash", "-c", "exec " + line], cwd=self.path, env=self.env,
+                             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                             preexec_fn=die_with_parent)
+        self.running.append((p, out))
+        return len(self.running) - 1
+
+    def said(self, which):
+        return pathlib.Path(self.running[which][1].name).read_text(errors="replace")
+
+    def run(self, line, code=0):
+        done = subprocess.run(["bash", "-c", line], cwd=self.path, env=self.env, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
+        assert done.returncode == code, f"{line}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def until(self, what):
+        limit = time.monotonic() + PATIENCE
+        while not what():
+            assert time.monotonic() < limit, [self.said(i) for i in range(len(self.running))]
+            time.sleep(0.05)
+
+    def end(self):
+        for p, out in self.running:
+            if p.poll() is None:
+                p.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    p.wait(PATIENCE)
+            if p.poll() is None:
+                p.kill()
+                p.wait()
+            out.close()
+
+
+@pytest.fixture
+def home(tmp_path):
+    h = Home(tmp_path)
+    yield h
+    h.end()
+
+
+def test_nothing_is_left_out():
+    """Whoever adds a command adds its test."""
+    tested = ("git clone", "make demo", "make test", "sudo make install", "tenure run --name hello",
+              "tenure status", "tenure candidates", "tenure handover", "tenure watch",
+              "export TENURE_STORE", "tenure doctor", "tenure run --name billing",
+              "tenure run --name count", "tenure state show", "tenure sim")
+    assert [c for c in commands() if not c.startswith(tested)] == []
+    for beginning in tested:
+        command(beginning)
+
+
+def test_make():
+    """The targets are there, and are what `make help` says; the tests do not run the tests."""
+    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True,
+                          check=True).stdout
+    for target in ("demo", "test", "install"):
+        command("sudo make " + target if target == "install" else "make " + target)
+        assert f"make {target}" in told
+        subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, check=True)
+
+
+def test_a_minute(home):
+    run = command("tenure run --name hello")
+    home.start(run)
+    home.start(run)
+    clock = re.compile(r"\d\d:\d\d:\d\d")
+    home.until(lambda: any(clock.search(home.said(i)) for i in (0, 1)))
+    home.until(lambda: home.run(command("tenure candidates")).count("answers") == 2)
+    leader = 0 if clock.search(home.said(0)) else 1
+    assert not clock.search(home.said(1 - leader))  # exactly one
+    assert "hello" in home.run(command("tenure status"))
+    assert (home.path / ".local/state/tenure/tenure.db").exists()
+
+    watch = home.start(command("tenure watch").split("#")[0])
+    home.until(lambda: home.said(watch).strip())
+    gap = home.run(command("tenure handover"))
+    assert "no program ran for" in gap
+    home.until(lambda: clock.search(home.said(1 - leader)))
+    home.until(lambda: home.said(watch).count("\n") >= 2)
+    # "even with kill -9": the one that leads now; the other one goes on.
+    before = len(clock.findall(home.said(leader)))
+    home.running[1 - leader][0].send_signal(signal.SIGKILL)
+    home.until(lambda: len(clock.findall(home.said(leader))) > before)
+
+
+def test_a_shared_store(home):
+    line = command("export TENURE_STORE").removeprefix("export ")
+    name, url = line.split("=", 1)
+    assert re.fullmatch(r"postgres://\S+", url)
+    home.env[name] = f"file:{home.path}/shared"  # stands in for a database
+    (home.path / "billing").write_text("#!/bin/sh\necho billing as $TENURE_NAME, $TENURE_EPOCH\n")
+    (home.path / "billing").chmod(0o755)
+    assert " 0 broken" in home.run(command("tenure doctor"))
+    assert re.search(r"billing as billing, \d{13}", home.run(command("tenure run --name billing")))
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_state(home):
+    said = home.run(command("tenure run --name count"))
+    assert said.strip().endswith("41"), said
+    assert "n/a" in home.run(command("tenure state show"))
+    shown = home.run("tenure state show --name count --json")
+    assert json.loads(shown.splitlines()[0])
+
+
+def test_simulator(home):
+    assert "n1" in home.run(command("tenure sim"))
+
+
+def test_the_c_snippet_compiles(tmp_path):
+    (snippet,) = blocks("c")
+    (tmp_path / "snippet.c").write_text(
+        "#include <tenure/elector.h>\n"
+        "void work(uint64_t epoch);\n"
+        "void started(void *arg, const struct tenure_term *term);\n"
+        "void stopped(void *arg, const struct tenure_term *term, const char *why);\n"
+        "void snippet(void);\n"
+        "void snippet(void)\n{\n"
+        "tenure_elector *elector;\nstruct tenure_error error;\n" + snippet + "}\n")
+    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                    f"-I{ROOT}/include", "snippet.c"], cwd=tmp_path, check=True)
+
+
+def test_fits_a_terminal_of_80_columns():
+    assert [line for line in README.splitlines() if len(line) > 80] == []
+
+
+def test_what_it_points_at_is_there():
+    for path in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / path).exists(), path
+    for path in re.findall(r"`((?:examples|include|tests|docs)/[^`]*)`", README):
+        assert (ROOT / path).exists(), path
