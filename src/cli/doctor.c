@@ -59,8 +59,8 @@ static const struct check store_checks[] = {
 };
 static const struct check machine_checks[] = {
     {"clock", doctor_check_clock},
-    {"timers", doctor_check_timers},
     {"guard", doctor_check_guard},
+    {"timers", doctor_check_timers},
 };
 
 static void run_check(struct doctor *d, const struct check *c)

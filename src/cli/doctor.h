@@ -67,6 +67,7 @@ struct doctor {
     unsigned left; /* tombstones that stay */
 
     struct tn_timing timing;
+    int64_t margin_ns; /* KILL goes out this long before D; the guard's check finds it out */
     struct doctor_samples swaps, reads, notes;
     struct doctor_clocks start;
 

@@ -90,7 +90,7 @@ void doctor_check_timers(struct doctor *d)
 {
     int fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
     struct doctor_samples late = {0};
-    char p50[24], max[24], kill[24];
+    char p50[24], max[24], margin[24];
     uint64_t expired;
 
     if (fd < 0) {
@@ -111,21 +111,15 @@ void doctor_check_timers(struct doctor *d)
     struct doctor_spread s = doctor_spread_of(&late);
     doctor_time(s.p50_ns, p50);
     doctor_time(s.max_ns, max);
-    doctor_time(d->timing.kill_ns, kill);
+    doctor_time(d->margin_ns, margin);
     json_object_set_new(d->facts, "timers",
                         json_pack("{s:i, s:f, s:f}", "n", (int)late.n, "late_p50_us",
                                   (double)s.p50_ns / 1e3, "late_max_us", (double)s.max_ns / 1e3));
     if (late.n == 0 || s.p50_ns > d->timing.kill_ns)
-        doctor_say(d, DOCTOR_BROKEN, "timers are late by %s (median), K is %s: no deadline is kept",
-                   p50, kill);
-    else if (s.max_ns > d->timing.kill_ns / 10)
-        doctor_say(d, DOCTOR_WEAK,
-                   "timers are late by %s (median), %s at most; %s (K) are allowed for: this "
-                   "machine is busy",
-                   p50, max, kill);
+        doctor_say(d, DOCTOR_BROKEN, "timers are late by %s (median): no deadline can be kept",
+                   p50);
     else
-        doctor_say(d, DOCTOR_OK,
-                   "timers are late by %s (median), %s at most; %s (K) are allowed "
-                   "for",
-                   p50, max, kill);
+        doctor_say(d, s.max_ns > d->margin_ns ? DOCTOR_WEAK : DOCTOR_OK,
+                   "late by %s (median), %s at most; KILL goes out %s before D%s", p50, max, margin,
+                   s.max_ns > d->margin_ns ? ", which this busy machine may miss" : "");
 }

@@ -28,6 +28,7 @@ static enum tenure_status try(struct doctor *d, enum tn_contain wish, enum tn_co
         status = tn_guard_link_start(&link, &d->err);
     if (!status) {
         *got = link.contain;
+        d->margin_ns = link.page->margin_ns;
         *punctual = (sched_getscheduler(link.pid) & ~SCHED_RESET_ON_FORK) == SCHED_RR;
         tn_guard_link_quit(&link);
     }
@@ -60,8 +61,9 @@ void doctor_check_guard(struct doctor *d)
         return;
     }
     json_object_set_new(d->facts, "guard",
-                        json_pack("{s:s, s:o, s:b, s:b}", "contain", tn_contain_text(got), "able",
-                                  able, "realtime", (int)punctual, "watchdog", (int)armed));
+                        json_pack("{s:s, s:o, s:b, s:b, s:f}", "contain", tn_contain_text(got),
+                                  "able", able, "realtime", (int)punctual, "watchdog", (int)armed,
+                                  "margin_ms", (double)d->margin_ns / 1e6));
     if (got == TN_CONTAIN_GROUP)
         doctor_say(d, DOCTOR_WEAK,
                    "in force would be: %s (--contain can also be: group%s); daemons outlive it if "

@@ -160,14 +160,14 @@ static void show_end(const struct doctor *d, const unsigned count[4], enum docto
 {
     static const char *const ends[] = {
         "this store can carry leadership",
-        "this store can carry leadership; see what is weak",
+        "it can carry leadership; see what is weak",
         "not everything could be tested: see why",
         "do NOT trust leadership to this store",
     };
     char ttl[TN_DURATION_TEXT], text[300];
 
     show_limits(d);
-    if (d->left) {
+    if (d->left && d->info.shared) {
         snprintf(text, sizeof text,
                  "%u tombstones of a few bytes stay under %s: a register is never removed, so that "
                  "no late write can bring it back.",
