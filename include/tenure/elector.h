@@ -60,18 +60,20 @@ enum tenure_trace_kind {
     TENURE_TRACE_RELEASED, /* the lease is free */
     TENURE_TRACE_TROUBLE,  /* a store request failed; text and status say how */
     TENURE_TRACE_REFUSED,  /* the record cannot be used; an operator must look */
+    TENURE_TRACE_HALTED,   /* this candidate has ended */
 };
 
 struct tenure_trace {
     enum tenure_trace_kind kind;
-    int64_t at_ns; /* CLOCK_BOOTTIME */
+    int64_t at_ns; /* CLOCK_BOOTTIME: of the decision, for what was decided */
     const char *name;
     const char *id;
     const char *leader; /* LEADER: who, or "" */
     uint64_t epoch;
     enum tenure_status status; /* TROUBLE */
-    int64_t took_ns;           /* RENEWED: how long the store took */
+    int64_t took_ns;           /* RENEWED, RELEASED: how long the store took */
     const char *text;          /* one line, never NULL */
+    int64_t deadline_ns;       /* in force: the work must have ended by then; 0: no grant */
 };
 
 struct tenure_elector_options {

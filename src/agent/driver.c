@@ -24,7 +24,8 @@ static void trace(tenure_elector *e, const struct tenure_trace *t)
 
     if (!e->options.trace)
         return;
-    full.at_ns = tenure_now();
+    full.at_ns = t->at_ns ? t->at_ns : tenure_now();
+    full.deadline_ns = e->published_ns;
     full.name = e->name;
     full.id = e->id;
     full.leader = full.leader ? full.leader : "";
@@ -161,18 +162,22 @@ static void announce(tenure_elector *e)
 
     tn_dispatch_leader(&e->dispatch, leader, held ? m->lease.epoch : 0);
     trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_LEADER,
+                                    .at_ns = m->now_ns,
                                     .leader = leader,
                                     .epoch = m->lease.epoch,
                                     .text = m->lease.cause});
 }
 
+/* What was decided happened when it was decided, however long we were stopped since. */
 static void obey(tenure_elector *e)
 {
     const struct tn_actions *a = &e->actions;
+    int64_t at = e->machine.now_ns;
 
     publish(e);
     if (a->set & TN_ACT_STOP) {
         trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_STOPPING,
+                                        .at_ns = at,
                                         .epoch = e->machine.epoch,
                                         .text = tn_stop_text(a->stop)});
         if (!e->stop_sent)
@@ -180,11 +185,13 @@ static void obey(tenure_elector *e)
         e->stop_sent = true;
     }
     if (a->set & TN_ACT_SEAL) {
-        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_GRANTED, .epoch = a->epoch});
+        trace(e,
+              &(struct tenure_trace){.kind = TENURE_TRACE_GRANTED, .at_ns = at, .epoch = a->epoch});
         tn_dispatch_seal(&e->dispatch, a->epoch, a->grant);
     }
     if (a->set & TN_ACT_START) {
-        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_STARTED, .epoch = a->epoch});
+        trace(e,
+              &(struct tenure_trace){.kind = TENURE_TRACE_STARTED, .at_ns = at, .epoch = a->epoch});
         tn_dispatch_start(&e->dispatch, a->epoch);
     }
     if (a->set & TN_ACT_LEADER)
@@ -261,7 +268,9 @@ static void do_swap(tenure_elector *e, struct tn_event *ev)
                                         .epoch = a->record.epoch,
                                         .took_ns = tenure_now() - sent});
     } else if (a->purpose == TN_FOR_RELEASE) {
-        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RELEASED, .epoch = a->record.epoch});
+        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RELEASED,
+                                        .epoch = a->record.epoch,
+                                        .took_ns = tenure_now() - sent});
     }
 }
 
@@ -436,6 +445,7 @@ void *tn_driver_main(void *arg)
         next_event(e, &ev);
     }
     atomic_store(&e->halted, true);
+    trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_HALTED});
     tn_dispatch_leader(&e->dispatch, e->status.leader, e->status.leader_epoch);
     if (e->hooks.halted)
         e->hooks.halted(e->hooks.arg);

@@ -77,6 +77,7 @@ static void on_trace(void *arg, const struct tenure_trace *t)
     struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
     bool well = t->kind == TENURE_TRACE_RENEWED;
 
+    tn_trace_file_event(((struct tn_supervisor *)arg)->trace, t);
     if (!well && t->kind != TENURE_TRACE_TROUBLE && t->kind != TENURE_TRACE_REFUSED)
         return;
     pthread_mutex_lock(&m->lock);
@@ -447,6 +448,12 @@ static enum tenure_status open_guard(struct tn_supervisor *s, struct tenure_erro
 
     /* Times that cannot work are refused by the driver, with the arithmetic. */
     tn_timing_plan(&wish, &timing);
+    if (o->trace) {
+        enum tenure_status opened =
+            tn_trace_file_open(o->trace, o->elector.name, &timing, &s->trace, err);
+        if (opened)
+            return opened;
+    }
     struct tn_guard_wish guard = {.contain = o->contain,
                                   .grace_ns = timing.grace_ns,
                                   .kill_ns = timing.kill_ns,
@@ -509,6 +516,7 @@ static void close_all(struct tn_supervisor *s)
     tn_helpers_kill_all(&s->helpers);
     tn_state_socket_mute(s->socket); /* its answers ask the elector */
     tenure_elector_stop(s->elector); /* which may still be sealing */
+    tn_trace_file_close(s->trace);
     tn_state_socket_close(s->socket);
     if (s->announced)
         usleep(20 * 1000); /* the next leader first */

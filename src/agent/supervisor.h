@@ -62,6 +62,7 @@ struct tn_run_options {
     int64_t preempt_delay_ns;
 
     enum tn_log_format log;
+    const char *trace; /* a file for what the elector and the program did; NULL: none */
 };
 
 /* How it ended, besides the program's own way (128 + n for signals). */

@@ -9,6 +9,7 @@
 #include "agent/notify.h"
 #include "agent/state_socket.h"
 #include "agent/supervisor.h"
+#include "agent/trace_file.h"
 
 #define TN_NEVER (INT64_MAX / 2)
 
@@ -62,6 +63,7 @@ struct tn_supervisor {
     struct tn_state_socket *socket; /* NULL: the program has no state */
     uint64_t unsealed_epoch;        /* of the callbacks' thread: told that it is not sealed yet */
     struct tn_helpers helpers;
+    struct tn_trace_file *trace; /* NULL: none */
     tenure_elector *elector;
     int signal_fd;
     int late_fd; /* timerfd: the deadline is here, and the guard should have acted */

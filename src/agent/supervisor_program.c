@@ -57,6 +57,7 @@ static void write_role(const struct tn_supervisor *s)
 
 static void note_start(struct tn_supervisor *s, int64_t at_ns)
 {
+    tn_trace_file_program(s->trace, s->id, "running", s->epoch, at_ns);
     s->self.started_epoch = s->epoch;
     s->self.started_ns = at_ns;
     s->self.started_ms = tn_wall_ms();
@@ -281,6 +282,7 @@ static void tree_is_dead(struct tn_supervisor *s, int64_t at_ns)
         s->self.ended_epoch = s->epoch;
         s->self.ended_ns = at_ns;
         s->self.ended_ms = tn_wall_ms();
+        tn_trace_file_program(s->trace, s->id, "dead", s->epoch, at_ns);
     }
     /* The release waits for this hook, and the hook has no more time than the lease. */
     s->state = TN_PROGRAM_HOOK;

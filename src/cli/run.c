@@ -70,6 +70,8 @@ static const char help[] =
     "  --seal COLLECTION    seal it whole at a take-over, before COMMAND starts; repeatable\n"
     "\n"
     "  --log text           what tenure itself tells, on stderr: text, json, none\n"
+    "  --trace FILE         append what the elector and COMMAND did, a JSON line each;\n"
+    "                       `tenure sim --check FILE ...` judges such traces\n"
     "\n"
     "COMMAND gets TENURE_NAME, TENURE_ID and TENURE_EPOCH, with --state TENURE_SOCKET,\n"
     "and nothing of the store.\n"
@@ -102,6 +104,7 @@ enum {
     OPT_WATCHDOG,
     OPT_WATCHDOG_DEVICE,
     OPT_LOG,
+    OPT_TRACE,
     OPT_STATE,
     OPT_SOCKET,
     OPT_SEAL,
@@ -145,6 +148,7 @@ static const struct option options[] = {
     {"watchdog", required_argument, NULL, OPT_WATCHDOG},
     {"watchdog-device", required_argument, NULL, OPT_WATCHDOG_DEVICE},
     {"log", required_argument, NULL, OPT_LOG},
+    {"trace", required_argument, NULL, OPT_TRACE},
     {"state", required_argument, NULL, OPT_STATE},
     {"socket", no_argument, NULL, OPT_SOCKET},
     {"seal", required_argument, NULL, OPT_SEAL},
@@ -360,6 +364,9 @@ static void take(const struct cli_verb *verb, struct tn_run_options *o, int opt,
         break;
     case OPT_LOG:
         o->log = (enum tn_log_format)choose(verb, "--log", logs);
+        break;
+    case OPT_TRACE:
+        o->trace = optarg;
         break;
     case OPT_STATE:
         o->state = optarg;

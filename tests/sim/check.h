@@ -53,6 +53,10 @@ void sim_check_excuse(struct sim_world *w, struct sim_node *n);
 void sim_check_stuck(struct sim_world *w, struct sim_node *n);
 /* The faults are over: what must happen now, and by when. */
 void sim_check_calm(struct sim_world *w, uint32_t part, uint32_t gen);
+/* From now on a leader has to come up within its bound; over if there is one already. */
+void sim_check_await(struct sim_world *w);
+/* If the bound of that has passed, that is a violation. */
+void sim_check_overdue(struct sim_world *w);
 /* A program was started: perhaps the one that the calm waits for. */
 void sim_check_started(struct sim_world *w, const struct sim_node *n);
 

@@ -154,6 +154,11 @@ void sim_check_started(struct sim_world *w, const struct sim_node *n)
     next_part(w);
 }
 
+void sim_check_await(struct sim_world *w)
+{
+    expect(w, FIRST, -1);
+}
+
 static int64_t later(int64_t a, int64_t b)
 {
     return a > b ? a : b;
@@ -203,6 +208,15 @@ static void unseat(struct sim_world *w, uint32_t part)
     }
 }
 
+void sim_check_overdue(struct sim_world *w)
+{
+    if (w->calm.waiting && w->now_ns - w->calm.since_ns >= w->calm.bound_ns)
+        sim_fail(w, "I10", "no leader %.3f s after %s", (double)w->calm.bound_ns / 1e9,
+                 w->calm.part == FIRST    ? "the faults were over"
+                 : w->calm.part == HANDED ? "the leader was asked to step down"
+                                          : "the leader was killed");
+}
+
 void sim_check_calm(struct sim_world *w, uint32_t part, uint32_t gen)
 {
     switch (part) {
@@ -228,11 +242,8 @@ void sim_check_calm(struct sim_world *w, uint32_t part, uint32_t gen)
         w->done = true;
         break;
     case LATE:
-        if (w->calm.waiting && gen == w->calm.gen)
-            sim_fail(w, "I10", "no leader %.3f s after %s", (double)w->calm.bound_ns / 1e9,
-                     w->calm.part == FIRST    ? "the faults were over"
-                     : w->calm.part == HANDED ? "the leader was asked to step down"
-                                              : "the leader was killed");
+        if (gen == w->calm.gen)
+            sim_check_overdue(w);
         break;
     default:
         break;

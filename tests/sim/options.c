@@ -9,11 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay.h"
+
 static const char help[] =
     "usage: tenure-sim [--model M] --seed N [--trace] [--minimise] [--save FILE]\n"
     "       tenure-sim --replay FILE\n"
     "       tenure-sim [--model M] [--from N] [--seeds N] [--lasting N] [--seconds S]\n"
     "       tenure-sim --soak FILE\n"
+    "       tenure-sim --check FILE ... [--allow S] [--trace]\n"
     "       tenure-sim --models\n"
     "\n"
     "Lives simulated histories of elections: the shipped elector in a hostile world.\n"
@@ -37,6 +40,10 @@ static const char help[] =
     "  --ignore LIST  do not judge these promises: I6,I12\n"
     "  --model M      one model; --models lists them\n"
     "\n"
+    "  --check        judge traces of real processes (tenure run --trace) by the same rules;\n"
+    "                 give all files of one election\n"
+    "  --allow S      seconds that a busy machine may add to the time to a leader (default 30)\n"
+    "\n"
     "Exit: 0 no promise was broken, 1 one was, 2 usage.\n";
 
 enum {
@@ -59,13 +66,16 @@ enum {
     OPT_IGNORE,
     OPT_MODEL,
     OPT_MODELS,
+    OPT_CHECK,
+    OPT_ALLOW,
     OPT_HELP,
 };
 
 struct wish {
     struct sim_history history;
     struct sim_campaign campaign;
-    bool one, trace, minimise, models, help;
+    bool one, trace, minimise, models, check, help;
+    uint64_t allow_s;
     const char *save, *replay;
     char ignore[100];
 };
@@ -144,6 +154,8 @@ static bool bad_number(int opt, const char *text, struct wish *wish)
         return !number(text, &c->hostile);
     case OPT_LASTING:
         return !number(text, &c->lasting);
+    case OPT_ALLOW:
+        return !number(text, &wish->allow_s) || wish->allow_s > 86400;
     case OPT_SECONDS:
         if (!number(text, &n))
             return true;
@@ -210,6 +222,9 @@ static int take(int opt, char *text, struct wish *wish)
         break;
     case OPT_MODELS:
         wish->models = true;
+        break;
+    case OPT_CHECK:
+        wish->check = true;
         break;
     case OPT_HELP:
         wish->help = true;
@@ -308,10 +323,13 @@ int sim_main(int argc, char **argv)
         {"ignore", required_argument, NULL, OPT_IGNORE},
         {"model", required_argument, NULL, OPT_MODEL},
         {"models", no_argument, NULL, OPT_MODELS},
+        {"check", no_argument, NULL, OPT_CHECK},
+        {"allow", required_argument, NULL, OPT_ALLOW},
         {"help", no_argument, NULL, OPT_HELP},
         {0},
     };
-    static struct wish wish = {.campaign = {.from = 1, .hostile = 100000, .lasting = 8}};
+    static struct wish wish = {.campaign = {.from = 1, .hostile = 100000, .lasting = 8},
+                               .allow_s = 30};
     int opt, code;
 
     wish.campaign.jobs = cores();
@@ -319,12 +337,17 @@ int sim_main(int argc, char **argv)
         if ((code = take(opt, optarg, &wish)))
             return code;
     }
-    if (optind < argc)
-        return misuse("'%s' is not understood", argv[optind]);
     if (wish.help) {
         fputs(help, stdout);
         return 0;
     }
+    if (wish.check && optind == argc)
+        return misuse("--check: give the traces to judge");
+    if (wish.check)
+        return sim_replay(argv + optind, argc - optind, (int64_t)wish.allow_s * TN_S,
+                          wish.trace ? stdout : NULL);
+    if (optind < argc)
+        return misuse("'%s' is not understood", argv[optind]);
     if (wish.models)
         return list_models();
     if (wish.replay)

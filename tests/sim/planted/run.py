@@ -24,6 +24,7 @@ FLAGS = ["-std=gnu11", "-O2", "-g", "-w", "-D_GNU_SOURCE"]
 CORE = "src/core"
 SIM = "tests/sim"
 BASE = ["src/base/status.c", "src/base/value.c"]
+LIBRARIES = ["-ljansson"]
 
 
 class Plant:
@@ -101,7 +102,7 @@ class Builder:
             objects[name] = os.path.join(folder, os.path.basename(name) + ".o")
             self.compile(os.path.join(folder, name), objects[name])
         program = os.path.join(folder, "tenure-sim")
-        done = call([CC, *objects.values(), "-o", program])
+        done = call([CC, *objects.values(), *LIBRARIES, "-o", program])
         if done.returncode:
             raise RuntimeError(f"{plant.name} does not link:\n{done.stdout}")
         return program
