@@ -158,13 +158,13 @@ def eventually(what, predicate, patience=PATIENCE):
 class Candidate:
     """One `tenure run`."""
 
-    def __init__(self, world, name, options, command, env=None, stdout=None, wrap=()):
+    def __init__(self, world, name, options, command, env=None, stdout=None, wrap=(), binary=TENURE):
         self.world, self.name = world, name
         self.log = open(world.dir / f"{name}.log", "ab")
         self.proc = subprocess.Popen(
             [
                 *wrap,
-                str(TENURE),
+                str(binary),
                 "run",
                 "--name",
                 "w",
@@ -303,7 +303,7 @@ class World:
                     args = f.read().split(b"\0")
             except OSError:
                 continue
-            if key in args and args[0] != str(TENURE).encode() and alive(int(entry)):
+            if key in args and os.path.basename(args[0]) != b"tenure" and alive(int(entry)):
                 found.append(int(entry))
         return found
 

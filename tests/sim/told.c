@@ -58,6 +58,7 @@ static void granted(struct sim_replay *r, struct sim_node *n, const struct sim_e
     n->out.epoch = ev->epoch;
     memcpy(n->out.grant, g->grant, sizeof n->out.grant);
     sim_check_won(w, n);
+    n->facts.ordered = n->facts.ending = r->asked[n->index];
     n->facts.excuse_ns = 0;
     n->facts.acked_ns = ev->at_ns;
     n->elector.phase = TN_PHASE_SEALING;
@@ -167,6 +168,7 @@ static void halted(struct sim_replay *r, struct sim_node *n)
 {
     n->out.set = TN_ACT_HALT;
     sim_check_stuck(&r->w, n);
+    r->asked[n->index] = false;
     n->run = SIM_DOWN;
     n->elector.phase = TN_PHASE_HALTED;
 }
@@ -225,12 +227,12 @@ static void stored(struct sim_replay *r, const struct sim_event *ev)
 
 /* ---- Telling ------------------------------------------------------------- */
 
-static void began(struct sim_node *n)
+static void began(struct sim_replay *r, struct sim_node *n)
 {
     n->run = SIM_UP;
     n->elector.phase = TN_PHASE_FOLLOWING;
     n->elector.deadline_ns = n->out.deadline_ns = 0;
-    n->facts.ordered = n->facts.ending = false;
+    n->facts.ordered = n->facts.ending = r->asked[n->index];
 }
 
 static void of_candidate(struct sim_replay *r, struct sim_node *n, const struct sim_event *ev)
@@ -238,7 +240,7 @@ static void of_candidate(struct sim_replay *r, struct sim_node *n, const struct 
     published(n, ev);
     switch (ev->kind) {
     case SIM_EV_BEGINS:
-        began(n);
+        began(r, n);
         break;
     case SIM_EV_GRANTED:
         granted(r, n, ev);
@@ -269,8 +271,12 @@ static void of_candidate(struct sim_replay *r, struct sim_node *n, const struct 
     case SIM_EV_KILLED:
         n->run = SIM_DOWN;
         n->elector.phase = TN_PHASE_NEW;
+        r->asked[n->index] = false;
         break;
     case SIM_EV_ORDER:
+        r->asked[n->index] = true;
+        n->facts.ordered = n->facts.ending = true;
+        break;
     case SIM_EV_DEAD: /* a program that ends by itself ends its term, or its candidate */
         n->facts.ordered = n->facts.ending = true;
         break;

@@ -21,6 +21,7 @@ struct sim_replay {
     const struct sim_events *events;
     const struct sim_event *at;
     char ids[SIM_NODES_MAX][128];
+    bool asked[SIM_NODES_MAX]; /* to step down or to end, and has not ended since */
     unsigned nodes;
     unsigned stranger; /* who acted under an epoch that no trace was granted */
     size_t judged[SIM_TOLD_KINDS];
