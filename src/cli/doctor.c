@@ -4,6 +4,7 @@
  * It reaches as far in as `run` does: to the arithmetic of time (core/timing.h)
  * and to the guard, since it answers for both.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,24 @@ static const struct check machine_checks[] = {
     {"timers", doctor_check_timers},
 };
 
+/* Interrupted: nothing further is begun, and what was written is tidied up.  The
+ * second time it ends at once. */
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int signo)
+{
+    interrupted = signo;
+}
+
+static void catch_signals(void)
+{
+    const struct sigaction action = {.sa_handler = on_signal,
+                                     .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
 static void run_check(struct doctor *d, const struct check *c)
 {
     doctor_begin(d, c->name);
@@ -113,13 +132,13 @@ static void examine(struct doctor *d)
                 continue;
             run_check(d, &store_checks[i]);
             /* Without rights, and with calls that hang, nothing further can be learnt. */
-            if (d->crew.hung || (i == 0 && !doctor_well(d)))
+            if (d->crew.hung || interrupted || (i == 0 && !doctor_well(d)))
                 break;
         }
         if (!d->crew.hung)
             doctor_tidy(d);
     }
-    for (unsigned i = 0; i < sizeof machine_checks / sizeof machine_checks[0]; i++)
+    for (unsigned i = 0; !interrupted && i < sizeof machine_checks / sizeof machine_checks[0]; i++)
         run_check(d, &machine_checks[i]);
 }
 
@@ -189,8 +208,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     d->facts = json_object();
     if (!d->common.json)
         printf("%s%s%s\n", cli_bold(), d->shown, cli_plain());
+    catch_signals();
     examine(d);
-    code = doctor_conclude(d);
+    code = interrupted ? 128 + interrupted : doctor_conclude(d);
     doctor_crew_end(&d->crew);
     fflush(stdout);
     if (d->crew.hung)

@@ -196,6 +196,7 @@ enum tenure_status doctor_crew_fork(struct doctor_crew *crew, const char *url,
         }
         if (m->pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
+            signal(SIGINT, SIG_IGN); /* for the doctor, who tidies up first */
             if (getppid() != self)
                 _exit(1);
             /* Ours of those before: only then is their end seen as such. */

@@ -102,7 +102,7 @@ void doctor_check_wait(struct doctor *d)
     order.by_ns = tenure_now() + QUIET;
     if (!doctor_crew_ask(&d->crew, 0, &order, &a))
         doctor_say(d, DOCTOR_BROKEN, "wait did not return, long after its deadline");
-    else if (a.ok > 20)
+    else if (a.ok > 8)
         doctor_say(d, DOCTOR_WEAK, "woke up %" PRIu64 " times in 200 ms for nothing: it burns CPU",
                    a.ok);
     else if (a.status != TENURE_TIMEOUT)
