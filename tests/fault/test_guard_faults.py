@@ -64,7 +64,7 @@ def test_tenure_killed(scheme, contain):
 def test_tenure_stopped_for_several_ttls(contain):
     def trial(world):
         epoch, victim = world.table.top(), world.leader()
-        victim.signal(signal.SIGSTOP)
+        w.freeze(victim.pid)
         fault = w.now()
         world.next_leader(epoch)
         late = by_deadline(world, epoch, fault)

@@ -155,6 +155,20 @@ def eventually(what, predicate, patience=PATIENCE):
         time.sleep(0.002)
 
 
+def freeze(pid):
+    """SIGSTOP, and return when it has come to every thread: until one of them has been scheduled
+    to take it, the others go on, and renew."""
+    os.kill(pid, signal.SIGSTOP)
+
+    def still():
+        for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+            if stat.read_text().rpartition(")")[2].split()[0] not in "TtZX":
+                return False
+        return True
+
+    eventually(f"{pid} stops", still)
+
+
 class Candidate:
     """One `tenure run`."""
 

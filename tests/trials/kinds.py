@@ -73,7 +73,7 @@ class TenureStopped(Kind):
     name, what = "tenure-stopped", "tenure gets SIGSTOP, and is left so for several ttls"
 
     def trial(self, bed, term):
-        term.candidate.signal(signal.SIGSTOP)
+        w.freeze(term.candidate.pid)
         term.cut_off(w.now(), self.ttl_ms)
         new = bed.after(term)
         assert term.candidate.wait() == -signal.SIGKILL, "its guard has not ended it"
@@ -87,7 +87,7 @@ class TenureStoppedAndWoken(Kind):
     name, what = "tenure-woken", "tenure gets SIGSTOP, and SIGCONT about when its time is over"
 
     def trial(self, bed, term):
-        term.candidate.signal(signal.SIGSTOP)
+        w.freeze(term.candidate.pid)
         at = w.now()
         term.cut_off(at, self.ttl_ms)
         wake = at + w.hold_ns(self.ttl_ms) + random.randint(-150_000_000, 150_000_000)
@@ -160,7 +160,7 @@ class AllKilled(Kind):
 
 
 class Outage(Kind):
-    """A Redis server of its own, every change on disk, behind a proxy."""
+    """A Redis server of its own, every change on disk."""
 
     @staticmethod
     def missing():
@@ -168,10 +168,13 @@ class Outage(Kind):
 
     @contextlib.contextmanager
     def make(self):
-        with Redis(("appendonly", "yes"), ("appendfsync", "always")) as self.server, \
-                Proxy(("127.0.0.1", self.server.port)) as self.proxy:
-            with self.bed(url=f"redis://127.0.0.1:{self.proxy.port}") as bed:
+        with Redis(("appendonly", "yes"), ("appendfsync", "always")) as self.server:
+            with self.reach() as port, self.bed(url=f"redis://127.0.0.1:{port}") as bed:
                 yield bed
+
+    @contextlib.contextmanager
+    def reach(self):
+        yield self.server.port
 
     def trial(self, bed, term):
         self.fail()
@@ -203,6 +206,12 @@ class StoreHung(Outage):
 
 class StoreHalfOpen(Outage):
     name, what = "store-half-open", "nothing passes on open or new connections, nothing is closed"
+    ttl_ms = 1500  # the proxy needs its time too
+
+    @contextlib.contextmanager
+    def reach(self):
+        with Proxy(("127.0.0.1", self.server.port)) as self.proxy:
+            yield self.proxy.port
 
     def fail(self):
         self.proxy.black_hole = True

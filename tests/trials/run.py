@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import pathlib
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -164,7 +165,8 @@ the deadline. The deadline is the earlier of two: the one in the guard's shared 
 "Ended before the deadline by" is the least distance between a last stamp and its deadline: what is
 left of the quarter of K, at most 50 ms, by which KILL goes out early. "Nobody ran for" is the time
 between the last stamp of one program and the first of the next; where nobody is left to release the
-lease, or the store was gone, it is mostly the ttl. The ttl is 1 s (2 s and 5 s in the last three).
+lease, or the store was gone, it is mostly the ttl. The ttl is 1 s (1.5 s behind the
+proxy of half-open connections, 2 s and 5 s in the last three).
 Half of the elections hold the program in a PID namespace, half by process group and sub-reaper alone.
 """
 
@@ -182,6 +184,7 @@ def main():
     if args.list:
         print("\n".join(f"{k.name:16} {k.what}" for k in kinds.KINDS))
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # every bed tidies up behind itself
     wanted = [k for k in kinds.KINDS if not args.kinds or k.name in args.kinds]
     rows, loads, bad, begin = [], [], 0, time.monotonic()
     with Load(args.load, args.nice):

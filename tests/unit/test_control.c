@@ -1,0 +1,310 @@
+/* The control register and the candidates' own: what is written, and what hostile bytes do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/timing.h"
+#include "faultstore.h"
+#include "store/control.h"
+
+struct bed {
+    tn_fault *fault;
+    tenure_store *store;
+    unsigned races; /* edits of somebody else that slip in before a swap */
+    enum tn_fault_action action;
+    unsigned swaps;
+    bool inside;
+};
+
+static int64_t soon(void)
+{
+    return tenure_now() + 20 * TN_S;
+}
+
+static void put(struct bed *b, const char *key, const char *text)
+{
+    struct tenure_value value = {0};
+    struct tenure_swap swap = {.key = key, .data = text, .len = strlen(text)};
+
+    b->inside = true;
+    assert_int_equal(tenure_store_read(b->store, key, &value, soon(), NULL), TENURE_OK);
+    swap.expect = value.token;
+    assert_int_equal(tenure_nonce(swap.nonce, NULL), TENURE_OK);
+    assert_int_equal(tenure_store_swap(b->store, &swap, soon(), NULL), TENURE_OK);
+    tenure_value_free(&value);
+    b->inside = false;
+}
+
+static void on_call(void *arg, const struct tn_fault_event *event, struct tn_fault_plan *plan)
+{
+    struct bed *b = arg;
+
+    if (event->call != TN_CALL_SWAP || b->inside)
+        return;
+    b->swaps++;
+    plan->action = b->action;
+    b->action = TN_FAULT_PASS;
+    if (b->races > 0) {
+        b->races--;
+        put(b, "w/control", "{\"theirs\":1}");
+    }
+}
+
+static int set_up(void **state)
+{
+    static struct bed b;
+
+    memset(&b, 0, sizeof b);
+    *state = &b;
+    assert_int_equal(tn_fault_new("control", "memory:control", &b.fault, NULL), TENURE_OK);
+    assert_int_equal(tenure_store_open("fault:control", soon(), &b.store, NULL), TENURE_OK);
+    put(&b, "w/control", "{}");
+    tn_fault_hook(b.fault, on_call, &b);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bed *b = *state;
+
+    tenure_store_close(b->store);
+    tn_fault_free(b->fault);
+    return 0;
+}
+
+static struct tenure_control look(struct bed *b, enum tenure_status expected)
+{
+    struct tenure_control c = TENURE_CONTROL;
+
+    assert_int_equal(tenure_control_look(b->store, "w", &c, soon(), NULL), expected);
+    return c;
+}
+
+/* ---- The register -------------------------------------------------------- */
+
+static void test_pause_and_resume(void **state)
+{
+    struct bed *b = *state;
+
+    assert_false(look(b, TENURE_OK).paused);
+    assert_int_equal(tenure_control_pause(b->store, "w", "me", "a reason", soon(), NULL),
+                     TENURE_OK);
+    struct tenure_control c = look(b, TENURE_OK);
+    assert_true(c.paused);
+    assert_string_equal(c.paused_by, "me");
+    assert_string_equal(c.reason, "a reason");
+    assert_true(c.paused_at[0]);
+    assert_int_equal(tenure_control_resume(b->store, "w", soon(), NULL), TENURE_OK);
+    c = look(b, TENURE_OK);
+    assert_false(c.paused);
+    assert_string_equal(c.reason, "");
+}
+
+static void test_an_edit_keeps_what_others_wrote(void **state)
+{
+    struct bed *b = *state;
+    struct tenure_value value = {0};
+
+    b->races = 2; /* two others are faster, each with a member that we do not know */
+    assert_int_equal(tenure_control_pause(b->store, "w", NULL, NULL, soon(), NULL), TENURE_OK);
+    assert_int_equal(b->swaps, 3);
+    assert_true(look(b, TENURE_OK).paused);
+    assert_int_equal(tenure_store_read(b->store, "w/control", &value, soon(), NULL), TENURE_OK);
+    assert_non_null(memmem(value.data, value.len, "theirs", 6));
+    tenure_value_free(&value);
+}
+
+static void test_an_unknown_edit_is_done_again(void **state)
+{
+    struct bed *b = *state;
+
+    b->action = TN_FAULT_DROP_REQUEST;
+    assert_int_equal(tenure_control_yield(b->store, "w", 7, "b", 500, soon(), NULL), TENURE_OK);
+    struct tenure_control c = look(b, TENURE_OK);
+    assert_string_equal(c.kind, "yield");
+    assert_string_equal(c.to, "b");
+    assert_int_equal(c.epoch, 7);
+    assert_int_equal(c.for_ms, 500);
+    assert_int_equal(strlen(c.request), 32);
+}
+
+static void test_each_request_has_a_name_of_its_own(void **state)
+{
+    struct bed *b = *state;
+
+    assert_int_equal(tenure_control_yield(b->store, "w", 7, NULL, 0, soon(), NULL), TENURE_OK);
+    struct tenure_control first = look(b, TENURE_OK);
+    assert_int_equal(tenure_control_yield(b->store, "w", 7, NULL, 0, soon(), NULL), TENURE_OK);
+    assert_string_not_equal(first.request, look(b, TENURE_OK).request);
+    assert_int_equal(tn_control_roll(b->store, "w", soon(), NULL), TENURE_OK);
+    assert_int_equal(look(b, TENURE_OK).roll, 1);
+}
+
+/* Who cannot read an order does not act against it. */
+static void test_what_cannot_be_read_pauses(void **state)
+{
+    static const char *const hostile[] = {
+        "[]", "1", "{", "{\"paused\":true", "\xff\xfe", "null", "{\"roll\":1,\"roll\":2}"};
+    struct bed *b = *state;
+
+    for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
+        put(b, "w/control", hostile[i]);
+        assert_true(look(b, TENURE_CORRUPT).paused);
+        assert_int_equal(tenure_control_resume(b->store, "w", soon(), NULL), TENURE_CORRUPT);
+    }
+}
+
+static void test_hostile_members_are_cut_and_bounded(void **state)
+{
+    struct bed *b = *state;
+    char text[4096], reason[1024];
+
+    memset(reason, 'r', sizeof reason);
+    reason[sizeof reason - 1] = '\0';
+    snprintf(text, sizeof text,
+             "{\"paused\":\"yes\",\"reason\":\"\\u001b[31m%s\",\"roll\":-4,"
+             "\"request\":{\"id\":5,\"kind\":\"yield\",\"to\":[],\"epoch\":-1,\"for_ms\":1e99}}",
+             reason);
+    put(b, "w/control", text);
+    struct tenure_control c = look(b, TENURE_OK);
+    assert_false(c.paused); /* only true is true */
+    assert_int_equal(strlen(c.reason), sizeof c.reason - 1);
+    assert_int_equal(c.reason[0], '?');
+    assert_string_equal(c.request, "");
+    assert_string_equal(c.to, "");
+    assert_int_equal(c.epoch, 0);
+    assert_int_equal(c.for_ms, 0);
+    assert_int_equal(c.roll, 0);
+}
+
+/* ---- Candidates ---------------------------------------------------------- */
+
+struct list {
+    unsigned n;
+    struct tenure_candidate last;
+};
+
+static bool collect(void *arg, const struct tenure_candidate *c)
+{
+    struct list *l = arg;
+
+    l->n++;
+    l->last = *c;
+    return true;
+}
+
+static struct list candidates(struct bed *b)
+{
+    struct list l = {0};
+
+    assert_int_equal(tenure_candidates(b->store, "w", collect, &l, soon(), NULL), TENURE_OK);
+    return l;
+}
+
+static void test_announce_and_withdraw(void **state)
+{
+    struct bed *b = *state;
+    struct tenure_candidate c = TENURE_CANDIDATE;
+
+    snprintf(c.id, sizeof c.id, "host/with \"odd\" letters");
+    snprintf(c.state, sizeof c.state, "standby");
+    c.healthy = true;
+    c.priority = -3;
+    c.started_epoch = 99;
+    assert_int_equal(tn_candidate_announce(b->store, "w", &c, soon(), NULL), TENURE_OK);
+    b->action = TN_FAULT_DROP_ANSWER; /* done, and done again: still one */
+    c.priority = -4;
+    assert_int_equal(tn_candidate_announce(b->store, "w", &c, soon(), NULL), TENURE_OK);
+    struct list l = candidates(b);
+    assert_int_equal(l.n, 1);
+    assert_string_equal(l.last.id, c.id);
+    assert_true(l.last.healthy);
+    assert_int_equal(l.last.priority, -4);
+    assert_int_equal(l.last.started_epoch, 99);
+    assert_int_equal(tn_candidate_withdraw(b->store, "w", c.id, soon(), NULL), TENURE_OK);
+    assert_int_equal(candidates(b).n, 0);
+    assert_int_equal(tn_candidate_withdraw(b->store, "w", c.id, soon(), NULL), TENURE_OK);
+}
+
+static void test_hostile_candidates_are_passed_over(void **state)
+{
+    struct bed *b = *state;
+
+    put(b, "w/candidates/x", "{\"id\":\"\"}");
+    put(b, "w/candidates/y", "[\"id\"]");
+    put(b, "w/candidates/z", "{\"id\":\"z\\n\",\"priority\":99999999999,\"started_ns\":-1}");
+    struct list l = candidates(b);
+    assert_int_equal(l.n, 1);
+    assert_string_equal(l.last.id, "z?");
+    assert_int_equal(l.last.priority, 0);
+    assert_int_equal(l.last.started_ns, 0);
+    put(b, "w/candidates/z", "gone");
+    assert_int_equal(candidates(b).n, 0);
+}
+
+/* Two ids never share a register, whatever is in them. */
+static void test_keys_of_candidates_differ(void **state)
+{
+    static const char *const ids[] = {"a",
+                                      "a.",
+                                      ".a",
+                                      "_a",
+                                      "a b",
+                                      "a_b",
+                                      "a/b",
+                                      "",
+                                      "a-name-of-forty-letters-and-not-one-more",
+                                      "a-name-of-forty-letters-and-then-some-more",
+                                      "a-name-of-forty-letters-and-then-some-mord"};
+    enum { COUNT = sizeof ids / sizeof ids[0] };
+    char keys[COUNT][TENURE_KEY_MAX + 1];
+    char name[201];
+
+    (void)state;
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    for (size_t i = 0; i < COUNT; i++) {
+        tn_candidate_key(name, ids[i], keys[i]);
+        assert_true(strlen(keys[i]) < TENURE_KEY_MAX);
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(keys[i], keys[j]);
+    }
+}
+
+/* ---- Calls --------------------------------------------------------------- */
+
+static void test_a_call_that_nobody_answers(void **state)
+{
+    struct bed *b = *state;
+    struct tenure_candidate found = TENURE_CANDIDATE;
+
+    assert_int_equal(
+        tenure_control_call(b->store, "w", "nobody", &found, tenure_now() + 30 * TN_MS, NULL),
+        TENURE_UNAVAILABLE);
+    assert_string_equal(found.id, "");
+    assert_string_equal(look(b, TENURE_OK).kind, "call");
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(test_pause_and_resume),
+        CASE(test_an_edit_keeps_what_others_wrote),
+        CASE(test_an_unknown_edit_is_done_again),
+        CASE(test_each_request_has_a_name_of_its_own),
+        CASE(test_what_cannot_be_read_pauses),
+        CASE(test_hostile_members_are_cut_and_bounded),
+        CASE(test_announce_and_withdraw),
+        CASE(test_hostile_candidates_are_passed_over),
+        CASE(test_keys_of_candidates_differ),
+        CASE(test_a_call_that_nobody_answers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,331 @@
+/* Tenure's side of the guard, against the real one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/guard_link.h"
+#include "agent/program.h"
+#include "core/timing.h"
+#include "os/poll.h"
+#include "tenure/store.h"
+
+#define PATIENCE_NS (60 * TN_S) /* after which a test gives up; never a measure of speed */
+
+struct bed {
+    struct tn_guard_link link;
+};
+
+static int set_up(void **state)
+{
+    static struct bed b;
+    /* A large K: a guard that has fired would otherwise soon end us, its tenure. */
+    const struct tn_guard_wish wish = {
+        .contain = TN_CONTAIN_GROUP, .kill_ns = 200 * TN_S, .stop_signal = SIGTERM};
+    struct tenure_error err = {0};
+
+    *state = &b;
+    assert_int_equal(tn_guard_link_open(&b.link, &wish, &err), TENURE_OK);
+    if (tn_guard_link_start(&b.link, &err) != TENURE_OK)
+        fail_msg("%s", err.text);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bed *b = *state;
+
+    tn_guard_link_quit(&b->link);
+    tn_guard_link_close(&b->link);
+    return 0;
+}
+
+/* The next report of that kind. */
+static struct tn_guard_report await(struct tn_guard_link *l, uint32_t kind)
+{
+    int64_t limit = tenure_now() + PATIENCE_NS;
+    struct tn_guard_report r;
+
+    for (;;) {
+        struct pollfd fd = {.fd = l->socket, .events = POLLIN};
+
+        if (tn_poll(&fd, 1, limit) <= 0)
+            fail_msg("the guard never said %u", kind);
+        if (tn_guard_link_next(l, &r) && r.kind == kind)
+            return r;
+        assert_true(tenure_now() < limit);
+    }
+}
+
+static uint64_t word(const struct tn_guard_link *l)
+{
+    return atomic_load(&l->page->word);
+}
+
+static void spawn(struct tn_guard_link *l, char *const *args)
+{
+    char *env[] = {NULL};
+    struct tn_program program = {.args = args, .env = env};
+    struct tn_program_facts facts = {.name = "n", .id = "i", .epoch = 7};
+    struct tenure_error err;
+    int block;
+
+    sigemptyset(&program.mask);
+    assert_int_equal(tn_program_block(&program, &facts, &block, &err), TENURE_OK);
+    assert_true(tn_guard_link_spawn(l, block));
+    close(block);
+}
+
+static void spawn_sleep(struct tn_guard_link *l)
+{
+    static char sleep_[] = "/bin/sleep", long_[] = "1000";
+    char *const args[] = {sleep_, long_, NULL};
+
+    spawn(l, args);
+}
+
+/* ---- The deadline -------------------------------------------------------- */
+
+static void test_publishing_raises_and_clears(void **state)
+{
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+    int64_t far = tenure_now() + 600 * TN_S;
+
+    assert_true(word(l) == 0);
+    assert_true(tn_guard_link_publish(l, far));
+    assert_true(word(l) == (uint64_t)far);
+    assert_true(tn_guard_link_publish(l, far + TN_S));
+    assert_true(word(l) == (uint64_t)far + TN_S);
+    assert_true(tn_guard_link_publish(l, 0));
+    assert_true(word(l) == 0);
+}
+
+/* Once FIRED, that grant is never renewed; the next one may be. */
+static void test_a_renewal_after_firing_never_raises_the_deadline(void **state)
+{
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+    int64_t deadline = tenure_now() + 100 * TN_MS;
+
+    assert_true(tn_guard_link_publish(l, deadline));
+    await(l, TN_GUARD_FIRED);
+    assert_true(word(l) == ((uint64_t)deadline | TN_WORD_FIRED));
+    for (int i = 0; i < 3; i++) {
+        assert_false(tn_guard_link_publish(l, tenure_now() + 600 * TN_S));
+        assert_true(word(l) == ((uint64_t)deadline | TN_WORD_FIRED));
+    }
+    assert_false(tn_guard_link_publish(l, deadline - TN_MS)); /* nor lowers it */
+    assert_true(word(l) == ((uint64_t)deadline | TN_WORD_FIRED));
+    assert_true(tn_guard_link_publish(l, 0));
+    assert_true(tn_guard_link_publish(l, tenure_now() + 600 * TN_S));
+    assert_false(word(l) & TN_WORD_FIRED);
+}
+
+/* Renewals race with the firing: what it fired on is the last that was taken. */
+static void test_renewals_that_race_with_the_firing(void **state)
+{
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+
+    for (int round = 0; round < 100; round++) {
+        int64_t margin = l->page->margin_ns, last = 0, next = tenure_now() + margin + TN_MS;
+
+        while (tn_guard_link_publish(l, next)) {
+            last = next;
+            usleep((useconds_t)(round * 13 % 1100));
+            next = tenure_now() + margin + TN_MS;
+        }
+        assert_true(word(l) == ((uint64_t)last | TN_WORD_FIRED));
+        assert_false(tn_guard_link_publish(l, next + TN_S));
+        assert_true(word(l) == ((uint64_t)last | TN_WORD_FIRED));
+        assert_true(tn_guard_link_publish(l, 0));
+    }
+}
+
+static void test_a_lowered_deadline_fires_in_time(void **state)
+{
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+
+    assert_true(tn_guard_link_publish(l, tenure_now() + 600 * TN_S));
+    int64_t near = tenure_now() + 100 * TN_MS;
+    assert_true(tn_guard_link_publish(l, near));
+    await(l, TN_GUARD_FIRED);
+    assert_true(word(l) == ((uint64_t)near | TN_WORD_FIRED));
+}
+
+/* ---- The program --------------------------------------------------------- */
+
+static void test_nothing_runs_without_a_grant(void **state)
+{
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+
+    spawn_sleep(l);
+    await(l, TN_GUARD_REFUSED);
+}
+
+static void test_a_program_runs_and_is_stopped(void **state)
+{
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+
+    assert_true(tn_guard_link_publish(l, tenure_now() + 600 * TN_S));
+    spawn_sleep(l);
+    await(l, TN_GUARD_SPAWNED);
+    tn_guard_link_signal(l, SIGCONT); /* passed on, and harmless */
+    tn_guard_link_stop(l, SIGTERM, tenure_now() + 600 * TN_S);
+    struct tn_guard_report r = await(l, TN_GUARD_EXITED);
+    assert_true(WIFSIGNALED(r.status) && WTERMSIG(r.status) == SIGTERM);
+    await(l, TN_GUARD_DEAD);
+    assert_false(word(l) & TN_WORD_FIRED);
+}
+
+static void test_the_deadline_ends_the_program(void **state)
+{
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+
+    assert_true(tn_guard_link_publish(l, tenure_now() + 600 * TN_S));
+    spawn_sleep(l);
+    await(l, TN_GUARD_SPAWNED);
+    assert_true(tn_guard_link_publish(l, tenure_now() + 200 * TN_MS));
+    await(l, TN_GUARD_FIRED);
+    await(l, TN_GUARD_DEAD);
+}
+
+static void test_what_cannot_be_executed(void **state)
+{
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+    char missing[] = "/no/such/program";
+    char *const args[] = {missing, NULL};
+
+    assert_true(tn_guard_link_publish(l, tenure_now() + 600 * TN_S));
+    spawn(l, args);
+    struct tn_guard_report r = await(l, TN_GUARD_FAILED);
+    assert_int_equal(r.error, ENOENT);
+    assert_int_equal(r.stage, TN_STAGE_EXEC);
+    await(l, TN_GUARD_DEAD);
+}
+
+/* ---- Without a guard ----------------------------------------------------- */
+
+static void test_without_a_guard_nothing_is_published(void **state)
+{
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+    int64_t far = tenure_now() + 600 * TN_S;
+    struct pollfd fd = {.fd = l->pidfd, .events = POLLIN};
+    struct tenure_error err;
+
+    assert_true(tn_guard_link_publish(l, far));
+    tn_guard_link_shoot(l);
+    assert_int_equal(tn_poll(&fd, 1, tenure_now() + PATIENCE_NS), 1);
+    waitpid(l->pid, NULL, 0);
+    tn_guard_link_mourn(l);
+    assert_false(tn_guard_link_publish(l, far + TN_S));
+    assert_true(word(l) ==
+                ((uint64_t)far | TN_WORD_FIRED)); /* the next guard cannot take it over */
+    assert_int_equal(tn_guard_link_start(l, &err), TENURE_OK);
+    assert_false(tn_guard_link_publish(l, far + TN_S));
+    spawn_sleep(l);
+    await(l, TN_GUARD_REFUSED);
+    assert_true(tn_guard_link_publish(l, 0));
+    assert_true(tn_guard_link_publish(l, far));
+    spawn_sleep(l);
+    await(l, TN_GUARD_SPAWNED);
+}
+
+static void test_quitting_ends_what_runs(void **state)
+{
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+
+    assert_true(tn_guard_link_publish(l, tenure_now() + 600 * TN_S));
+    spawn_sleep(l);
+    pid_t program = await(l, TN_GUARD_SPAWNED).pid;
+    tn_guard_link_quit(l);
+    assert_int_equal(kill(program, 0), -1);
+    assert_false(tn_guard_link_publish(l, tenure_now() + 600 * TN_S));
+    tn_guard_link_quit(l); /* again: nothing to do */
+}
+
+static void test_facts_are_replaced_whole(void **state)
+{
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+    char text[32] = "";
+
+    assert_true(tn_guard_link_facts(l, "long and old", 12));
+    assert_true(tn_guard_link_facts(l, "new", 3));
+    assert_int_equal(pread(l->facts_fd, text, sizeof text, 0), 3);
+    assert_string_equal(text, "new");
+}
+
+/* ---- Beside its guard ---------------------------------------------------- */
+
+static void copy_self(const char *to)
+{
+    int from_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    int to_fd = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+    char buffer[65536];
+    ssize_t n;
+
+    while ((n = read(from_fd, buffer, sizeof buffer)) > 0) {
+        if (write(to_fd, buffer, (size_t)n) != n)
+            abort();
+    }
+    close(from_fd);
+    close(to_fd);
+}
+
+/* The guard is looked for beside the executable, so that is where we go. */
+static int run_beside_the_guard(char **argv)
+{
+    char folder[] = "/tmp/tenure-link-XXXXXX", self[64], guard[64];
+    char *const args[] = {argv[0], self, NULL};
+    int status = 1;
+
+    if (!mkdtemp(folder))
+        return 1;
+    snprintf(self, sizeof self, "%s/test", folder);
+    snprintf(guard, sizeof guard, "%s/tenure-guard", folder);
+    copy_self(self);
+    if (symlink(TN_BUILD_DIR "/tenure-guard", guard) != 0)
+        return 1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        execv(self, args);
+        _exit(1);
+    }
+    waitpid(pid, &status, 0);
+    unlink(self);
+    unlink(guard);
+    rmdir(folder);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+int main(int argc, char **argv)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(test_publishing_raises_and_clears),
+        CASE(test_a_renewal_after_firing_never_raises_the_deadline),
+        CASE(test_renewals_that_race_with_the_firing),
+        CASE(test_a_lowered_deadline_fires_in_time),
+        CASE(test_nothing_runs_without_a_grant),
+        CASE(test_a_program_runs_and_is_stopped),
+        CASE(test_the_deadline_ends_the_program),
+        CASE(test_what_cannot_be_executed),
+        CASE(test_without_a_guard_nothing_is_published),
+        CASE(test_quitting_ends_what_runs),
+        CASE(test_facts_are_replaced_whole),
+    };
+
+    if (argc < 2)
+        return run_beside_the_guard(argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
