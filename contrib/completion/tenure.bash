@@ -29,7 +29,7 @@ _tenure()
     case $current in
     -*)
         words=$("${COMP_WORDS[0]}" "${COMP_WORDS[1]}" --help 2>/dev/null |
-            grep -o -- '--[a-z][a-z-]*' | sort -u)
+            sed 's/`[^`]*`//g' | grep -o -- '--[a-z][a-z-]*' | sort -u)
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
         ;;
     *)

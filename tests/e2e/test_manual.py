@@ -3,7 +3,7 @@
 For each verb that `tenure help` lists there is a page in docs/man: one whose line under NAME has
 `tenure-VERB` in it (a page may be about two verbs).  To satisfy these tests:
 
-  * every option that `tenure VERB --help` names is named in its page;
+  * every option that `tenure VERB --help` names (not in backquotes) is named in its page;
   * every option that the page defines (a line that begins with `*--option*`) or shows in its
     SYNOPSIS is named by --help of one of its verbs;
   * every number of the help's `Exit:` paragraph is in the page's EXIT STATUS;
@@ -39,7 +39,8 @@ def verbs():
 
 
 def options_of(verb):
-    return set(OPTION.findall(output(verb, "--help"))) - EVERYWHERE
+    """What stands in `backquotes` is another command."""
+    return set(OPTION.findall(re.sub("`[^`]*`", "", output(verb, "--help")))) - EVERYWHERE
 
 
 def section(page, title):
