@@ -45,12 +45,16 @@ TENURE_API enum tenure_status tenure_history_look(tenure_store *store, const cha
                                                   struct tenure_history *history, int64_t deadline,
                                                   struct tenure_error *err);
 /*
- * Write a term down, or add its end.  A member that is 0 or "" leaves what is
- * there.  Terms beyond the last TENURE_TERMS_MAX are forgotten.  May block.
+ * Write a term down, or add to it: a member that is 0 or "" leaves what is
+ * there, and an estimate never replaces what somebody saw.  Earlier terms that
+ * nobody has ended are ended at heard_ms (0: when this one began), as an
+ * estimate.  Terms beyond the last TENURE_TERMS_MAX are forgotten.  What cannot
+ * be read is replaced.  May block.
  */
 TENURE_API enum tenure_status tenure_history_note(tenure_store *store, const char *name,
                                                   const struct tenure_term_record *term,
-                                                  int64_t deadline, struct tenure_error *err);
+                                                  uint64_t heard_ms, int64_t deadline,
+                                                  struct tenure_error *err);
 
 #ifdef __cplusplus
 }

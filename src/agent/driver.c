@@ -64,6 +64,11 @@ static void snapshot(tenure_elector *e)
     snprintf(e->status.leader, sizeof e->status.leader, "%s", held ? m->lease.holder : "");
     e->status.leader_epoch = held ? m->lease.epoch : 0;
     e->status.deadline_ns = e->published_ns;
+    e->sight = (struct tn_driver_sight){.seen = m->seen,
+                                        .lease = m->lease,
+                                        .observed_ns = m->observed_ns,
+                                        .ttl_ns = m->cfg.timing.ttl_ns,
+                                        .renew_ns = m->cfg.timing.renew_ns};
     memcpy(e->grant, m->grant, sizeof e->grant);
     e->grant_epoch = m->phase >= TN_PHASE_SEALING && m->phase <= TN_PHASE_STOPPING ? m->epoch : 0;
     pthread_mutex_unlock(&e->lock);

@@ -62,6 +62,15 @@ void tn_driver_shutdown(tenure_elector *elector);
 bool tn_driver_grant(tenure_elector *elector, uint8_t incarnation[TENURE_NONCE_SIZE],
                      uint8_t grant[TENURE_NONCE_SIZE], uint64_t *epoch);
 
+/* The lease as this candidate last saw it, for people. */
+struct tn_driver_sight {
+    enum tn_seen seen;
+    struct tn_lease lease;
+    int64_t observed_ns;      /* when it was first seen like that */
+    int64_t ttl_ns, renew_ns; /* our own, as planned */
+};
+void tn_driver_look(tenure_elector *elector, struct tn_driver_sight *sight);
+
 /*
  * Release the lease of (id, incarnation, grant): a read, then a swap on what
  * was read, only if all three match (I8); again while a renewal of that very

@@ -55,6 +55,7 @@ struct tenure_elector {
     struct tenure_elector_status status;
     uint8_t grant[TENURE_NONCE_SIZE]; /* copies for other threads */
     uint64_t grant_epoch;             /* 0: no grant */
+    struct tn_driver_sight sight;
 
     _Atomic int64_t lead_until_ns; /* 0: does not lead */
     _Atomic int64_t deadline_ns;

@@ -30,11 +30,6 @@
 #include "tenure/elector.h"
 #include "tenure/history.h"
 
-#define TN_RECENT     60 /* renewals whose time is kept one by one */
-#define TN_BUCKETS    14
-#define TN_COMMITS    8 /* last commits that are shown */
-#define TN_CANDIDATES 64
-
 struct tn_election;
 
 struct tn_election_options {
@@ -61,8 +56,10 @@ void tn_election_attach(struct tn_election *e, tenure_elector *elector);
 void tn_election_trace(struct tn_election *e, const struct tenure_trace *trace);
 /* The control register was read: pause, and why leadership is about to move. */
 void tn_election_control(struct tn_election *e, const struct tenure_control *control);
-/* A term began, its program runs: counted, and written into the history, later. */
+/* A term began: counted, and written into the history, a little later.  Again: nothing. */
 void tn_election_began(struct tn_election *e, uint64_t epoch);
+/* Its program runs, or does not; for /readyz. */
+void tn_election_running(struct tn_election *e, bool running);
 /* It is over and its program has ended; why is a sentence. */
 void tn_election_ended(struct tn_election *e, uint64_t epoch, const char *why);
 /* This process is on its way out. */
@@ -91,7 +88,29 @@ void tn_election_on_change(struct tn_election *e, void (*changed)(void *arg), vo
 const char *tn_election_name(const struct tn_election *e);
 /* Atomics alone; for probes that come by the thousand. */
 bool tn_election_leads(const struct tn_election *e);
+bool tn_election_ready(const struct tn_election *e);
+bool tn_election_is_stopping(const struct tn_election *e);
 /* Rises with every change that somebody may wait for. */
 uint64_t tn_election_version(const struct tn_election *e);
+/* One sentence on why it leads or does not.  "" and true: nothing is wrong with it. */
+void tn_election_reason(struct tn_election *e, char *out, size_t size);
+bool tn_election_is_well(struct tn_election *e, char *why, size_t size);
+
+/* What docs/openapi.yaml calls Election, Leadership, Terms, Candidates; NULL: out of memory. */
+json_t *tn_election_json(struct tn_election *e);
+json_t *tn_election_json_leadership(struct tn_election *e);
+json_t *tn_election_json_history(struct tn_election *e);
+json_t *tn_election_json_candidates(struct tn_election *e);
+
+/* Answers /v1/state/... for this election; false: it has none. */
+bool tn_election_answer_state(struct tn_election *e, const struct tn_http_request *request,
+                              struct tn_http_reply *reply);
+/* The store of its orders. */
+const char *tn_election_store(const struct tn_election *e);
+
+/* Read candidates and history again, soon, on a thread of its own. */
+void tn_election_refresh(struct tn_election *e);
+/* True once after something changed that a refresh would show. */
+bool tn_election_wants_refresh(struct tn_election *e);
 
 #endif

@@ -368,6 +368,13 @@ void tenure_elector_status(tenure_elector *e, struct tenure_elector_status *stat
     pthread_mutex_unlock(&e->lock);
 }
 
+void tn_driver_look(tenure_elector *e, struct tn_driver_sight *sight)
+{
+    pthread_mutex_lock(&e->lock);
+    *sight = e->sight;
+    pthread_mutex_unlock(&e->lock);
+}
+
 int tenure_elector_fd(const tenure_elector *e)
 {
     return e->options.manual_dispatch ? e->dispatch.poll_fd : -1;

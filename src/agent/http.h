@@ -8,20 +8,32 @@
 #ifndef TN_AGENT_HTTP_H
 #define TN_AGENT_HTTP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "tenure/status.h"
 
-#define TN_HTTP_ABI      1
+#define TN_HTTP_ABI      2
 #define TN_HTTP_CHANNELS 8
+
+/* The handler's own, a request long: zero at first, kept while it is parked. */
+struct tn_http_memo {
+    const void *route;
+    void *subject;
+    void *job;
+    int64_t until_ns;
+    uint64_t version;
+};
 
 struct tn_http_request {
     const char *method; /* "GET" */
     const char *path;   /* decoded, without the query; starts with '/' */
     const unsigned char *body;
     size_t body_len;
-    bool local; /* came over the Unix socket, from our own user or root */
+    bool local;  /* came over the Unix socket, from our own user or root */
+    bool socket; /* came over the Unix socket, from whomever */
+    struct tn_http_memo *memo;
     /* Look up a header or a query parameter; NULL if it is not there. */
     const char *(*header)(const struct tn_http_request *request, const char *name);
     const char *(*query)(const struct tn_http_request *request, const char *name);
@@ -36,9 +48,10 @@ struct tn_http_reply {
     bool owned; /* body is malloc'ed and the server frees it; else it lives on */
     struct {
         const char *name, *value; /* value is copied */
-    } headers[4];
+    } headers[6];
     bool stream;      /* keep the answer open: publish() on this channel goes there */
     unsigned channel; /* below TN_HTTP_CHANNELS */
+    bool park;        /* no answer yet: ask the handler again after the next wake() */
 };
 
 typedef void (*tn_http_handler)(void *arg, const struct tn_http_request *request,
@@ -47,13 +60,26 @@ typedef void (*tn_http_handler)(void *arg, const struct tn_http_request *request
 struct tn_http_options {
     const char *listen; /* "127.0.0.1:8080", "[::1]:0", or "unix:/path" */
     tn_http_handler handler;
+    /* OPTIONAL: asked when the headers are there, before a byte of a body is kept.
+     * false: what it put into reply is the answer. */
+    bool (*admit)(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply);
+    /* OPTIONAL: a request that was admitted is over, answered or not. */
+    void (*done)(void *arg, struct tn_http_memo *memo);
     void *arg;
-    size_t body_max;          /* longer bodies are answered 413; 0: 1 MiB + 4 KiB */
-    unsigned connections_max; /* 0: 2048 */
-    uint32_t user;            /* Unix: also counts as our own; 0: nobody else does */
+    size_t body_max;                /* longer bodies are answered 413; 0: 1 MiB + 4 KiB */
+    size_t bodies_max;              /* of all requests together; 0: 8 MiB */
+    unsigned connections_max;       /* 0: 2048; streams and parked requests take three quarters */
+    uint32_t user;                  /* Unix: also counts as our own; 0: nobody else does */
+    const char *tls_cert, *tls_key; /* PEM texts; NULL: no TLS */
+    const char *tls_client_ca;      /* PEM text: who shows no certificate of it is refused */
 };
 
 struct tn_http_server;
+
+struct tn_http_counts {
+    unsigned connections, streams, parked;
+    uint64_t requests; /* so far */
+};
 
 /* What the module exports as tenure_http_module. */
 struct tn_http_ops {
@@ -67,8 +93,11 @@ struct tn_http_ops {
     /* Send text to every open stream of a channel.  Never blocks; a stream that
      * falls behind by more than the last few hundred messages skips them. */
     void (*publish)(struct tn_http_server *server, unsigned channel, const char *text, size_t len);
-    /* How many streams are open on a channel. */
-    unsigned (*streams)(struct tn_http_server *server, unsigned channel);
+    /* Ask the handler again about every parked request.  Never blocks. */
+    void (*wake)(struct tn_http_server *server);
+    /* Hang up on who has been sending a request, or nothing, for longer than that. */
+    void (*sweep)(struct tn_http_server *server, int64_t longer_than_ns);
+    void (*count)(struct tn_http_server *server, struct tn_http_counts *counts);
 };
 
 /* Load the module.  UNSUPPORTED with what to install if it is not there. */

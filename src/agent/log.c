@@ -12,7 +12,7 @@
 #define PATIENCE_MS    20
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static enum tn_log_format how;
+static enum tn_log_format how = TN_LOG_TEXT;
 static char name[208], id[512]; /* the id as JSON wants it */
 
 /* JSON wants quotes, backslashes and control characters escaped; bytes above
@@ -37,7 +37,7 @@ static void escape(const char *text, char *out, size_t size)
 void tn_log_setup(enum tn_log_format format, const char *new_name, const char *new_id)
 {
     pthread_mutex_lock(&lock);
-    how = format;
+    how = format != TN_LOG_AUTO ? format : isatty(STDERR_FILENO) ? TN_LOG_TEXT : TN_LOG_JSON;
     snprintf(name, sizeof name, "%s", new_name);
     escape(new_id, id, sizeof id);
     pthread_mutex_unlock(&lock);

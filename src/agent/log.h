@@ -4,7 +4,8 @@
 
 #include "tenure/status.h"
 
-enum tn_log_format { TN_LOG_TEXT, TN_LOG_JSON, TN_LOG_NONE };
+/* AUTO: text on a terminal, JSON elsewhere. */
+enum tn_log_format { TN_LOG_AUTO, TN_LOG_TEXT, TN_LOG_JSON, TN_LOG_NONE };
 
 /* name and id stand in every line.  Copied. */
 void tn_log_setup(enum tn_log_format format, const char *name, const char *id);

@@ -105,6 +105,8 @@ void tn_probe_result(struct tn_probe *p, bool well, int64_t now)
     hang_up(p);
     if (!p->on)
         return;
+    p->good += well;
+    p->bad += !well;
     p->trusted |= well;
     p->failures = well ? 0 : p->failures + 1;
     p->failed = p->failures >= p->o.threshold;

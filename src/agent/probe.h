@@ -45,6 +45,7 @@ struct tn_probe {
     int failures;
     bool failed;  /* at or above the threshold */
     bool trusted; /* it has answered well at least once since it was switched on */
+    uint64_t good, bad, told_good, told_bad; /* results, and those that were passed on */
 };
 
 /* Understand spec.  May block for the resolution of a name.  CONFIG otherwise. */

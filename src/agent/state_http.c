@@ -22,8 +22,7 @@ struct exchange {
 
 /* ---- Answers ------------------------------------------------------------- */
 
-/* Takes over. */
-static void answer_json(struct tn_http_reply *reply, unsigned status, json_t *json)
+void tn_http_answer_json(struct tn_http_reply *reply, unsigned status, json_t *json)
 {
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 
@@ -35,37 +34,42 @@ static void answer_json(struct tn_http_reply *reply, unsigned status, json_t *js
     reply->owned = text != NULL;
 }
 
-static void answer_error(struct tn_http_reply *reply, unsigned status, const char *error,
-                         const char *detail)
+void tn_http_answer_error(struct tn_http_reply *reply, unsigned status, const char *error,
+                          const char *detail)
 {
     /* A text may hold anybody's bytes; if it is not UTF-8 it is left out. */
     json_t *json = json_pack("{s:s, s:s}", "error", error, "detail", detail);
 
-    answer_json(reply, status, json ? json : json_pack("{s:s}", "error", error));
+    tn_http_answer_json(reply, status, json ? json : json_pack("{s:s}", "error", error));
 }
 
-static void answer_status(struct tn_http_reply *reply, enum tenure_status status,
-                          const char *detail)
+void tn_http_answer_status(struct tn_http_reply *reply, enum tenure_status status,
+                           const char *detail)
 {
     switch (status) {
     case TENURE_FENCED:
     case TENURE_CONFLICT:
     case TENURE_NOT_LEADER:
-        answer_error(reply, 409, tenure_status_word(status), detail);
+        tn_http_answer_error(reply, 409, tenure_status_word(status), detail);
         break;
     case TENURE_INVALID:
-        answer_error(reply, 400, tenure_status_word(status), detail);
+        tn_http_answer_error(reply, 400, tenure_status_word(status), detail);
         break;
     case TENURE_UNKNOWN:
     case TENURE_TIMEOUT:
     case TENURE_UNAVAILABLE:
     case TENURE_NOMEM:
     case TENURE_CANCELLED:
-        answer_error(reply, 503, tenure_status_word(status), detail);
+        tn_http_answer_error(reply, 503, tenure_status_word(status), detail);
         break;
     default:
-        answer_error(reply, 500, tenure_status_word(status), detail);
+        tn_http_answer_error(reply, 500, tenure_status_word(status), detail);
     }
+}
+
+void tn_state_http_denied(struct tn_http_reply *reply)
+{
+    tn_http_answer_error(reply, 403, "denied", "this socket is for the program that tenure runs");
 }
 
 /* ---- The verbs ----------------------------------------------------------- */
@@ -81,7 +85,7 @@ static enum tenure_status get(struct exchange *x, struct tenure_error *err)
         return status;
     if (!d.exists) {
         tenure_document_free(&d);
-        answer_error(x->reply, 404, "not-found", "there is no such document");
+        tn_http_answer_error(x->reply, 404, "not-found", "there is no such document");
         return TENURE_OK;
     }
     snprintf(epoch, sizeof epoch, "%" PRIu64, d.epoch);
@@ -110,12 +114,15 @@ static enum tenure_status commit(struct exchange *x, bool remove, struct tenure_
     enum tenure_status status;
 
     if (!remove && c.len > TENURE_DATA_MAX - 4096) {
-        answer_error(x->reply, 413, "too-long", "a document may have 1,044,480 bytes");
+        tn_http_answer_error(x->reply, 413, "too-long", "a document may have 1,044,480 bytes");
         return TENURE_OK;
     }
     status = tenure_state_commit(x->term->state, &c, 1, x->deadline, err);
-    if (!status)
-        answer_json(x->reply, 200, json_pack("{s:I}", "seq", (json_int_t)c.seq));
+    if (status)
+        return status;
+    tn_http_answer_json(x->reply, 200, json_pack("{s:I}", "seq", (json_int_t)c.seq));
+    if (x->term->committed)
+        x->term->committed(x->term->arg, x->collection, x->id, c.seq);
     return status;
 }
 
@@ -131,7 +138,7 @@ static enum tenure_status delete_one(struct exchange *x, struct tenure_error *er
         return status;
     if (exists)
         return commit(x, true, err);
-    answer_error(x->reply, 404, "not-found", "there is no such document");
+    tn_http_answer_error(x->reply, 404, "not-found", "there is no such document");
     return TENURE_OK;
 }
 
@@ -155,7 +162,7 @@ static enum tenure_status list(struct exchange *x, struct tenure_error *err)
     if (status)
         json_decref(documents);
     else
-        answer_json(x->reply, 200, json_pack("{s:o}", "documents", documents));
+        tn_http_answer_json(x->reply, 200, json_pack("{s:o}", "documents", documents));
     return status;
 }
 
@@ -165,10 +172,10 @@ static void leadership(struct exchange *x)
 {
     const struct tn_state_term *t = x->term;
 
-    answer_json(x->reply, 200,
-                json_pack("{s:s, s:b, s:I, s:I}", "name", t->name, "leading",
-                          t->state && t->left_ns > 0, "epoch", (json_int_t)t->epoch, "left_ms",
-                          (json_int_t)(t->left_ns / TN_MS)));
+    tn_http_answer_json(x->reply, 200,
+                        json_pack("{s:s, s:b, s:I, s:I}", "name", t->name, "leading",
+                                  t->state && t->left_ns > 0, "epoch", (json_int_t)t->epoch,
+                                  "left_ms", (json_int_t)(t->left_ns / TN_MS)));
 }
 
 /* "/v1/state/COLLECTION[/ID]" in its parts. */
@@ -201,7 +208,7 @@ static enum tenure_status dispatch(struct exchange *x, struct tenure_error *err)
     if (!x->term->state || x->term->left_ns <= 0)
         return tenure_fail(err, TENURE_NOT_LEADER, "no term is in hand");
     if (!of_this_term(x)) { /* the asker's is over, not the one in hand */
-        answer_error(x->reply, 409, "fenced", "the term in hand has another epoch");
+        tn_http_answer_error(x->reply, 409, "fenced", "the term in hand has another epoch");
         return TENURE_OK;
     }
     if (!*x->id && strcmp(method, "GET") == 0)
@@ -212,7 +219,8 @@ static enum tenure_status dispatch(struct exchange *x, struct tenure_error *err)
         return commit(x, false, err);
     if (strcmp(method, "DELETE") == 0 && *x->id)
         return delete_one(x, err);
-    answer_error(x->reply, 405, "method", "GET, PUT and DELETE of a document, GET of a collection");
+    tn_http_answer_error(x->reply, 405, "method",
+                         "GET, PUT and DELETE of a document, GET of a collection");
     return TENURE_OK;
 }
 
@@ -225,18 +233,19 @@ bool tn_state_http(const struct tn_state_term *term, const struct tn_http_reques
 
     x.deadline = tenure_now() + (term->left_ns < REQUEST_NS ? term->left_ns : REQUEST_NS);
     if (!request->local) {
-        answer_error(reply, 403, "denied", "this socket is for the program that tenure runs");
+        tn_state_http_denied(reply);
     } else if (strcmp(request->path, "/v1/leadership") == 0) {
         if (strcmp(request->method, "GET") == 0)
             leadership(&x);
         else
-            answer_error(reply, 405, "method", "GET");
+            tn_http_answer_error(reply, 405, "method", "GET");
     } else if (strncmp(request->path, "/v1/state/", 10) == 0 && take_path(&x)) {
         status = dispatch(&x, &err);
         if (status)
-            answer_status(reply, status, err.text);
+            tn_http_answer_status(reply, status, err.text);
     } else {
-        answer_error(reply, 404, "not-found", "see /v1/leadership and /v1/state/COLLECTION/ID");
+        tn_http_answer_error(reply, 404, "not-found",
+                             "see /v1/leadership and /v1/state/COLLECTION/ID");
     }
     return status == TENURE_FENCED;
 }

@@ -41,13 +41,22 @@ static void handle(void *arg, const struct tn_http_request *request, struct tn_h
     struct tn_state_term term = {.state = s->state,
                                  .name = s->options.name,
                                  .epoch = s->grant.epoch,
-                                 .left_ns = s->options.time_left(s->options.arg)};
+                                 .left_ns = s->options.time_left(s->options.arg),
+                                 .committed = s->options.committed,
+                                 .arg = s->options.arg};
     bool over = tn_state_http(&term, request, reply);
     if (over)
         floor = tenure_state_floor(s->state);
     pthread_mutex_unlock(&s->lock);
     if (over)
         s->options.fenced(s->options.arg, floor);
+}
+
+/* Before a body is kept: strangers have nothing to send. */
+static bool admit(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)arg;
+    return request->local || (tn_state_http_denied(reply), false);
 }
 
 /* ---- Life ---------------------------------------------------------------- */
@@ -91,7 +100,7 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
         status = make_dir(s, err);
     if (!status) {
         struct tn_http_options http = {
-            .listen = listen, .handler = handle, .arg = s, .user = options->user};
+            .listen = listen, .admit = admit, .handler = handle, .arg = s, .user = options->user};
 
         snprintf(listen, sizeof listen, "unix:%s", path_of(s));
         status = s->http->start(&http, &s->server, err);
@@ -125,6 +134,12 @@ void tn_state_socket_close(struct tn_state_socket *s)
     tenure_state_close(s->state);
     pthread_mutex_destroy(&s->lock);
     free(s);
+}
+
+void tn_state_socket_answer(struct tn_state_socket *s, const struct tn_http_request *request,
+                            struct tn_http_reply *reply)
+{
+    handle(s, request, reply);
 }
 
 const char *tn_state_socket_variable(const struct tn_state_socket *s)

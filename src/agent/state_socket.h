@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/http.h"
 #include "tenure/state.h"
 
 struct tn_state_socket;
@@ -22,6 +23,8 @@ struct tn_state_socket_options {
     uid_t user;              /* who may use it, besides root and ourselves; 0: nobody */
     /* A commit was refused: the term is over.  On the server's thread. */
     void (*fenced)(void *arg, uint64_t floor);
+    /* OPTIONAL: a commit is durable.  On the thread that answers. */
+    void (*committed)(void *arg, const char *collection, const char *id, uint64_t seq);
     /* Nanoseconds that the term in hand may still last; 0: it is over. */
     int64_t (*time_left)(void *arg);
     void *arg;
@@ -34,6 +37,10 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
 void tn_state_socket_mute(struct tn_state_socket *socket);
 /* Accepts NULL. */
 void tn_state_socket_close(struct tn_state_socket *socket);
+
+/* Answer a request that came another way, and was admitted there.  Blocks. */
+void tn_state_socket_answer(struct tn_state_socket *socket, const struct tn_http_request *request,
+                            struct tn_http_reply *reply);
 
 /* "TENURE_SOCKET=/path". */
 const char *tn_state_socket_variable(const struct tn_state_socket *socket);

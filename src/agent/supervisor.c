@@ -74,10 +74,12 @@ static void on_new_leader(void *arg, const char *leader, uint64_t epoch)
 /* On the driver's thread: whoever reads our stderr must not be able to hold it up. */
 static void on_trace(void *arg, const struct tenure_trace *t)
 {
-    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
-    bool well = t->kind == TENURE_TRACE_RENEWED;
+    struct tn_supervisor *s = arg;
+    struct tn_mailbox *m = &s->mailbox;
+    bool well = t->kind == TENURE_TRACE_RENEWED || t->kind == TENURE_TRACE_LEADER;
 
-    tn_trace_file_event(((struct tn_supervisor *)arg)->trace, t);
+    tn_trace_file_event(s->trace, t);
+    tn_election_trace(s->election, t);
     if (!well && t->kind != TENURE_TRACE_TROUBLE && t->kind != TENURE_TRACE_REFUSED)
         return;
     pthread_mutex_lock(&m->lock);
@@ -158,7 +160,15 @@ static enum tenure_status on_seal(void *arg, uint64_t epoch, const uint8_t grant
 
 static void on_fenced(void *arg, uint64_t floor)
 {
-    tenure_elector_fenced(((struct tn_supervisor *)arg)->elector, floor);
+    struct tn_supervisor *s = arg;
+
+    tn_election_fenced(s->election);
+    tenure_elector_fenced(s->elector, floor);
+}
+
+static void on_committed(void *arg, const char *collection, const char *id, uint64_t seq)
+{
+    tn_election_committed(((struct tn_supervisor *)arg)->election, collection, id, seq);
 }
 
 static int64_t time_left(void *arg)
@@ -175,6 +185,7 @@ static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_
                                         .name = s->options->elector.name,
                                         .seal = s->options->seal,
                                         .fenced = on_fenced,
+                                        .committed = on_committed,
                                         .time_left = time_left,
                                         .arg = s};
     enum tenure_status status = tn_program_user(&s->options->program, &o.user, err);
@@ -253,6 +264,7 @@ void tn_supervisor_leave(struct tn_supervisor *s)
         return;
     s->leaving = true;
     s->restart_at_ns = TN_NEVER;
+    tn_election_stopping(s->election);
     tn_notify(&s->notify, "STOPPING=1\nSTATUS=stopping");
     tn_driver_shutdown(s->elector);
 }
@@ -499,12 +511,21 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     s->controlled = strncmp(o.store, "noop:", 5) != 0 && strncmp(o.store, "memory:", 7) != 0;
     if (s->controlled)
         hooks.control = tn_supervisor_on_control;
+    s->election = tn_supervisor_election(s);
+    if (!s->election)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    tn_election_contain(s->election, tn_contain_text(s->link.contain));
+    /* A port that is taken is told before anybody contends. */
+    if ((status = tn_supervisor_listen(s, err)))
+        return status;
     o.arg = s;
     o.started = on_started;
     o.stopped = on_stopped;
     o.new_leader = on_new_leader;
     o.trace = on_trace;
     status = tn_driver_start(&o, &hooks, &s->elector, err);
+    if (!status)
+        tn_election_attach(s->election, s->elector);
     /* It came up while the store was opened.  Nothing is started before it is there. */
     if (!status && s->link.contain == TN_CONTAIN_AUTO)
         status = tn_guard_link_greet(&s->link, err);
@@ -514,13 +535,19 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
 static void close_all(struct tn_supervisor *s)
 {
     tn_helpers_kill_all(&s->helpers);
-    tn_state_socket_mute(s->socket); /* its answers ask the elector */
+    tn_api_stop(s->api); /* its answers ask the elector, and the state */
+    if (s->election) {
+        tn_election_state(s->election, NULL, NULL);
+        tn_election_attach(s->election, NULL);
+    }
+    tn_state_socket_mute(s->socket); /* likewise */
     tenure_elector_stop(s->elector); /* which may still be sealing */
     tn_trace_file_close(s->trace);
     tn_state_socket_close(s->socket);
     if (s->announced)
         usleep(20 * 1000); /* the next leader first */
     tn_clerk_end(&s->clerk, s->announced);
+    tn_election_free(s->election);
     tn_supervisor_health_close(s);
     tn_guard_link_quit(&s->link);
     tn_guard_link_close(&s->link);

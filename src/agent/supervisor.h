@@ -8,6 +8,7 @@
 #ifndef TN_AGENT_SUPERVISOR_H
 #define TN_AGENT_SUPERVISOR_H
 
+#include "agent/api.h"
 #include "agent/clerk.h"
 #include "agent/guard_link.h"
 #include "agent/log.h"
@@ -45,6 +46,8 @@ struct tn_run_options {
 
     const char *state;       /* URL of the state that the program may use; NULL: no socket */
     const char *const *seal; /* its collections to seal whole; ends with NULL; may be NULL */
+
+    struct tn_api_options api; /* HTTP, if it listens anywhere */
 
     /* Shell commands, or NULL. */
     const char *on_started, *on_stopped, *on_new_leader;

@@ -64,6 +64,7 @@ void tn_supervisor_on_control(void *arg, const struct tenure_value *value, bool 
 
     if (status)
         tn_log("control", "%s; until then nothing is claimed", err.text);
+    tn_election_control(s->election, &control);
     pthread_mutex_lock(&m->lock);
     /* What stood there when we came was meant for others. */
     bool fresh = m->control_seen && strcmp(control.request, m->control.request) != 0;
@@ -104,6 +105,7 @@ void tn_supervisor_healthy(struct tn_supervisor *s, bool healthy)
     if (!changed)
         return;
     s->self.healthy = healthy;
+    tn_election_healthy(s->election, healthy, NULL);
     apply_claim(s);
     tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL);
 }
@@ -139,6 +141,7 @@ void tn_supervisor_enrol(struct tn_supervisor *s)
     c->priority = o->priority;
     pthread_mutex_lock(&s->mailbox.lock);
     c->healthy = !s->mailbox.unhealthy;
+    tn_election_healthy(s->election, c->healthy, NULL);
     snprintf(s->mailbox.self, sizeof s->mailbox.self, "%s", c->id);
     pthread_mutex_unlock(&s->mailbox.lock);
     tn_log_setup(s->options->log, o->name, c->id);

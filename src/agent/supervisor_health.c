@@ -166,8 +166,19 @@ static void ask(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind
     tn_program_env_free(env);
 }
 
+/* Results come from several sides; they are counted where all of them pass. */
+static void tell(struct tn_supervisor *s, struct tn_probe *p, enum tn_probe_of which)
+{
+    for (; p->told_good < p->good; p->told_good++)
+        tn_election_probed(s->election, which, true);
+    for (; p->told_bad < p->bad; p->told_bad++)
+        tn_election_probed(s->election, which, false);
+}
+
 void tn_supervisor_health_time(struct tn_supervisor *s, int64_t now)
 {
+    tell(s, &s->probe, TN_PROBE_OF_PROGRAM);
+    tell(s, &s->candidate_probe, TN_PROBE_OF_CANDIDATE);
     ask(s, &s->probe, TN_HELPER_PROBE, now);
     ask(s, &s->candidate_probe, TN_HELPER_CANDIDATE_PROBE, now);
     judge(s);

@@ -65,6 +65,8 @@ struct tn_supervisor {
     struct tn_helpers helpers;
     struct tn_trace_file *trace; /* NULL: none */
     tenure_elector *elector;
+    struct tn_election *election; /* what we tell of it */
+    struct tn_api *api;           /* NULL: to nobody */
     int signal_fd;
     int late_fd; /* timerfd: the deadline is here, and the guard should have acted */
     _Atomic int64_t deadline_ns;
@@ -121,6 +123,12 @@ void tn_supervisor_wake(struct tn_mailbox *m);
 void tn_supervisor_leave(struct tn_supervisor *s);
 /* How long a planned stop may take. */
 int64_t tn_supervisor_grace(const struct tn_supervisor *s);
+
+/* supervisor_api.c */
+/* Before the elector: what happens is told to it.  NULL: out of memory. */
+struct tn_election *tn_supervisor_election(const struct tn_supervisor *s);
+/* After it: people may ask. */
+enum tenure_status tn_supervisor_listen(struct tn_supervisor *s, struct tenure_error *err);
 
 /* supervisor_program.c */
 /* A term has begun. */

@@ -63,6 +63,9 @@ static void note_start(struct tn_supervisor *s, int64_t at_ns)
     s->self.started_ms = tn_wall_ms();
     tn_log("running", "leading, epoch %" PRIu64 "; %s", s->epoch, tn_contain_text(s->link.contain));
     tn_notify(&s->notify, "STATUS=leading, epoch %" PRIu64, s->epoch);
+    tn_election_contain(s->election, tn_contain_text(s->link.contain));
+    tn_election_began(s->election, s->epoch);
+    tn_election_running(s->election, true);
     tn_supervisor_hook(s, TN_HELPER_STARTED, s->id, s->epoch, "");
     tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL);
 }
@@ -156,12 +159,20 @@ void tn_supervisor_lead(struct tn_supervisor *s, uint64_t epoch)
 
 /* ---- Stop ---------------------------------------------------------------- */
 
+/* Nothing of it is left: written into the history, if it had begun. */
+static void end_term(struct tn_supervisor *s, const char *why)
+{
+    if (s->epoch != 0)
+        tn_election_ended(s->election, s->epoch, why);
+}
+
 static void answer_stop(struct tn_supervisor *s)
 {
     struct tn_mailbox *m = &s->mailbox;
 
     if (!s->stop_passed_on)
         return; /* not taken from the mailbox yet; then it is answered at once */
+    end_term(s, s->why);
     s->stop_passed_on = false;
     s->epoch = 0;
     s->why[0] = '\0';
@@ -230,6 +241,7 @@ static void give_up(struct tn_supervisor *s)
     /* In this order: a lease that is released first is claimed again at once. */
     tenure_elector_yield(s->elector, pause_after(s->crashes) / TN_MS);
     tn_driver_ended(s->elector, s->epoch);
+    end_term(s, s->self.trouble);
     s->epoch = 0;
     if (s->options->on_exit == TN_EXIT_RESTART)
         s->crashes = 0;
@@ -248,6 +260,7 @@ static void ended_by_itself(struct tn_supervisor *s)
         tn_supervisor_leave(s); /* before the end is told; see give_up() */
         if (s->epoch != 0)
             tn_driver_ended(s->elector, s->epoch);
+        end_term(s, tn_stop_text(TN_STOP_PROGRAM));
         s->epoch = 0;
     } else if (then == TN_EXIT_RESTART && s->crashes < (unsigned)s->options->crash_limit) {
         s->restart_at_ns = tenure_now() + pause_after(s->crashes);
@@ -256,13 +269,19 @@ static void ended_by_itself(struct tn_supervisor *s)
     }
 }
 
+static void leave_term(struct tn_supervisor *s)
+{
+    end_term(s, tn_stop_text(TN_STOP_SHUTDOWN));
+    tn_driver_ended(s->elector, s->epoch);
+}
+
 void tn_supervisor_finish_death(struct tn_supervisor *s)
 {
     s->state = TN_PROGRAM_NONE;
     if (s->stop_passed_on)
         answer_stop(s);
     else if (s->leaving)
-        tn_driver_ended(s->elector, s->epoch);
+        leave_term(s);
     else if (!s->fired) /* else the word to stop is on its way from the driver */
         ended_by_itself(s);
     if (s->options->warm && !s->leaving && s->epoch == 0 && s->restart_at_ns == TN_NEVER)
@@ -275,6 +294,7 @@ static void tree_is_dead(struct tn_supervisor *s, int64_t at_ns)
     if (s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_HOOK)
         return;
     tell_end(s);
+    tn_election_running(s->election, false);
     tn_supervisor_health_program(s, false);
     if (s->leaving && !s->failed)
         s->exit_code = code_of(s);
@@ -358,6 +378,7 @@ static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r
         if (!(atomic_load(&s->link.page->word) & TN_WORD_FIRED))
             break; /* on a grant that has been given up since */
         tn_log("fired", "the guard ends the program: the deadline has come");
+        tn_election_killed(s->election);
         s->fired = true;
         s->fired_epoch = s->epoch;
         tn_driver_fired(s->elector);

@@ -69,7 +69,17 @@ static const char help[] =
     "                       is a Unix socket (HTTP; see tenure-state(1)); URL may be 'store'\n"
     "  --seal COLLECTION    seal it whole at a take-over, before COMMAND starts; repeatable\n"
     "\n"
-    "  --log text           what tenure itself tells, on stderr: text, json, none\n"
+    "  --listen ADDR        answer HTTP: 127.0.0.1:8080, [::1]:8080 or unix:/path; up to 4 times.\n"
+    "                       /livez /leader /metrics /_ha/status, a page at /; see tenure-run(1)\n"
+    "  --token-file FILE    changes over TCP need the token in its first line\n"
+    "  --listen-reads open  what may be read without the token: open, or token (probes alone)\n"
+    "  --listen-host NAME   a name that this address is asked by, besides addresses and\n"
+    "                       localhost; repeatable\n"
+    "  --tls-cert FILE      --tls-key FILE: HTTPS; --tls-client-ca FILE: clients must show\n"
+    "                       a certificate of it\n"
+    "\n"
+    "  --log auto           what tenure itself tells, on stderr: text, json, none, or auto\n"
+    "                       (text on a terminal, else a JSON object a line)\n"
     "  --trace FILE         append what the elector and COMMAND did, a JSON line each;\n"
     "                       `tenure sim --check FILE ...` judges such traces\n"
     "\n"
@@ -124,6 +134,13 @@ enum {
     OPT_WARM,
     OPT_WARM_FILE,
     OPT_WARM_SIGNAL,
+    OPT_LISTEN,
+    OPT_LISTEN_READS,
+    OPT_LISTEN_HOST,
+    OPT_TOKEN_FILE,
+    OPT_TLS_CERT,
+    OPT_TLS_KEY,
+    OPT_TLS_CLIENT_CA,
 };
 
 static const struct option options[] = {
@@ -149,6 +166,14 @@ static const struct option options[] = {
     {"watchdog-device", required_argument, NULL, OPT_WATCHDOG_DEVICE},
     {"log", required_argument, NULL, OPT_LOG},
     {"trace", required_argument, NULL, OPT_TRACE},
+    {"log-format", required_argument, NULL, OPT_LOG},
+    {"listen", required_argument, NULL, OPT_LISTEN},
+    {"listen-reads", required_argument, NULL, OPT_LISTEN_READS},
+    {"listen-host", required_argument, NULL, OPT_LISTEN_HOST},
+    {"token-file", required_argument, NULL, OPT_TOKEN_FILE},
+    {"tls-cert", required_argument, NULL, OPT_TLS_CERT},
+    {"tls-key", required_argument, NULL, OPT_TLS_KEY},
+    {"tls-client-ca", required_argument, NULL, OPT_TLS_CLIENT_CA},
     {"state", required_argument, NULL, OPT_STATE},
     {"socket", no_argument, NULL, OPT_SOCKET},
     {"seal", required_argument, NULL, OPT_SEAL},
@@ -221,6 +246,61 @@ static int signal_number(const struct cli_verb *verb, const char *option)
     exit(cli_misuse(verb, "%s '%.40s': give a name such as TERM, INT or USR1", option, optarg));
 }
 
+/* --listen-host may come often; the list lives as long as the process. */
+static void take_host(const struct cli_verb *verb, struct tn_api_options *o)
+{
+    static const char *list[17];
+    static size_t n;
+
+    if (n + 1 == sizeof list / sizeof list[0])
+        exit(cli_misuse(verb, "--listen-host: at most 16 names"));
+    list[n++] = optarg;
+    o->hosts = list;
+}
+
+static void take_listen(const struct cli_verb *verb, struct tn_api_options *o)
+{
+    size_t n = 0;
+
+    while (o->listen[n])
+        n++;
+    if (n == TN_API_LISTENERS)
+        exit(cli_misuse(verb, "--listen: at most %d times", TN_API_LISTENERS));
+    o->listen[n] = optarg;
+}
+
+/* HTTP. */
+static void take_http(const struct cli_verb *verb, struct tn_api_options *o, int opt)
+{
+    static const char *const reads[] = {"open", "token", NULL};
+
+    switch (opt) {
+    case OPT_LISTEN:
+        take_listen(verb, o);
+        break;
+    case OPT_LISTEN_READS:
+        o->reads_token = choose(verb, "--listen-reads", reads) == 1;
+        break;
+    case OPT_LISTEN_HOST:
+        take_host(verb, o);
+        break;
+    case OPT_TOKEN_FILE:
+        o->token_file = optarg;
+        break;
+    case OPT_TLS_CERT:
+        o->tls_cert = optarg;
+        break;
+    case OPT_TLS_KEY:
+        o->tls_key = optarg;
+        break;
+    case OPT_TLS_CLIENT_CA:
+        o->tls_client_ca = optarg;
+        break;
+    default:
+        exit(CLI_USAGE);
+    }
+}
+
 /* Probes, hooks, warmth and rank. */
 static void take_more(const struct cli_verb *verb, struct tn_run_options *o, int opt)
 {
@@ -278,7 +358,7 @@ static void take_more(const struct cli_verb *verb, struct tn_run_options *o, int
         o->warm = true;
         break;
     default:
-        exit(CLI_USAGE);
+        take_http(verb, &o->api, opt);
     }
 }
 
@@ -302,7 +382,7 @@ static void take(const struct cli_verb *verb, struct tn_run_options *o, int opt,
     static const char *const exits[] = {"exit", "restart", "yield", NULL};
     static const char *const contains[] = {"auto", "group", "cgroup", "pidns", "userns", NULL};
     static const char *const watchdogs[] = {"off", "auto", "required", NULL};
-    static const char *const logs[] = {"text", "json", "none", NULL};
+    static const char *const logs[] = {"auto", "text", "json", "none", NULL};
 
     switch (opt) {
     case OPT_ID:

@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TN_STREAM_RING 256
+/* Messages are whole states of some kilobytes: who has missed so many misses nothing. */
+#define TN_STREAM_RING 16
 
 struct tn_message {
     char *text;

@@ -1,0 +1,170 @@
+#include "agent/api.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "agent/api_inner.h"
+#include "agent/log.h"
+#include "os/clock.h"
+
+#define PEM_MAX 65536
+
+/* A PEM file as text.  NULL with a reason. */
+static char *read_pem(const char *path, struct tenure_error *err)
+{
+    FILE *f = fopen(path, "re");
+    char *text = calloc(1, PEM_MAX + 1);
+    size_t n = f && text ? fread(text, 1, PEM_MAX, f) : 0;
+
+    if (n == 0 || !strstr(text, "-----BEGIN")) {
+        tenure_fail(err, TENURE_CONFIG, "%s: %s", path, f ? "not a PEM file" : strerror(errno));
+        free(text);
+        text = NULL;
+    }
+    if (f)
+        fclose(f);
+    return text;
+}
+
+static enum tenure_status read_tls(struct tn_api *api, const struct tn_api_options *o,
+                                   struct tenure_error *err)
+{
+    if (!o->tls_cert != !o->tls_key)
+        return tenure_fail(err, TENURE_CONFIG, "TLS needs both a certificate and its key");
+    if (o->tls_client_ca && !o->tls_cert)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "clients' certificates need TLS: give a "
+                           "certificate and a key");
+    if (!o->tls_cert)
+        return TENURE_OK;
+    if (!(api->cert = read_pem(o->tls_cert, err)) || !(api->key = read_pem(o->tls_key, err)) ||
+        (o->tls_client_ca && !(api->client_ca = read_pem(o->tls_client_ca, err))))
+        return TENURE_CONFIG;
+    return TENURE_OK;
+}
+
+/* What an operator should know about this address. */
+static void announce(const struct tn_api *api, const char *listen, uint16_t port)
+{
+    const char *scheme = api->cert ? "https" : "http";
+
+    if (port)
+        tn_log("listening", "answers %s on %s (port %u)", scheme, listen, (unsigned)port);
+    else
+        tn_log("listening", "answers on %s", listen);
+    if (tn_access_is_loopback(listen))
+        return;
+    if (!api->access.token_file)
+        tn_log("exposed",
+               "WARNING: %s can be reached from other machines and there is no token: "
+               "changes are refused there, reads are open to everybody",
+               listen);
+    else if (!api->cert)
+        tn_log("exposed",
+               "WARNING: %s can be reached from other machines without TLS: the token "
+               "travels in the clear",
+               listen);
+}
+
+static enum tenure_status listen_on(struct tn_api *api, const char *address,
+                                    struct tenure_error *err)
+{
+    bool local = strncmp(address, "unix:", 5) == 0;
+    struct tn_http_options http = {.listen = address,
+                                   .handler = tn_api_answer,
+                                   .admit = tn_api_admit,
+                                   .done = tn_api_done,
+                                   .arg = api,
+                                   .tls_cert = local ? NULL : api->cert,
+                                   .tls_key = local ? NULL : api->key,
+                                   .tls_client_ca = local ? NULL : api->client_ca};
+    enum tenure_status status = api->http->start(&http, &api->servers[api->n_servers], err);
+
+    if (status)
+        return status;
+    announce(api, address, api->http->port(api->servers[api->n_servers]));
+    api->n_servers++;
+    return TENURE_OK;
+}
+
+static enum tenure_status open_all(struct tn_api *api, const struct tn_api_options *o,
+                                   struct tenure_error *err)
+{
+    enum tenure_status status = tn_access_open(&api->access, o, err);
+
+    if (!status)
+        status = read_tls(api, o, err);
+    if (!status)
+        status = tn_http_load(&api->http, err);
+    if (status)
+        return status;
+    api->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    api->jobs = api->event_fd >= 0 ? tn_jobs_new(api->event_fd) : NULL;
+    if (!api->jobs)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make an event descriptor");
+    for (size_t i = 0; !status && i < TN_API_LISTENERS && o->listen[i]; i++)
+        status = listen_on(api, o->listen[i], err);
+    /* Last: it looks at the servers. */
+    return status ? status : tn_api_events_start(api, err);
+}
+
+enum tenure_status tn_api_start(const struct tn_api_options *options,
+                                struct tn_election *const *elections, size_t n, struct tn_api **out,
+                                struct tenure_error *err)
+{
+    struct tn_api *api = calloc(1, sizeof *api);
+    enum tenure_status status;
+
+    if (!api || !(api->elections = calloc(n, sizeof(struct tn_election *)))) {
+        free(api);
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    }
+    memcpy(api->elections, elections, n * sizeof(struct tn_election *));
+    api->n = n;
+    api->event_fd = -1;
+    api->started_ms = tn_wall_ms();
+    if (gethostname(api->host, sizeof api->host - 1) != 0)
+        api->host[0] = '\0';
+    status = open_all(api, options, err);
+    if (status) {
+        tn_api_stop(api);
+        return status;
+    }
+    for (size_t i = 0; i < n; i++) {
+        tn_election_on_change(elections[i], tn_api_poke, api);
+        tn_election_refresh(elections[i]);
+    }
+    *out = api;
+    return TENURE_OK;
+}
+
+void tn_api_stop(struct tn_api *api)
+{
+    if (!api)
+        return;
+    for (size_t i = 0; i < api->n; i++)
+        tn_election_on_change(api->elections[i], NULL, NULL);
+    tn_api_events_stop(api);
+    for (size_t i = 0; i < api->n_servers; i++)
+        api->http->stop(api->servers[i]);
+    tn_jobs_close(api->jobs);
+    if (api->event_fd >= 0)
+        close(api->event_fd);
+    tn_access_close(&api->access);
+    if (api->key)
+        explicit_bzero(api->key, strlen(api->key));
+    free(api->cert);
+    free(api->key);
+    free(api->client_ca);
+    free(api->elections);
+    free(api);
+}
+
+uint16_t tn_api_port(const struct tn_api *api, size_t listener)
+{
+    return listener < api->n_servers ? api->http->port(api->servers[listener]) : 0;
+}

@@ -1,0 +1,174 @@
+/*
+ * The thread that tells those who wait: event streams, long polls, finished
+ * orders.  It sleeps while nobody does.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/api_inner.h"
+#include "core/timing.h"
+#include "os/clock.h"
+#include "os/poll.h"
+#include "os/thread.h"
+
+/* Streams hear something at least so often; what happens at once is told at once. */
+#define BEAT_NS   (2 * TN_S)
+#define SPACE_NS  (50 * TN_MS)
+/* Long polls whose time is over are noticed so soon. */
+#define PARKED_NS (250 * TN_MS)
+/* Who takes longer to send a request is hung up on; sooner when it gets crowded. */
+#define SLOW_NS   (30 * TN_S)
+#define CROWD     256u
+#define CROWD_NS  (5 * TN_S)
+
+void tn_api_poke(void *api)
+{
+    uint64_t one = 1;
+
+    while (write(((struct tn_api *)api)->event_fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+}
+
+/* ---- What is told -------------------------------------------------------- */
+
+json_t *tn_api_status(struct tn_api *api)
+{
+    json_t *elections = json_array();
+
+    for (size_t i = 0; i < api->n; i++)
+        json_array_append_new(elections, tn_election_json(api->elections[i]));
+    return json_pack("{s:{s:s, s:s, s:i, s:I, s:I}, s:o}", "agent", "version", tenure_version(),
+                     "host", api->host, "pid", (int)getpid(), "started_ms",
+                     (json_int_t)api->started_ms, "now_ms", (json_int_t)tn_wall_ms(), "elections",
+                     elections);
+}
+
+char *tn_api_event(struct tn_api *api, size_t *len)
+{
+    static const char before[] = "event: status\ndata: ", after[] = "\n\n";
+    json_t *status = tn_api_status(api);
+    char *text = status ? json_dumps(status, JSON_COMPACT) : NULL, *event = NULL;
+
+    json_decref(status);
+    if (text && (event = malloc(sizeof before + strlen(text) + sizeof after))) {
+        *len = (size_t)(stpcpy(stpcpy(stpcpy(event, before), text), after) - event);
+    }
+    free(text);
+    return event;
+}
+
+void tn_api_count(struct tn_api *api, struct tn_http_counts *sum)
+{
+    memset(sum, 0, sizeof *sum);
+    for (size_t i = 0; i < api->n_servers; i++) {
+        struct tn_http_counts one;
+
+        api->http->count(api->servers[i], &one);
+        sum->connections += one.connections;
+        sum->streams += one.streams;
+        sum->parked += one.parked;
+        sum->requests += one.requests;
+    }
+}
+
+/* ---- The thread ---------------------------------------------------------- */
+
+static void publish(struct tn_api *api)
+{
+    size_t len = 0;
+    char *event = tn_api_event(api, &len);
+
+    for (size_t i = 0; event && i < api->n_servers; i++)
+        api->http->publish(api->servers[i], 0, event, len);
+    free(event);
+}
+
+static void wake(struct tn_api *api)
+{
+    for (size_t i = 0; i < api->n_servers; i++)
+        api->http->wake(api->servers[i]);
+}
+
+static void sweep(struct tn_api *api, const struct tn_http_counts *load)
+{
+    for (size_t i = 0; i < api->n_servers; i++)
+        api->http->sweep(api->servers[i], load->connections > CROWD ? CROWD_NS : SLOW_NS);
+}
+
+static void refresh(struct tn_api *api)
+{
+    for (size_t i = 0; i < api->n; i++) {
+        if (tn_election_wants_refresh(api->elections[i]))
+            tn_election_refresh(api->elections[i]);
+    }
+}
+
+/* When to look again without being poked.  Connections that send nothing poke nobody. */
+static int64_t next_look(const struct tn_http_counts *load, int64_t now, int64_t beat)
+{
+    int64_t next = now + SLOW_NS / 2;
+
+    if (load->connections > CROWD)
+        next = now + TN_S;
+    if (load->streams > 0 && beat + BEAT_NS < next)
+        next = beat + BEAT_NS;
+    if (load->parked > 0 && now + PARKED_NS < next)
+        next = now + PARKED_NS;
+    return next;
+}
+
+static void *events_main(void *arg)
+{
+    struct tn_api *api = arg;
+    struct pollfd fd = {.fd = api->event_fd, .events = POLLIN};
+    int64_t beat = 0, swept = 0;
+
+    while (!atomic_load(&api->ending)) {
+        struct tn_http_counts load;
+        uint64_t count;
+
+        tn_api_count(api, &load);
+        int64_t now = tenure_now();
+        tn_poll(&fd, 1, next_look(&load, now, beat));
+        bool poked = read(api->event_fd, &count, sizeof count) > 0;
+        if (atomic_load(&api->ending))
+            break;
+        now = tenure_now();
+        tn_api_count(api, &load);
+        refresh(api);
+        if (load.parked > 0)
+            wake(api);
+        if (load.streams > 0 && (poked || now - beat >= BEAT_NS)) {
+            beat = now;
+            publish(api);
+            usleep((useconds_t)(SPACE_NS / 1000)); /* what comes in a bunch is told as one */
+        }
+        if (load.connections > 0 && now - swept >= TN_S) {
+            swept = now;
+            sweep(api, &load);
+        }
+    }
+    return NULL;
+}
+
+enum tenure_status tn_api_events_start(struct tn_api *api, struct tenure_error *err)
+{
+    enum tenure_status status =
+        tn_thread_start(&api->thread, "tenure-events", events_main, api, err);
+
+    api->thread_started = status == TENURE_OK;
+    return status;
+}
+
+void tn_api_events_stop(struct tn_api *api)
+{
+    if (!api->thread_started)
+        return;
+    atomic_store(&api->ending, true);
+    tn_api_poke(api);
+    pthread_join(api->thread, NULL);
+    api->thread_started = false;
+}

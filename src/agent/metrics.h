@@ -1,0 +1,11 @@
+/* agent/metrics.h - what an agent counts, as Prometheus text or OpenMetrics. */
+#ifndef TN_AGENT_METRICS_H
+#define TN_AGENT_METRICS_H
+
+#include "agent/election.h"
+
+/* malloc'ed text, or NULL.  Never blocks for longer than a copy. */
+char *tn_metrics_text(struct tn_election *const *elections, size_t n,
+                      const struct tn_http_counts *http, bool openmetrics, size_t *len);
+
+#endif

@@ -1,0 +1,69 @@
+/* http/server.h - the server's state; server.c, exchange.c and visitor.c share it. */
+#ifndef TN_HTTP_SERVER_H
+#define TN_HTTP_SERVER_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "agent/http.h"
+#include "http/listen.h"
+#include "http/stream.h"
+
+/* One request, from its headers to its end.  Of the server's thread, but for
+ * the list of those that are parked. */
+struct tn_exchange {
+    struct tn_exchange *prev, *next;
+    struct MHD_Connection *connection;
+    struct tn_http_memo memo;
+    unsigned char *body;
+    size_t len, cap;
+    bool admitted, too_long, too_many;
+    bool parked;
+};
+
+/* One connection. */
+struct tn_visitor {
+    struct tn_visitor *prev, *next;
+    int fd;
+    _Atomic int64_t waits_since_ns; /* for a whole request of his; 0: it is our turn */
+};
+
+struct tn_http_server {
+    struct tn_http_options options;
+    struct tn_listener listener;
+    struct MHD_Daemon *daemon;
+    unsigned open_max; /* streams and parked requests */
+    size_t bodies;     /* bytes kept; of the server's thread */
+    _Atomic uint64_t requests;
+    _Atomic uint64_t wakes; /* rises under the lock */
+    _Atomic bool closing;
+
+    pthread_mutex_t lock; /* of everything below */
+    struct tn_channel channels[TN_HTTP_CHANNELS];
+    struct tn_exchange *parked;
+    unsigned n_parked;
+    struct tn_visitor *visitors;
+    unsigned n_visitors;
+};
+
+/* exchange.c: what the library calls. */
+enum MHD_Result tn_exchange_step(void *server, struct MHD_Connection *connection, const char *url,
+                                 const char *method, const char *version, const char *data,
+                                 size_t *size, void **context);
+void tn_exchange_end(void *server, struct MHD_Connection *connection, void **context,
+                     enum MHD_RequestTerminationCode code);
+/* Resume what is parked. */
+void tn_exchange_wake(struct tn_http_server *s, bool closing);
+
+/* visitor.c */
+void tn_visitor_notify(void *server, struct MHD_Connection *connection, void **context,
+                       enum MHD_ConnectionNotificationCode code);
+/* His request is here; he is to send the next one. */
+void tn_visitor_sent(struct MHD_Connection *connection);
+void tn_visitor_waits(struct MHD_Connection *connection);
+void tn_visitor_sweep(struct tn_http_server *s, int64_t longer_than_ns);
+/* Has he shown a certificate that our CA signed? */
+bool tn_visitor_certified(struct MHD_Connection *connection);
+
+#endif
