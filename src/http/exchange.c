@@ -259,10 +259,8 @@ static enum MHD_Result begin(struct tn_http_server *s, struct tn_exchange *x, co
     if (s->options.admit && !s->options.admit(s->options.arg, &request, &reply))
         return send_reply(s, x, &reply);
     x->admitted = true;
-    if (says_too_long(s, x->connection)) {
-        fixed(&reply, 413, "{\"error\":\"too-long\",\"detail\":\"the body is too long\"}\n");
-        return send_reply(s, x, &reply);
-    }
+    /* Read, not kept, and told at the end: who is still sending would not hear it. */
+    x->too_long = says_too_long(s, x->connection);
     return MHD_YES;
 }
 
