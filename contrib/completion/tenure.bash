@@ -19,7 +19,8 @@ _tenure()
     --contain) words="auto pidns cgroup group userns" ;;
     --watchdog) words="off auto required" ;;
     --prefer) words="none oldest-build newest-build" ;;
-    --log) words="text json none" ;;
+    --log) words="auto text json none" ;;
+    --listen-reads) words="open token" ;;
     --stop-signal | --warm-signal) words="TERM INT QUIT HUP USR1 USR2" ;;
     esac
     if [ -n "$words" ]; then

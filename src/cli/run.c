@@ -69,17 +69,13 @@ static const char help[] =
     "                       is a Unix socket (HTTP; see tenure-state(1)); URL may be 'store'\n"
     "  --seal COLLECTION    seal it whole at a take-over, before COMMAND starts; repeatable\n"
     "\n"
-    "  --listen ADDR        answer HTTP: 127.0.0.1:8080, [::1]:8080 or unix:/path; up to 4 times.\n"
-    "                       /livez /leader /metrics /_ha/status, a page at /; see tenure-run(1)\n"
-    "  --token-file FILE    changes over TCP need the token in its first line\n"
-    "  --listen-reads open  what may be read without the token: open, or token (probes alone)\n"
-    "  --listen-host NAME   a name that this address is asked by, besides addresses and\n"
-    "                       localhost; repeatable\n"
-    "  --tls-cert FILE      --tls-key FILE: HTTPS; --tls-client-ca FILE: clients must show\n"
-    "                       a certificate of it\n"
+    "  --listen ADDR        answer HTTP: 127.0.0.1:8080 or unix:/path; repeatable\n"
+    "  --token-file FILE    changes over TCP need the token in it\n"
+    "  --listen-reads open  or token: reads need it too\n"
+    "  --listen-host NAME   that Host may have; repeatable\n"
+    "  --tls-cert FILE --tls-key FILE --tls-client-ca FILE\n"
     "\n"
-    "  --log auto           what tenure itself tells, on stderr: text, json, none, or auto\n"
-    "                       (text on a terminal, else a JSON object a line)\n"
+    "  --log auto           what tenure tells on stderr: text, json, none\n"
     "  --trace FILE         append what the elector and COMMAND did, a JSON line each;\n"
     "                       `tenure sim --check FILE ...` judges such traces\n"
     "\n"
@@ -166,7 +162,6 @@ static const struct option options[] = {
     {"watchdog-device", required_argument, NULL, OPT_WATCHDOG_DEVICE},
     {"log", required_argument, NULL, OPT_LOG},
     {"trace", required_argument, NULL, OPT_TRACE},
-    {"log-format", required_argument, NULL, OPT_LOG},
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"listen-reads", required_argument, NULL, OPT_LISTEN_READS},
     {"listen-host", required_argument, NULL, OPT_LISTEN_HOST},
