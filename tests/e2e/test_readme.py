@@ -121,6 +121,26 @@ def test_make():
         subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, check=True)
 
 
+@pytest.mark.skipif(not shutil.which("meson"), reason="meson is not installed")
+def test_install(tmp_path):
+    """Everything has its place, and the program works from there."""
+    subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet"], check=True,
+                   env={**os.environ, "DESTDIR": str(tmp_path)}, stdout=subprocess.DEVNULL)
+    found = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    (tenure,) = [p for p in found if p.endswith("/bin/tenure")]
+    prefix = tenure.removesuffix("bin/tenure")
+    for path in ("libexec/tenure/tenure-guard", "libexec/tenure/tenure-sim",
+                 "include/tenure/elector.h", "share/bash-completion/completions/tenure"):
+        assert prefix + path in found
+    if shutil.which("scdoc"):
+        for page in (ROOT / "docs/man").glob("*.scd"):
+            assert f"{prefix}share/man/man1/{page.stem}" in found
+    done = subprocess.run([tmp_path / tenure, "run", "--name", "x", "--store", f"file:{tmp_path}/s",
+                           "--log", "none", "--", "sh", "-c", "echo $TENURE_NAME; exit 3"],
+                          capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("x\n", 3), done.stderr
+
+
 def test_a_minute(home):
     run = command("tenure run --name hello")
     home.start(run)
