@@ -61,7 +61,7 @@ class Home:
         """Run it in a terminal of its own, so to speak."""
         out = open(self.path / f"out-{len(self.running)}", "w+b")
         p = subprocess.Popen(["bash", "-c", "exec " + line], cwd=self.path, env=self.env,
-                             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL,
                              preexec_fn=die_with_parent)
         self.running.append((p, out))
         return len(self.running) - 1
