@@ -23,7 +23,7 @@ README = (ROOT / "README.md").read_text()
 PATIENCE = 60
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
-from process import die_with_parent  # noqa: E402
+from process import die_with_parent, free_port  # noqa: E402
 
 
 def blocks(language):
@@ -105,7 +105,9 @@ def test_nothing_is_left_out():
     tested = ("git clone", "make demo", "make test", "sudo make install", "tenure run --name hello",
               "tenure status", "tenure candidates", "tenure handover", "tenure watch",
               "export TENURE_STORE", "tenure doctor", "tenure run --name billing",
-              "tenure run --name count", "tenure state show", "tenure sim")
+              "tenure run --name count", "tenure state show", "tenure run --name web",
+              "curl http://127.0.0.1:8080/leader", "curl http://127.0.0.1:8080/metrics",
+              "tenure history", "tenure sim")
     assert [c for c in commands() if not c.startswith(tested)] == []
     for beginning in tested:
         command(beginning)
@@ -183,6 +185,24 @@ def test_state(home):
     assert "n/a" in home.run(command("tenure state show"))
     shown = home.run("tenure state show --name count --json")
     assert json.loads(shown.splitlines()[0])
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_seeing_it(home):
+    port = str(free_port())
+    (home.path / "web").write_text("#!/bin/sh\necho up\nexec sleep 1000\n")
+    (home.path / "web").chmod(0o755)
+
+    def local(beginning):
+        return command(beginning).replace("8080", port)
+
+    web = home.start(local("tenure run --name web"))
+    home.until(lambda: "up" in home.said(web))
+    home.until(lambda: home.run(local("curl http://127.0.0.1:8080/leader") + "\n:").strip() == "ok")
+    assert 'tenure_leader{name="web"' in home.run(local("curl http://127.0.0.1:8080/metrics"))
+    assert "<!doctype html>" in home.run(f"curl http://127.0.0.1:{port}/")
+    # It is written when the term has begun, beside the lease.
+    home.until(lambda: home.run(command("tenure history")).strip())
 
 
 def test_simulator(home):
