@@ -4,7 +4,7 @@ BUILD ?= build
 FUZZ_SECONDS ?= 300
 PREFIX ?= /usr/local
 
-.PHONY: all deps demo test coverage bench trials fuzz soak format check-format clean install help
+.PHONY: all deps demo test test-all coverage bench trials fuzz soak format check-format clean install help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -25,6 +25,11 @@ demo:
 test:
 	@scripts/deps test
 	@scripts/test
+
+# As test, but kube-apiserver is built if need be (beside the first stages), and must be there.
+test-all:
+	@scripts/deps test
+	@scripts/kube-server >/dev/null & TENURE_KUBE=required scripts/test; status=$$?; wait; exit $$status
 
 coverage:
 	@scripts/deps test
@@ -65,6 +70,7 @@ help:
 	@echo 'make               build the program, the library and the tests in build/'
 	@echo 'make demo          see a leader die and another take over'
 	@echo 'make test          run every test; the last line counts them'
+	@echo 'make test-all      the same, with a real kube-apiserver, which it builds once'
 	@echo 'make coverage      which lines and branches of the core its timelines reach'
 	@echo 'make bench         measure, beside peers'
 	@echo 'make trials        the long runs: faults by the thousand under load; 500 kills,'

@@ -14,6 +14,7 @@ struct tn_http {
 
 struct tn_http_stream {
     struct tn_transfer t;
+    bool joined;  /* the multi handle is somebody else's */
     size_t taken; /* bytes of the body that were given out */
 };
 
@@ -115,22 +116,24 @@ void tn_http_stream_close(struct tn_http_stream *s)
     if (s->t.multi && s->t.easy)
         tn_transfer_clean_up(&s->t);
     curl_easy_cleanup(s->t.easy);
-    curl_multi_cleanup(s->t.multi);
+    if (!s->joined)
+        curl_multi_cleanup(s->t.multi);
     free(s);
 }
 
-enum tenure_status tn_http_stream_open(const struct tn_http_conf *conf,
-                                       const struct tn_http_request *rq, int64_t deadline,
-                                       struct tn_http_stream **stream, long *code,
-                                       struct tenure_error *err)
+static enum tenure_status open_stream(const struct tn_http_conf *conf, CURLM *multi,
+                                      const struct tn_http_request *rq, int64_t deadline,
+                                      struct tn_http_stream **stream, long *code,
+                                      struct tenure_error *err)
 {
     struct tn_http_stream *s = calloc(1, sizeof *s);
     enum tenure_status status;
 
     pthread_once(&once, init_curl);
     if (s) {
+        s->joined = multi != NULL;
         s->t = (struct tn_transfer){.conf = conf, .max = rq->answer_max};
-        s->t.multi = curl_multi_init();
+        s->t.multi = multi ? multi : curl_multi_init();
         s->t.easy = curl_easy_init();
     }
     if (!s || !s->t.multi || !s->t.easy || !tn_transfer_set_up(&s->t, rq)) {
@@ -147,6 +150,50 @@ enum tenure_status tn_http_stream_open(const struct tn_http_conf *conf,
     curl_easy_getinfo(s->t.easy, CURLINFO_RESPONSE_CODE, code);
     *stream = s;
     return TENURE_OK;
+}
+
+enum tenure_status tn_http_stream_open(const struct tn_http_conf *conf,
+                                       const struct tn_http_request *rq, int64_t deadline,
+                                       struct tn_http_stream **stream, long *code,
+                                       struct tenure_error *err)
+{
+    return open_stream(conf, NULL, rq, deadline, stream, code, err);
+}
+
+enum tenure_status tn_http_stream_join(struct tn_http *http, const struct tn_http_request *rq,
+                                       int64_t deadline, struct tn_http_stream **stream, long *code,
+                                       struct tenure_error *err)
+{
+    return open_stream(http->conf, http->multi, rq, deadline, stream, code, err);
+}
+
+struct set {
+    struct tn_http_stream *const *streams;
+    size_t n;
+};
+
+static bool any_has_line(const struct tn_transfer *t, void *arg)
+{
+    const struct set *set = arg;
+
+    (void)t;
+    for (size_t i = 0; i < set->n; i++) {
+        struct tn_http_stream *s = set->streams[i];
+
+        if (s->t.ended || has_line(&s->t, &s->taken))
+            return true;
+    }
+    return false;
+}
+
+enum tenure_status tn_http_streams_wait(struct tn_http_stream *const *streams, size_t n,
+                                        int64_t deadline, struct tenure_error *err)
+{
+    struct set set = {streams, n};
+
+    return any_has_line(NULL, &set)
+               ? TENURE_OK
+               : tn_transfer_drive(&streams[0]->t, any_has_line, &set, deadline, err);
 }
 
 enum tenure_status tn_http_stream_line(struct tn_http_stream *s, int64_t deadline, char **line,

@@ -15,9 +15,10 @@
 
 /* The strings must outlive what is made with them. */
 struct tn_http_conf {
-    const char *ca_file; /* NULL: the system's */
+    const char *ca_file; /* NULL: the system's; else nobody's but these */
     const char *cert_file, *key_file;
-    bool blind;    /* do not verify the server */
+    const char *ca_data, *cert_data, *key_data; /* the same as PEM text, instead of a file */
+    bool blind;                                 /* do not verify the server */
     int cancel_fd; /* readable: whatever is being awaited ends with CANCELLED; -1 for none */
 };
 
@@ -66,8 +67,21 @@ enum tenure_status tn_http_stream_open(const struct tn_http_conf *conf,
                                        const struct tn_http_request *request, int64_t deadline,
                                        struct tn_http_stream **stream, long *code,
                                        struct tenure_error *err);
+/*
+ * The same, driven together with everything else of http, which must outlive
+ * it: while one of them is waited for, the others take in what comes.
+ */
+enum tenure_status tn_http_stream_join(struct tn_http *http, const struct tn_http_request *request,
+                                       int64_t deadline, struct tn_http_stream **stream, long *code,
+                                       struct tenure_error *err);
 /* Accepts NULL. */
 void tn_http_stream_close(struct tn_http_stream *stream);
+/*
+ * Wait until one of the joined streams has a line, or has ended.  TIMEOUT,
+ * CANCELLED.
+ */
+enum tenure_status tn_http_streams_wait(struct tn_http_stream *const *streams, size_t n,
+                                        int64_t deadline, struct tenure_error *err);
 /*
  * The next line, terminated, without its line break; valid until the next
  * call.  TIMEOUT; CANCELLED if conf's cancel_fd became readable; UNAVAILABLE

@@ -91,6 +91,17 @@ static bool set_headers(struct tn_transfer *t, const struct tn_http_request *rq)
     return t->headers && !curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
 }
 
+static bool set_blob(CURL *e, CURLoption option, const char *text)
+{
+    struct curl_blob blob = {.flags = CURL_BLOB_NOCOPY};
+
+    if (!text)
+        return true;
+    memcpy(&blob.data, &text, sizeof text); /* libcurl only reads it */
+    blob.len = strlen(text);
+    return !curl_easy_setopt(e, option, &blob);
+}
+
 static bool set_tls(struct tn_transfer *t)
 {
     const struct tn_http_conf *c = t->conf;
@@ -99,12 +110,21 @@ static bool set_tls(struct tn_transfer *t)
     if (c->blind && (curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 0L) ||
                      curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 0L)))
         return false;
+    /* Who names authorities trusts these, and not those of the system as well. */
+    if ((c->ca_file || c->ca_data) && curl_easy_setopt(e, CURLOPT_CAPATH, NULL))
+        return false;
     if (c->ca_file && curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_file))
         return false;
+    if (!set_blob(e, CURLOPT_CAINFO_BLOB, c->ca_data) ||
+        !set_blob(e, CURLOPT_SSLCERT_BLOB, c->cert_data) ||
+        !set_blob(e, CURLOPT_SSLKEY_BLOB, c->key_data))
+        return false;
     /* An encrypted key is an error, not a prompt on somebody's terminal. */
-    return !c->cert_file || (!curl_easy_setopt(e, CURLOPT_SSLCERT, c->cert_file) &&
-                             !curl_easy_setopt(e, CURLOPT_SSLKEY, c->key_file) &&
-                             !curl_easy_setopt(e, CURLOPT_KEYPASSWD, ""));
+    if (c->cert_file && curl_easy_setopt(e, CURLOPT_SSLCERT, c->cert_file))
+        return false;
+    if (c->key_file && curl_easy_setopt(e, CURLOPT_SSLKEY, c->key_file))
+        return false;
+    return (!c->key_file && !c->key_data) || !curl_easy_setopt(e, CURLOPT_KEYPASSWD, "");
 }
 
 bool tn_transfer_set_up(struct tn_transfer *t, const struct tn_http_request *rq)
@@ -126,7 +146,8 @@ bool tn_transfer_set_up(struct tn_transfer *t, const struct tn_http_request *rq)
            !curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data) &&
            !curl_easy_setopt(e, CURLOPT_WRITEDATA, t) &&
            !curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_request) &&
-           !curl_easy_setopt(e, CURLOPT_PREREQDATA, t) && set_body(t, rq) &&
+           !curl_easy_setopt(e, CURLOPT_PREREQDATA, t) &&
+           !curl_easy_setopt(e, CURLOPT_PRIVATE, t) && set_body(t, rq) &&
            !curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, rq->method) && set_headers(t, rq) &&
            set_tls(t) && curl_multi_add_handle(t->multi, e) == CURLM_OK;
 }
@@ -165,11 +186,16 @@ static void collect(struct tn_transfer *t)
     CURLMsg *message;
     int left;
 
+    /* Others may share the multi handle. */
     while ((message = curl_multi_info_read(t->multi, &left))) {
-        if (message->msg == CURLMSG_DONE && message->easy_handle == t->easy) {
-            t->ended = true;
-            t->result = message->data.result;
-        }
+        char *whose = NULL;
+
+        if (message->msg != CURLMSG_DONE ||
+            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &whose) || !whose)
+            continue;
+        struct tn_transfer *one = (struct tn_transfer *)(void *)whose;
+        one->ended = true;
+        one->result = message->data.result;
     }
 }
 

@@ -39,6 +39,7 @@ static const struct {
     {"sqlite", "sqlite", "libsqlite3-0"},
     {"etcd", "etcd", "libcurl4"},
     {"etcds", "etcd", "libcurl4"},
+    {"kube", "kube", "libcurl4 and libyaml-0-2"},
     {"redis", "redis", "libhiredis0.14"},
     {"redis+unix", "redis", "libhiredis0.14"},
     {"redis+sentinel", "redis", "libhiredis0.14"},

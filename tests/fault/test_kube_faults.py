@@ -1,0 +1,561 @@
+"""What goes wrong between tenure and a real kube-apiserver, and what is told about it."""
+
+import base64
+import http.server
+import json
+import os
+import threading
+
+import pytest
+import server_kube
+from process import free_port, until
+from proxy import Proxy
+from server_kube import Kube
+from server_redis import make_certificates
+from tenure import Store, StoreError
+
+pytestmark = pytest.mark.skipif(server_kube.MISSING is not None, reason=str(server_kube.MISSING))
+
+CANARY = "cAnArY-secret-78"
+RECORD = {"holder": "me", "epoch": 7, "ttl_ms": 5000, "incarnation": "1" * 32, "grant": "2" * 32,
+          "transitions": 3, "priority": 0, "address": "", "build": "", "cause": "",
+          "acquired_at": "2026-01-31T12:00:00.250Z", "renewed_at": "2026-01-31T12:00:00.250Z"}
+
+
+def record(**changes):
+    return json.dumps({**RECORD, **changes}).encode()
+
+
+@pytest.fixture(scope="module")
+def shared():
+    with Kube(users={"app": f"app-{CANARY}", "late": f"late-{CANARY}"}) as server:
+        yield server
+
+
+@pytest.fixture
+def kube(shared):
+    """A server that no test ends; the Leases go with every test."""
+    shared.clear()
+    return shared
+
+
+@pytest.fixture
+def proxy(kube):
+    with Proxy(("127.0.0.1", kube.port)) as between:
+        yield between
+
+
+def refused(call, *args, **named):
+    with pytest.raises(StoreError) as caught:
+        call(*args, **named)
+    assert CANARY not in str(caught.value)
+    assert "\n" not in caught.value.text
+    return caught.value
+
+
+# ---- Lost answers, lost requests ---------------------------------------------------------------
+
+@pytest.mark.parametrize("key", ["a/lease", "a/other"])
+def test_answer_lost_is_unknown_and_the_nonce_tells(kube, proxy, key):
+    with Store(kube.url(port=proxy.port)) as store, Store(kube.url()) as other:
+        base = store.swap(key, None, record()).token
+        for cut in (0, 60):
+            proxy.cut_after("down", cut)
+            lost = store.swap(key, base, record(epoch=8))
+            assert lost.status == "unknown" and "not known" in lost.text
+            found = other.read(key)
+            assert found.token.nonce == lost.nonce and found.prev == base.nonce
+            assert store.read(key).token == found.token
+            assert store.swap(key, base).status == "conflict"
+            base = found.token
+
+
+def test_request_held_back_is_unknown_and_a_read_is_a_timeout(kube, proxy):
+    with Store(kube.url(port=proxy.port)) as store, Store(kube.url()) as other:
+        base = store.swap("a/lease", None, record()).token
+        proxy.hold("up")
+        assert store.swap("a/lease", base, record(), timeout=0.3).status == "unknown"
+        assert other.read("a/lease").token == base  # proves nothing: it may still land
+        assert refused(store.read, "a/lease", timeout=0.3).status == "timeout"
+        proxy.release()
+        proxy.cut()
+        assert store.read("a/lease").token
+
+
+def test_nobody_there_and_black_hole(kube, proxy):
+    error = refused(Store, kube.url(port=free_port()))
+    assert error.status == "unavailable" and "localhost" in error.text
+    proxy.black_hole = True
+    assert refused(Store, kube.url(port=proxy.port), timeout=0.5).status in (
+        "timeout", "unavailable")
+
+
+def test_watch_survives_resets_and_half_open_ends(kube, proxy):
+    with Store(kube.url(port=proxy.port)) as store, Store(kube.url()) as other:
+        token = other.swap("a/lease", None, record()).token
+        assert not store.wait([("a/lease", token)], timeout=1)
+        for trouble in (proxy.cut, proxy.half_close):
+            trouble()
+            fresh = other.swap("a/lease", token, record(epoch=9)).token
+            assert store.wait([("a/lease", token)])
+            token = store.read("a/lease").token
+            assert token == fresh
+
+
+def test_idle_stand_by_asks_once_an_interval(kube, proxy):
+    with Store(kube.url(port=proxy.port)) as store, Store(kube.url()) as other:
+        token = other.swap("a/lease", None, record()).token
+        watches = lambda: [("a/lease", token), ("a/control", None)]  # noqa: E731
+        assert not store.wait(watches(), timeout=1)
+        store.read("a/lease")
+        before = proxy.passed["up"]
+        store.read("a/lease")
+        one = proxy.passed["up"] - before
+        before = proxy.passed["up"]
+        for i in range(5):
+            token = other.swap("a/lease", token, record(epoch=8 + i)).token
+            until(lambda: store.read("a/lease").token == token)
+            assert not store.wait(watches(), timeout=0.05)
+        assert proxy.passed["up"] - before < 6.5 * one
+        other.swap("a/control")
+        assert store.wait(watches())
+
+
+def test_a_version_that_is_too_old_is_read_anew(kube):
+    """The API server remembers changes for a while only: then it answers 410."""
+    with Store(kube.url()) as store, Store(kube.url()) as other:
+        token = store.swap("a/lease", None, record()).token
+        mark = store.list("a/")[1]
+        old = kube.lease("a")["metadata"]["resourceVersion"]
+        for i in range(3):
+            token = other.swap("a/lease", token, record(epoch=8 + i)).token
+        kube.etcd.ctl("compact", str(kube.etcd.revision()))
+        kube.restart()
+        code, answer = kube.call("GET", server_kube.LEASES.format("default") +
+                                 f"?watch=1&resourceVersion={old}&timeoutSeconds=1")
+        assert code == 410 or answer["object"]["code"] == 410
+        # `store` last heard of a version that is gone by now.
+        seen = until(lambda: quietly(store.read, "a/lease")).token
+        assert seen == token
+        assert store.wait([("a/", mark)])
+        assert not store.wait([("a/lease", token)], timeout=1)
+        other.swap("a/lease", until(lambda: quietly(other.read, "a/lease")).token, record())
+        assert store.wait([("a/lease", token)])
+
+
+def quietly(call, *args):
+    try:
+        return call(*args)
+    except StoreError as error:
+        assert error.status in ("unavailable", "timeout")
+        return None
+
+
+# ---- The standard fields -----------------------------------------------------------------------
+
+def test_a_record_in_standard_form(kube):
+    with Store(kube.url("lock")) as store:
+        token = store.swap("a/lease", None, record()).token
+        spec = kube.lease("lock")["spec"]
+        assert spec["holderIdentity"] == "me" and spec["leaseDurationSeconds"] == 5
+        assert spec["leaseTransitions"] == 3
+        assert spec["acquireTime"] == "2026-01-31T12:00:00.250000Z"
+        notes = kube.lease("lock")["metadata"]["annotations"]
+        assert notes["tenure/epoch"] == "7" and notes["tenure/grant"] == "2" * 32
+        kube.patch("lock", {"metadata": {"annotations": {"team": "blue"}}})
+        assert store.swap("a/lease", token, record()).status == "conflict"  # the version moved
+        found = store.read("a/lease")
+        assert found.token.nonce == token.nonce and json.loads(found.data) == RECORD
+        token = found.token
+        for _ in range(3):  # faster than a second each, and yet each is a second later
+            before = kube.lease("lock")["spec"]["renewTime"][:19]
+            token = store.swap("a/lease", token, record()).token
+            assert kube.lease("lock")["spec"]["renewTime"][:19] > before
+        assert kube.lease("lock")["metadata"]["annotations"]["team"] == "blue"
+        assert store.swap("a/lease", token, record(holder="")).status == "ok"
+        spec = kube.lease("lock")["spec"]
+        assert spec["holderIdentity"] == "" and spec["leaseDurationSeconds"] == 1
+        # Another election cannot have the same Lease.
+        error = refused(store.read, "b/lease")
+        assert error.status == "corrupt" and "a/lease" in error.text
+
+
+@pytest.mark.parametrize("ttl_ms", [1000, 4000, 4999, 5500])
+def test_ttl_that_a_lease_cannot_hold(kube, ttl_ms):
+    with Store(kube.url()) as store:
+        answer = store.swap("a/lease", None, record(ttl_ms=ttl_ms))
+        assert answer.status == "invalid" and "whole seconds" in answer.text
+        assert not store.read("a/lease").token
+
+
+def test_words_of_client_go_count_and_ours_do_not(kube):
+    with Store(kube.url("lock")) as store:
+        token = store.swap("a/lease", None, record()).token
+        kube.patch("lock", {"spec": {"holderIdentity": "gopher", "leaseDurationSeconds": 15,
+                                     "renewTime": "2026-01-31T13:00:00.000000Z",
+                                     "leaseTransitions": 4}})
+        found = store.read("a/lease")
+        said = json.loads(found.data)
+        assert said["holder"] == "gopher" and said["ttl_ms"] == 15000 and said["epoch"] == 7
+        assert said["grant"] != RECORD["grant"] and said["transitions"] == 4
+        assert found.token != token and found.token.nonce != token.nonce
+        assert found.prev == token.nonce
+        assert store.read("a/lease").token == found.token
+        # The same holder and another time is not ours either.
+        kube.patch("lock", {"spec": {"holderIdentity": "me"}})
+        again = store.read("a/lease")
+        assert again.token.nonce != token.nonce and json.loads(again.data)["grant"] != "2" * 32
+        # Its release, with the holder left out.
+        kube.patch("lock", {"spec": {"holderIdentity": None, "leaseDurationSeconds": 1}})
+        free = store.read("a/lease")
+        assert json.loads(free.data)["holder"] == ""
+        assert store.swap("a/lease", again.token, record()).status == "conflict"
+        assert store.swap("a/lease", free.token, record(epoch=8)).status == "ok"
+        assert json.loads(store.read("a/lease").data)["epoch"] == 8
+
+
+def test_a_lease_that_tenure_never_wrote(kube):
+    for name, spec, words in (("empty", {}, {"holder": "", "epoch": 1}),
+                              ("held", {"holderIdentity": "x", "leaseDurationSeconds": 9},
+                               {"holder": "x", "ttl_ms": 9000}),
+                              ("ever", {"holderIdentity": "x"}, {"holder": "x", "ttl_ms": 0})):
+        kube.create(server_kube.LEASES.format("default"), {"metadata": {"name": name},
+                                                           "spec": spec})
+        with Store(kube.url(name)) as store:
+            found = store.read("any/lease")
+            assert words.items() <= json.loads(found.data).items()
+            assert store.swap("any/lease").status == "conflict"
+            assert store.swap("any/lease", found.token, record()).status == "ok"
+
+
+def test_deleted_and_made_anew(kube):
+    with Store(kube.url()) as store:
+        for key, name in (("a/lease", "a"), ("a/other", None)):
+            token = store.swap(key, None, record()).token
+            name = name or next(each["metadata"]["name"] for each in kube.leases()
+                                if each["metadata"]["annotations"]["tenure/key"] == key)
+            assert not store.wait([(key, token)], timeout=0.5)
+            box = []
+            thread = threading.Thread(
+                target=lambda: box.append(store.wait([(key, token)], timeout=60)))
+            thread.start()
+            kube.delete(name)
+            thread.join()
+            assert box == [True]
+            assert not store.read(key).token
+            # A PUT of an object that is gone would create it, were it not for the uid.
+            assert store.swap(key, token, record()).status == "conflict"
+            assert not store.read(key).token
+            assert store.swap(key, None, record()).status == "ok"
+            assert store.swap(key, token, record()).status == "conflict"
+
+
+def test_registers_that_others_have_changed_are_corrupt(kube):
+    with Store(kube.url()) as store:
+        store.swap("a/other", None, b"\xff\x00")
+        name = kube.leases()[0]["metadata"]["name"]
+        for notes in ({"tenure/base64": "!!"}, {"tenure/base64": None},
+                      {"tenure/base64": "", "tenure/text": "x"}, {"tenure/nonce": "x"},
+                      {"tenure/key": "b/other"}, {"tenure/key": None}):
+            good = kube.lease(name)["metadata"]["annotations"]
+            kube.patch(name, {"metadata": {"annotations": notes}})
+            assert refused(store.read, "a/other").status == "corrupt", notes
+            kube.patch(name, {"metadata": {"annotations": {**dict.fromkeys(notes), **good}}})
+            assert store.read("a/other").data == b"\xff\x00"
+
+
+# ---- Who we are --------------------------------------------------------------------------------
+
+ALL = ["get", "list", "watch", "create", "update", "patch"]
+
+
+def test_rights_and_tokens(kube, tmp_path):
+    error = refused(Store, kube.url("lock", user={"token": f"wrong-{CANARY}"}))
+    assert error.status == "denied" and "401" in error.text
+    kube.grant("app", [])
+    kube.grant("late", ALL)
+    app = kube.url("lock", user={"token": f"app-{CANARY}"}, name="config-app")
+    error = until(lambda: not quietly_open(app) and refused(Store, app))
+    assert error.status == "denied" and "role.yaml" in error.text
+    kube.grant("app", ALL)
+    file = tmp_path / "token"
+    file.write_text(f"app-{CANARY}\n")
+    url = kube.url("lock", user={"tokenFile": str(file)})
+    until(lambda: quietly_open(url), limit=60)
+    with Store(url) as store:
+        until(lambda: settled(store), limit=60)
+        for verb, call in (
+                ("get", lambda: refused(store.read, "a/lease").status),
+                ("update", lambda: store.swap("a/lease", store.read("a/lease").token,
+                                              record()).status),
+                ("create", lambda: store.swap("b/other").status),
+                ("list", lambda: refused(store.list, "").status)):
+            kube.grant("app", [v for v in ALL if v != verb])
+            until(lambda: denied(call), limit=60)
+            kube.grant("app", ALL)
+            until(lambda: settled(store), limit=60)
+        # The token is rotated under an open handle: the file is read again.
+        token = store.read("a/lease").token
+        assert not store.wait([("a/lease", token)], timeout=0.2)
+        file.write_text(f"late-{CANARY}\n")
+        assert store.swap("a/lease", token, record()).status == "ok"
+        file.write_text("nonsense\n")
+        assert refused(store.read, "a/lease").status == "denied"
+        file.unlink()
+        assert refused(store.read, "a/lease").status in ("denied", "config")
+
+
+def quietly_open(url):
+    try:
+        Store(url).close()
+        return True
+    except StoreError as error:
+        assert error.status == "denied"
+        return False
+
+
+def denied(call):
+    try:
+        return call() == "denied"
+    except pytest.fail.Exception:  # it still went well: the role is cached for a moment
+        return False
+
+
+def settled(store):
+    try:
+        token = store.read("a/lease").token
+        store.list("")
+        return store.swap("a/lease", token, record()).status == "ok" and (
+            store.swap("c/" + os.urandom(4).hex()).status == "ok")
+    except StoreError:
+        return False
+
+
+def test_service_account_of_a_pod(kube, tmp_path, monkeypatch):
+    (tmp_path / "token").write_text("admin-token")
+    (tmp_path / "ca.crt").write_bytes(kube.ca.read_bytes())
+    (tmp_path / "namespace").write_text("default\n")
+    url = f"kube:?serviceaccount={tmp_path}"
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert "not in a pod" in refused(Store, url).text.replace("not  in", "not in")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "localhost")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(kube.port))
+    with Store(url) as store:
+        assert store.swap("a/lease", None, record()).status == "ok"
+        assert kube.lease("a")
+    (tmp_path / "token").unlink()
+    assert "service account" in refused(Store, url).text
+
+
+def test_kubeconfig_in_all_its_forms(kube, tmp_path, monkeypatch):
+    cert, key = kube.certificate(tmp_path, "app")
+    b64 = lambda path: base64.b64encode(path.read_bytes()).decode()  # noqa: E731
+    kube.grant("app", ALL)
+    there = f"https://localhost:{kube.port}/"
+    plugin = tmp_path / "plugin"
+    plugin.write_text(f"""#!/bin/sh
+echo run >>{tmp_path}/runs
+case "$KUBERNETES_EXEC_INFO" in *ExecCredential*) ;; *) exit 3 ;; esac
+[ "$1 $EXTRA" = "token more" ] || exit 4
+echo '{{"kind": "ExecCredential", "status": {{"token": "'$(cat {tmp_path}/answer)'"}}}}'
+""")
+    plugin.chmod(0o755)
+    (tmp_path / "answer").write_text("admin-token")
+    users = {
+        "certificate data": {"client-certificate-data": b64(cert), "client-key-data": b64(key)},
+        "certificate files": {"client-certificate": "app.pem", "client-key": "app.key"},
+        "plug-in": {"exec": {"apiVersion": "client.authentication.k8s.io/v1",
+                             "command": "./plugin", "args": ["token"],
+                             "env": [{"name": "EXTRA", "value": "more"}]}},
+    }
+    for name, user in users.items():
+        cluster = {"server": there, "certificate-authority-data": b64(kube.ca)}
+        path = kube.config(user=user, cluster=cluster, folder=tmp_path)
+        with Store(f"kube:default?kubeconfig={path}") as store:
+            assert store.list("")[0] == [], name
+    # The plug-in is asked once, and again when its token is refused.
+    assert (tmp_path / "runs").read_text() == "run\n"
+    with Store(f"kube:default?kubeconfig={path}") as store:
+        kube.users["next"] = "unused"
+        assert store.read("a/lease").token == store.read("a/lease").token
+        assert (tmp_path / "runs").read_text() == "run\nrun\n"
+    (tmp_path / "answer").write_text(CANARY)
+    assert refused(Store, f"kube:default?kubeconfig={path}").status == "denied"
+    plugin.write_text("#!/bin/sh\nexit 1\n")
+    error = refused(Store, f"kube:default?kubeconfig={path}")
+    assert error.status == "denied" and "plug-in" in error.text
+
+    # Real YAML, several files, contexts, KUBECONFIG.
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("""# mine
+current-context: one
+contexts:
+- context: {cluster: c, user: nobody}
+  name: one
+- name: two
+  context:
+    cluster: c
+    user: "u"
+    namespace: default
+""")
+    second.write_text(f"""apiVersion: v1
+kind: Config
+preferences: {{}}
+current-context: other
+clusters:
+  - name: c
+    cluster:
+      server: {there}
+      certificate-authority: {kube.ca}
+users:
+  - name: u
+    user:
+      token: admin-token
+""")
+    monkeypatch.setenv("KUBECONFIG", f"{first}:{second}:/none")
+    assert "no user 'nobody'" in refused(Store, "kube:default").text
+    Store("kube:default?context=two").close()
+    Store("kube:?context=two").close()
+    assert "no context 'three'" in refused(Store, "kube:default?context=three").text
+    monkeypatch.setenv("KUBECONFIG", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert "~/.kube/config" in refused(Store, "kube:default").text
+    (tmp_path / ".kube").mkdir()
+    os.symlink(kube.config(), tmp_path / ".kube/config")
+    Store("kube:default").close()
+
+
+@pytest.mark.parametrize("text, words", [
+    ("", "line 1"), ("[]", "not a kubeconfig"), ("a: [", "line"),
+    ("a: &x 1\nb: *x", "alias"), ("{}", "no current-context"), ("[" * 40, "nested too deeply"), ("a: \x01", "line"),
+    ("current-context: x\ncontexts: 7\n", "no context 'x'"),
+    ("current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n", "no cluster 'c'"),
+    ("current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
+     "clusters: [{name: c, cluster: {}}]\n", "no server"),
+    ("current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
+     "clusters: [{name: c, cluster: {server: 'ftp://x'}}]\n", "https://host:port"),
+    ("current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
+     "clusters: [{name: c, cluster: {server: 'https://x', proxy-url: 'http://y'}}]\n", "proxy-url"),
+    ("current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
+     "clusters: [{name: c, cluster: {server: 'https://x'}}]\n"
+     f"users: [{{name: u, user: {{username: u, password: {CANARY}}}}}]\n", "username"),
+    ("current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
+     "clusters: [{name: c, cluster: {server: 'https://x'}}]\n"
+     "users: [{name: u, user: {client-certificate: /x}}]\n", "needs its key"),
+])
+def test_kubeconfig_mistakes(tmp_path, text, words):
+    (tmp_path / "config").write_text(text)
+    error = refused(Store, f"kube:default?kubeconfig={tmp_path}/config")
+    assert error.status in ("config", "unsupported") and words in error.text, error
+
+
+@pytest.mark.parametrize("path, words", [
+    ("//h/x", "without '//'"), ("UPPER", "not a namespace"), ("a.b/x", "not a namespace"),
+    ("n" * 64, "not a namespace"), ("default/UP", "not the name of a Lease"),
+    ("default/a/b", "not the name of a Lease"), ("default/" + "a" * 254, "not the name"),
+    ("default/-a", "not the name"), ("default/a..b", "not the name"),
+])
+def test_url_mistakes(kube, path, words):
+    error = refused(Store, f"kube:{path}?kubeconfig={kube.config()}")
+    assert error.status == "config" and words in error.text
+    error = refused(Store, f"kube:default?kubeconfig={kube.config()}&colour=red")
+    assert "colour" in error.text
+
+
+def test_tls_is_verified(kube, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    ca = make_certificates(other)[0]
+    for cluster in ({"server": f"https://127.0.0.1:{kube.port}",  # the name is localhost
+                     "certificate-authority": str(kube.ca)},
+                    {"server": f"https://localhost:{kube.port}", "certificate-authority": str(ca)},
+                    {"server": f"https://localhost:{kube.port}"}):
+        error = refused(Store, kube.url(cluster=cluster, folder=tmp_path))
+        assert error.status == "denied" and "certificate" in error.text
+    with Store(kube.url(folder=tmp_path, cluster={"server": f"https://127.0.0.1:{kube.port}",
+                                                  "insecure-skip-tls-verify": True})) as store:
+        assert b"WARNING" in store.info().promise
+
+
+# ---- Servers that answer with errors -----------------------------------------------------------
+
+class Front:
+    """Plain HTTP that answers the first request well, and every later one with `answer`."""
+
+    def __init__(self, answer):
+        asked = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def reply(self):
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                asked.append(self.path)
+                code, body = (404, ABSENT) if len(asked) == 1 else answer
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_PUT = do_POST = do_PATCH = reply
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.port = self.server.server_address[1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+ABSENT = json.dumps({"kind": "Status", "reason": "NotFound", "code": 404,
+                     "details": {"kind": "leases", "name": "tenure"}}).encode()
+
+
+def status(reason):
+    return json.dumps({"kind": "Status", "reason": reason, "message": reason}).encode()
+
+
+# What the answer is, what a change makes of it, and a read.
+ANSWERS = [
+    ((429, status("TooManyRequests")), "unavailable", "unavailable"),
+    ((500, status("InternalError")), "unknown", "unavailable"),
+    ((502, b"<html>"), "unknown", "unavailable"), ((503, b""), "unknown", "unavailable"),
+    ((504, status("Timeout")), "unknown", "unavailable"), ((302, b""), "unknown", "unavailable"),
+    ((403, status("Forbidden")), "denied", "denied"), ((401, b""), "denied", "denied"),
+    ((404, b"not found"), "config", "config"), ((404, status("NotFound")), "config", "config"),
+    ((409, b""), "unknown", "unavailable"),
+    ((200, b""), "unknown", "unavailable"), ((200, b"[]"), "unknown", "unavailable"),
+    ((200, b"{}"), "unknown", "corrupt"), ((200, b"{" * 5000), "unknown", "unavailable"),
+    ((200, b'{"metadata": {"resourceVersion": 7, "uid": [], "annotations": "x"}}'), "unknown",
+     "corrupt"),
+    ((200, json.dumps({"metadata": {"resourceVersion": "9" * 70, "uid": "u"}}).encode()),
+     "unknown", "corrupt"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(ANSWERS)))
+def test_answers_that_are_no_success(tmp_path, number):
+    answer, change, read = ANSWERS[number]
+    config = {"clusters": [{"name": "c", "cluster": {"server": ""}}],
+              "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x"}
+    with Front(answer) as front:
+        config["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{front.port}"
+        (tmp_path / "config").write_text(json.dumps(config))
+        with Store(f"kube:default?kubeconfig={tmp_path}/config") as store:
+            assert store.swap("a/lease", None, record(), timeout=5).status == change
+            assert refused(store.read, "a/lease", timeout=5).status == read
+            for call in (lambda: store.list("", timeout=0.5),
+                         lambda: store.wait([("a/lease", None)], timeout=0.5)):
+                try:
+                    call()
+                except StoreError as error:
+                    assert error.status not in ("ok", "unknown", "conflict")
