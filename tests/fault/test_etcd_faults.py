@@ -288,7 +288,8 @@ def test_watch_moves_to_another_member(cluster):
         token = store.swap("a/lease").token
         box = []
         thread = threading.Thread(
-            target=lambda: box.append(store.wait([("a/lease", token)], timeout=120)))
+            target=lambda: box.append(settled(
+                lambda: store.wait([("a/lease", token)], timeout=120))))
         thread.start()
         for member in cluster.members:
             member.kill()
@@ -449,9 +450,9 @@ def test_credentials(own, tmp_path):
         own.restart()
         after = settled(lambda: store.swap("a/lease", token))
         assert after.status == "ok"
-        assert store.wait([("a/lease", token)])
+        assert settled(lambda: store.wait([("a/lease", token)]))
         own.restart()
-        assert store.wait([("a/lease", token)])
+        assert settled(lambda: store.wait([("a/lease", token)]))
         token = store.read("a/lease").token
         assert not store.wait([("a/lease", token)], timeout=1)
         # A new password ends the logins too; the file is read again.
