@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "store/builtin.h"
-#include "store/file.h"
+#include "store/file_journal.h"
 
 #define TTL_SHARED_MS 5000 /* a network file system may pause for seconds */
 
@@ -14,6 +14,7 @@ static void file_close(void *impl)
     struct tn_file *f = impl;
 
     tn_file_wait_end(f);
+    tn_journal_end(f);
     free(f->scratch);
     free(f);
 }
@@ -47,7 +48,7 @@ static void file_info(void *impl, struct tenure_store_info *info)
                         : "keeps every answered write over a power failure of this host";
     info->notifies = !f->network;
     info->shared = true;
-    info->batch_max = TN_FILE_BATCH;
+    info->batch_max = f->place ? TN_FILE_BATCH_PLACE : TN_FILE_BATCH;
     info->ttl_min_ms = f->network ? TTL_SHARED_MS : 0;
 }
 
@@ -56,7 +57,17 @@ static enum tenure_status file_read(void *impl, const char *key, struct tenure_v
 {
     struct tn_file *f = impl;
     struct tn_slot slot;
-    enum tenure_status status = tn_file_find(f, key, true, &slot, deadline, err);
+    struct tn_journal *journal;
+    struct tn_journal_reg *reg;
+    char group[TENURE_KEY_MAX + 1];
+    const char *name;
+    enum tenure_status status;
+
+    if (tn_journal_group(f, key, group, &name)) {
+        status = tn_journal_look(f, group, name, &journal, &reg, deadline, err);
+        return status ? status : tn_journal_deliver(f, journal, reg, value, err);
+    }
+    status = tn_file_find(f, key, true, &slot, deadline, err);
 
     return status ? status : tn_file_deliver(f, &slot, value, err);
 }

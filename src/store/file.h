@@ -17,11 +17,12 @@
 
 #include "store/file_format.h"
 
-#define TN_FILE_MARKER ".tenure"
-#define TN_FILE_TMP    ".tmp"
-#define TN_FILE_KEEP   8  /* slots that are never removed, whatever their age */
-#define TN_FILE_HINTS  64 /* registers whose place is remembered */
-#define TN_FILE_BATCH  64 /* swaps that share their flushes */
+#define TN_FILE_MARKER      ".tenure"
+#define TN_FILE_TMP         ".tmp"
+#define TN_FILE_KEEP        8    /* slots that are never removed, whatever their age */
+#define TN_FILE_HINTS       64   /* registers whose place is remembered */
+#define TN_FILE_BATCH       64   /* swaps that share their flushes */
+#define TN_FILE_BATCH_PLACE 1000 /* the same in one journal */
 
 /* Where a register was last found, and how far its old slots are cleaned up.
  * A hint: the store is right without it, only slower. */
@@ -43,6 +44,8 @@ struct tn_file_watches {
     size_t n;
 };
 
+struct tn_journal;
+
 struct tn_file {
     char root[PATH_MAX]; /* absolute, without a slash at its end */
     int64_t retain_ns;
@@ -55,6 +58,8 @@ struct tn_file {
     char clock[17];         /* the name of CLOCK_BOOTTIME (os/boot.h); "": unknown, or not asked */
     unsigned char *scratch; /* the slot that was read last */
     size_t scratch_cap;
+    bool place; /* the state is written in place: see file_journal.h */
+    struct tn_journal *journals;
     struct tn_file_watches watches;
     struct tn_file_hint hints[TN_FILE_HINTS];
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "store/file_journal.h"
 #include "store/file_walk.h"
 #include "store/mark.h"
 
@@ -35,10 +36,47 @@ static enum tenure_status look(struct listing *l, const char *key, bool data, st
     return status;
 }
 
+/* What a visitor sees of a register in a journal.  A damaged one does not end the listing: its
+ * value is not what it was, and read() tells why. */
+static enum tenure_status deliver(struct listing *l, struct tn_journal *j,
+                                  const struct tn_journal_reg *reg, struct tenure_error *err)
+{
+    enum tenure_status status = tn_journal_deliver(l->f, j, reg, &l->value, err);
+
+    if (status != TENURE_CORRUPT)
+        return status;
+    status = tenure_value_set(&l->value, err->text, strlen(err->text), err);
+    tn_journal_token(reg, &l->value.token);
+    memcpy(l->value.prev, reg->prev, TENURE_NONCE_SIZE);
+    l->value.tombstone = reg->tombstone;
+    return status;
+}
+
+static enum tenure_status visit_grouped(struct listing *l, const char *group, const char *name,
+                                        const char *key, bool wanted, struct tenure_error *err)
+{
+    struct tn_journal *j;
+    struct tn_journal_reg *reg;
+    enum tenure_status status = tn_journal_look(l->f, group, name, &j, &reg, l->deadline, err);
+
+    if (status || !reg)
+        return status;
+    if (l->mark)
+        tn_mark_add(l->mark, key, reg->nonce);
+    if (!wanted)
+        return TENURE_OK;
+    status = deliver(l, j, reg, err);
+    if (!status)
+        l->more = l->visit(l->arg, key, &l->value);
+    return status;
+}
+
 static enum tenure_status visit_key(void *arg, const char *key, struct tenure_error *err)
 {
     struct listing *l = arg;
     struct tn_slot slot;
+    char group[TENURE_KEY_MAX + 1];
+    const char *name;
     bool wanted = l->more && strcmp(key, l->after) > 0;
 
     if (!wanted && !l->mark)
@@ -46,6 +84,8 @@ static enum tenure_status visit_key(void *arg, const char *key, struct tenure_er
     if (tenure_now() >= l->deadline)
         return tenure_fail(err, TENURE_TIMEOUT, "file: the deadline passed at %s of a listing",
                            key);
+    if (tn_journal_group(l->f, key, group, &name))
+        return visit_grouped(l, group, name, key, wanted, err);
     enum tenure_status status = look(l, key, wanted, &slot, err);
     if (status || slot.number == 0)
         return status;
@@ -82,7 +122,8 @@ enum tenure_status tn_file_list(void *impl, const char *prefix, const char *afte
                         .more = visit != NULL,
                         .mark = mark ? &sum : NULL,
                         .deadline = deadline};
-    struct tn_file_visitor visitor = {.visit = visit_key, .skip = skip_prefix, .arg = &l};
+    struct tn_file_visitor visitor = {
+        .visit = visit_key, .skip = skip_prefix, .arg = &l, .deadline = deadline};
 
     tn_mark_begin(&sum);
     enum tenure_status status = tn_file_walk(impl, prefix, &visitor, err);

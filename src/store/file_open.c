@@ -13,20 +13,22 @@
 #include "os/fs.h"
 #include "store/file.h"
 
-#define S           INT64_C(1000000000)
-#define RETAIN_NS   (150 * S) /* ten times the usual ttl */
-#define RETAIN_MIN  S
-#define RETAIN_MAX  (7 * 86400 * S)
-#define POLL_NS     S
-#define POLL_MIN    (S / 100)
-#define POLL_MAX    (60 * S)
-#define MARKER_LINE "tenure-file 1 retain="
-#define KNOWN       "retain, poll, mode, fs, create"
+#define S            INT64_C(1000000000)
+#define RETAIN_NS    (150 * S) /* ten times the usual ttl */
+#define RETAIN_MIN   S
+#define RETAIN_MAX   (7 * 86400 * S)
+#define POLL_NS      S
+#define POLL_MIN     (S / 100)
+#define POLL_MAX     (60 * S)
+#define MARKER_LINE  "tenure-file 1 retain="
+#define MARKER_PLACE "tenure-file 2 retain=" /* the state is written in place */
+#define KNOWN        "retain, poll, mode, fs, commits, create"
 
 struct settings {
     int64_t retain_ns; /* 0: not given */
     bool create;
     int network; /* -1: find out */
+    int place;   /* commits of the state in place; -1: where that can be done */
 };
 
 /* ---- The URL ------------------------------------------------------------- */
@@ -128,6 +130,8 @@ static enum tenure_status read_url(const char *text, struct tn_file *f, struct s
     if (!status)
         status = param_word(&url, "fs", "network", "local", &set->network, err);
     if (!status)
+        status = param_word(&url, "commits", "place", "slots", &set->place, err);
+    if (!status)
         status = param_word(&url, "create", "yes", "no", &create, err);
     if (!status)
         status = tn_url_check_params(&url, KNOWN, err);
@@ -211,7 +215,7 @@ static enum tenure_status check_empty(struct tn_file *f, struct tenure_error *er
 }
 
 static enum tenure_status write_marker(struct tn_file *f, const char *path, int64_t retain_ns,
-                                       struct tenure_error *err)
+                                       bool place, struct tenure_error *err)
 {
     char line[96], span[TN_DURATION_TEXT], from[PATH_MAX];
     struct tn_file_temp temp = {.fd = -1};
@@ -219,7 +223,7 @@ static enum tenure_status write_marker(struct tn_file *f, const char *path, int6
     enum tenure_status status = tenure_nonce(nonce, err);
 
     tn_duration_format(retain_ns, span);
-    int n = snprintf(line, sizeof line, MARKER_LINE "%s\n", span);
+    int n = snprintf(line, sizeof line, "%s%s\n", place ? MARKER_PLACE : MARKER_LINE, span);
     if (!status)
         status = tn_file_make_dirs(f, TN_FILE_TMP, err);
     if (!status)
@@ -253,7 +257,9 @@ static enum tenure_status read_marker(struct tn_file *f, const char *path, int64
     if (n < 0)
         return tn_file_fail(err, saved, "cannot read", f->root, TN_FILE_MARKER);
     size_t head = sizeof MARKER_LINE - 1, end = strcspn(line, "\n");
-    bool whole = line[end] == '\n' && strncmp(line, MARKER_LINE, head) == 0;
+    bool whole = line[end] == '\n' &&
+                 (strncmp(line, MARKER_LINE, head) == 0 || strncmp(line, MARKER_PLACE, head) == 0);
+    f->place = whole && strncmp(line, MARKER_PLACE, head) == 0;
     line[end] = '\0';
     if (!whole || !tn_duration_parse(line + head, retain_ns) || *retain_ns < RETAIN_MIN ||
         *retain_ns > RETAIN_MAX)
@@ -285,7 +291,8 @@ static enum tenure_status settle_marker(struct tn_file *f, const struct settings
                                f->root);
         status = check_empty(f, err);
         if (!status)
-            status = write_marker(f, path, set->retain_ns ? set->retain_ns : RETAIN_NS, err);
+            status = write_marker(f, path, set->retain_ns ? set->retain_ns : RETAIN_NS,
+                                  set->place < 0 ? !f->network : set->place, err);
         /* Others open it too: what is there by now may be theirs, the marker first. */
         enum tenure_status again = read_marker(f, path, &retain_ns, status ? &ignored : err);
         if (!status || (!again && retain_ns))
@@ -302,13 +309,18 @@ static enum tenure_status settle_marker(struct tn_file *f, const struct settings
                            "file: %.200s was made with retain=%s, which all who use it share; say "
                            "that or nothing",
                            f->root, is);
+    if (set->place >= 0 && set->place != f->place)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "file: %.200s was made with commits=%s, which all who use it share; say "
+                           "that or nothing",
+                           f->root, f->place ? "place" : "slots");
     f->retain_ns = retain_ns;
     return TENURE_OK;
 }
 
 enum tenure_status tn_file_setup(struct tn_file *f, const char *url, struct tenure_error *err)
 {
-    struct settings set = {.network = -1};
+    struct settings set = {.network = -1, .place = -1};
     enum tenure_status status;
     bool made = false;
 
@@ -327,5 +339,14 @@ enum tenure_status tn_file_setup(struct tn_file *f, const char *url, struct tenu
     if (network < 0)
         return tn_file_fail(err, errno, "cannot look at", f->root, "");
     f->network = network;
-    return settle_marker(f, &set, err);
+    if (!network || set.place <= 0)
+        status = settle_marker(f, &set, err);
+    /* Who asks over a network may be shown old bytes of a file that another host writes. */
+    if (!status && f->network && (f->place || set.place > 0))
+        status =
+            tenure_fail(err, TENURE_CONFIG,
+                        "file: %.200s commits the state in place, which is for one host alone; "
+                        "make a store with ?commits=slots for this",
+                        f->root);
+    return status;
 }

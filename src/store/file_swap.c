@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 #include "os/fs.h"
-#include "store/file.h"
+#include "store/file_journal.h"
 
 enum stage {
     DONE,    /* swap->status is the answer */
@@ -328,8 +328,14 @@ enum tenure_status tn_file_swap(void *impl, struct tenure_swap *swap, int64_t de
                                 struct tenure_error *err)
 {
     struct tn_file *f = impl;
+    char group[TENURE_KEY_MAX + 1];
+    const char *name;
     struct op op;
 
+    if (tn_journal_group(f, swap->key, group, &name)) {
+        tn_journal_swap(f, group, swap, 1, deadline, err);
+        return swap->status;
+    }
     prepare(f, &op, swap, deadline);
     if (op.stage == WRITTEN)
         flush(f, &op, deadline);
@@ -373,7 +379,8 @@ static void swap_some(struct tn_file *f, struct op *ops, struct tenure_swap *swa
     }
 }
 
-enum tenure_status tn_file_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
+/* Swaps of registers that are directories of slots. */
+static enum tenure_status swap_slots(void *impl, struct tenure_swap *swaps, size_t n,
                                      int64_t deadline, struct tenure_error *err)
 {
     size_t batch = n < TN_FILE_BATCH ? n : TN_FILE_BATCH;
@@ -397,4 +404,37 @@ enum tenure_status tn_file_swap_many(void *impl, struct tenure_swap *swaps, size
     }
     free(ops);
     return TENURE_OK;
+}
+
+/* How many from the first on are of its group, or of none like it. */
+static size_t run_of(const struct tn_file *f, const struct tenure_swap *swaps, size_t n,
+                     char group[TENURE_KEY_MAX + 1])
+{
+    char other[TENURE_KEY_MAX + 1];
+    const char *name;
+    bool grouped = tn_journal_group(f, swaps[0].key, group, &name);
+    size_t i = 1;
+
+    if (!grouped)
+        group[0] = '\0';
+    while (i < n && tn_journal_group(f, swaps[i].key, other, &name) == grouped &&
+           (!grouped || strcmp(group, other) == 0))
+        i++;
+    return i;
+}
+
+enum tenure_status tn_file_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
+                                     int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+    char group[TENURE_KEY_MAX + 1];
+
+    for (size_t at = 0, some; at < n; at += some) {
+        some = run_of(impl, swaps + at, n - at, group);
+        if (group[0])
+            tn_journal_swap(impl, group, swaps + at, some, deadline, err);
+        else if (swap_slots(impl, swaps + at, some, deadline, err))
+            status = err->code;
+    }
+    return status;
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "os/poll.h"
+#include "store/file_journal.h"
 #include "store/file_walk.h"
 
 /* A slot is linked, a directory made or moved here; or the directory itself goes. */
@@ -48,7 +49,7 @@ static struct news drain(int fd)
         for (ssize_t at = 0; at < n;) {
             const struct inotify_event *event = (const void *)(buffer + at);
 
-            news.slots |= event->len && event->name[0] == '@';
+            news.slots |= event->len && (event->name[0] == '@' || event->name[0] == '+');
             news.dirs |= (event->mask & (IN_ISDIR | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT |
                                          IN_Q_OVERFLOW)) != 0;
             at += (ssize_t)(sizeof *event + event->len);
@@ -72,6 +73,17 @@ static bool keep(struct round *r, int wd)
     return true;
 }
 
+/* Registers in journals change without a new name. */
+static uint32_t mask_of(const struct tn_file *f, const char *below)
+{
+    char key[TENURE_KEY_MAX + 4], group[TENURE_KEY_MAX + 1];
+    const char *name;
+    int n = snprintf(key, sizeof key, "%.*s/x", TENURE_KEY_MAX, below);
+
+    return n <= TENURE_KEY_MAX && tn_journal_group(f, key, group, &name) && *name ? MASK | IN_MODIFY
+                                                                                  : MASK;
+}
+
 /* Watch one directory.  false: there is none. */
 static bool watch(struct round *r, const char *below)
 {
@@ -81,7 +93,7 @@ static bool watch(struct round *r, const char *below)
         r->poll = true;
         return true;
     }
-    int wd = inotify_add_watch(r->f->watches.fd, path, MASK);
+    int wd = inotify_add_watch(r->f->watches.fd, path, mask_of(r->f, below));
     if (wd < 0 && errno == ENOENT)
         return false;
     if (wd < 0 || !keep(r, wd))
@@ -184,6 +196,10 @@ static enum tenure_status compare(struct tn_file *f, const struct tenure_watch *
     char mark[TENURE_VERSION_MAX + 1];
     struct tenure_token token = {0};
     struct tn_slot slot;
+    struct tn_journal *j;
+    struct tn_journal_reg *reg;
+    char group[TENURE_KEY_MAX + 1];
+    const char *name;
     enum tenure_status status;
 
     if (watch->prefix) {
@@ -191,9 +207,15 @@ static enum tenure_status compare(struct tn_file *f, const struct tenure_watch *
         *changed = !status && strcmp(mark, watch->mark) != 0;
         return status;
     }
-    status = tn_file_find(f, watch->key, false, &slot, deadline, err);
-    if (!status && slot.number)
-        tn_slot_token(&slot, &token);
+    if (tn_journal_group(f, watch->key, group, &name)) {
+        status = tn_journal_look(f, group, name, &j, &reg, deadline, err);
+        if (!status)
+            tn_journal_token(reg, &token);
+    } else {
+        status = tn_file_find(f, watch->key, false, &slot, deadline, err);
+        if (!status && slot.number)
+            tn_slot_token(&slot, &token);
+    }
     *changed = !status && !tenure_token_equal(&token, &watch->seen);
     return status;
 }

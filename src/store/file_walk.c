@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/file_journal.h"
 #include "store/file_walk.h"
 
 struct items {
@@ -85,11 +86,47 @@ static bool gather(int dir, const char *leaf, struct items *items)
     int saved = errno;
     closedir(d);
     errno = saved;
-    if (saved)
-        return false;
+    return !saved;
+}
+
+/* The registers of the group that is at `below`, if there is one. */
+static enum tenure_status gather_group(struct tn_file *f, const char *below, const char *leaf,
+                                       int64_t deadline, struct items *items,
+                                       struct tenure_error *err)
+{
+    char group[TENURE_KEY_MAX + 1], any[TENURE_KEY_MAX + 4];
+    const char *name;
+    struct tn_journal *j;
+    struct tn_journal_reg *reg;
+
+    snprintf(any, sizeof any, "%s/x", below);
+    if (!deadline || strlen(any) > TENURE_KEY_MAX || !tn_journal_group(f, any, group, &name) ||
+        strcmp(group, below) != 0)
+        return TENURE_OK;
+    enum tenure_status status = tn_journal_look(f, group, "", &j, &reg, deadline, err);
+    for (size_t i = 0; !status && i < j->n_buckets; i++) {
+        for (reg = j->buckets[i]; reg && !status; reg = reg->next) {
+            if (reg->name_len && strncmp(reg->name, leaf, strlen(leaf)) == 0 &&
+                !push(items, reg->name, ""))
+                status = tenure_fail(err, TENURE_NOMEM, "out of memory");
+        }
+    }
+    return status;
+}
+
+static void sort(struct items *items)
+{
+    size_t kept = 0;
+
     if (items->n)
         qsort(items->texts, items->n, sizeof *items->texts, by_bytes);
-    return true;
+    for (size_t i = 0; i < items->n; i++) {
+        if (kept && strcmp(items->texts[kept - 1], items->texts[i]) == 0)
+            free(items->texts[i]); /* a directory, and in the journal too */
+        else
+            items->texts[kept++] = items->texts[i];
+    }
+    items->n = kept;
 }
 
 /*
@@ -102,6 +139,16 @@ static bool is_leaf(const struct tn_file *f, const char *key)
     struct stat st;
 
     return !f->network && tn_file_path(f, key, path) && stat(path, &st) == 0 && st.st_nlink == 2;
+}
+
+/* Is this prefix, which ends with a slash, that of a group? */
+static bool is_group(const struct tn_file *f, const char *prefix)
+{
+    char key[TENURE_KEY_MAX + 4], group[TENURE_KEY_MAX + 1];
+    const char *name;
+    int n = snprintf(key, sizeof key, "%sx", prefix);
+
+    return n <= TENURE_KEY_MAX && tn_journal_group(f, key, group, &name) && *name;
 }
 
 /* What is below `at`, "" or a path that ends with a slash, if it begins with leaf. */
@@ -124,6 +171,9 @@ static enum tenure_status walk_below(struct tn_file *f, const char *at, const ch
         return status;
     if (!gather(dir, leaf, &items))
         status = tn_file_fail(err, errno, "cannot list", f->root, below);
+    if (!status)
+        status = gather_group(f, below, leaf, v->deadline, &items, err);
+    sort(&items);
     for (size_t i = 0; i < items.n && !status; i++) {
         int n = snprintf(key, sizeof key, "%s%s", at, items.texts[i]);
 
@@ -131,7 +181,7 @@ static enum tenure_status walk_below(struct tn_file *f, const char *at, const ch
             continue; /* no key of ours is that long, and none is below */
         if (key[n - 1] != '/')
             status = v->visit ? v->visit(v->arg, key, err) : TENURE_OK;
-        else if ((!v->skip || !v->skip(v->arg, key)) && !is_leaf(f, key))
+        else if ((!v->skip || !v->skip(v->arg, key)) && (is_group(f, key) || !is_leaf(f, key)))
             status = walk_below(f, key, "", v, err);
     }
     items_free(&items);

@@ -14,6 +14,7 @@ struct tn_file_visitor {
     /* Should everything under this prefix, which ends with a slash, be left out? */
     bool (*skip)(void *arg, const char *prefix);
     void *arg;
+    int64_t deadline; /* not 0: registers that are in journals are visited too */
 };
 
 /* Keys that begin with prefix, in their byte order; directories on the way are entered too. */

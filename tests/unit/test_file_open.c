@@ -170,7 +170,7 @@ static void bad_markers(void **state)
     struct bed *bed = *state;
     static const char *const lines[] = {"",
                                         "\n",
-                                        "tenure-file 2 retain=150s\n",
+                                        "tenure-file 3 retain=150s\n",
                                         "tenure-file 1 retain=150s",
                                         "tenure-file 1 retain=0s\n",
                                         "tenure-file 1 retain=150s x\n",
