@@ -73,6 +73,9 @@ static enum tenure_status link_temp(struct tn_file *f, struct tn_journal *j, uin
     /* By its new name: who watches the directory is told of what is written through that. */
     *fd = open(to, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     *taken = *fd < 0 && errno == ENOENT; /* we slept, and it was removed */
+    /* A sign of life for who finds it not filled yet; nothing rests on it. */
+    if (*fd >= 0)
+        fcntl(*fd, F_OFD_SETLK, &(struct flock){.l_type = F_WRLCK});
     return *fd < 0 && !*taken ? tn_file_fail(err, errno, "cannot open", to, "") : TENURE_OK;
 }
 

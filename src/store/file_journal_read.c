@@ -15,10 +15,9 @@
 
 #include "store/file_journal.h"
 
-#define SYNC_TRIES 200
-#define PATIENCE_NS                                                                                \
-    INT64_C(20000000) /* with one who has linked a journal and not filled it yet                   \
-                       */
+#define SYNC_TRIES  200
+/* With one who has linked a journal and has not filled it yet. */
+#define PATIENCE_NS INT64_C(50000000)
 
 /* ---- Which is the newest --------------------------------------------------- */
 
@@ -267,6 +266,14 @@ enum tenure_status tn_journal_load(struct tn_file *f, struct tn_journal *j, uint
 
 /* ---- Up to date ------------------------------------------------------------ */
 
+/* Is the one who linked it still there, as far as can be told? */
+static bool writer_lives(const struct tn_journal *j)
+{
+    struct flock lock = {.l_type = F_RDLCK};
+
+    return fcntl(j->fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
 /* Find the newest and read it.  *again: it went away meanwhile. */
 static enum tenure_status start(struct tn_file *f, struct tn_journal *j, bool *again,
                                 struct tenure_error *err)
@@ -288,7 +295,7 @@ enum tenure_status tn_journal_sync(struct tn_file *f, struct tn_journal *j, int6
                                    struct tenure_error *err)
 {
     int64_t patient_until = 0;
-    int empty = 0;
+    int empty = 0, alone = 0;
 
     for (int tries = 0; tries < SYNC_TRIES; tries++) {
         enum tenure_status status = TENURE_OK;
@@ -323,7 +330,7 @@ enum tenure_status tn_journal_sync(struct tn_file *f, struct tn_journal *j, int6
         /* Linked, and not filled: its writer is at it, or dead.  Then we fill one. */
         if (!patient_until)
             patient_until = tenure_now() + PATIENCE_NS;
-        if (tenure_now() < patient_until) {
+        if (tenure_now() < patient_until && (writer_lives(j) || ++alone < 3)) {
             usleep(500);
         } else {
             status = tn_journal_own(f, j, deadline, err);
@@ -336,6 +343,18 @@ enum tenure_status tn_journal_sync(struct tn_file *f, struct tn_journal *j, int6
                        "file: the journals of %.200s/%s come and go too fast", f->root, j->group);
 }
 
+static enum tenure_status damaged_reg(const struct tn_file *f, const struct tn_journal *j,
+                                      const struct tn_journal_reg *reg, struct tenure_error *err)
+{
+    char path[PATH_MAX] = "";
+
+    tn_journal_path(f, j, j->number, path);
+    return tenure_fail(err, TENURE_CORRUPT,
+                       "file: '%s' is damaged, in %.300s at byte %llu; what is there is kept, and "
+                       "the rest of the collection is sound",
+                       reg->name, path, (unsigned long long)reg->at);
+}
+
 enum tenure_status tn_journal_deliver(struct tn_file *f, struct tn_journal *j,
                                       const struct tn_journal_reg *reg, struct tenure_value *value,
                                       struct tenure_error *err)
@@ -345,7 +364,7 @@ enum tenure_status tn_journal_deliver(struct tn_file *f, struct tn_journal *j,
     if (!reg)
         reg = &absent;
     if (reg->damaged)
-        return damaged(f, j, reg->at, reg->name_len ? reg->name : "the group's own register", err);
+        return damaged_reg(f, j, reg, err);
     if (reg->len &&
         (!tn_journal_room(j, reg->len) || !read_at(j->fd, j->buffer, reg->len, reg->at)))
         return tn_file_fail(err, errno ? errno : EIO, "cannot read a journal of", f->root,

@@ -108,6 +108,8 @@ static enum tenure_status block_pending(tenure_state *s, struct tn_root *root, i
             status = tenure_fail(err, TENURE_NOMEM, "out of memory");
         else if (tenure_token_absent(&entry->token))
             status = tn_state_load_entry(s, root, entry, &value, &doc, &found, deadline, err);
+        if (status == TENURE_CORRUPT) /* it is there, so no create can land; load() will tell */
+            status = TENURE_OK;
     }
     tenure_value_free(&value);
     return status;

@@ -10,6 +10,7 @@ import re
 
 CALLS = ("mknod,mknodat,openat,open,creat,write,pwrite64,writev,pwritev,ftruncate,fallocate,fsync,fdatasync,"
          "link,linkat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,close,dup,dup2,dup3")
+BLOCK = 512  # a disk writes these as a whole, in any order
 LINE = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)")
 STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
 
@@ -61,7 +62,7 @@ class Inode:
         self.flushed, self.pending = bytes(self.now), []
 
     def after_crash(self, choose):
-        """choose(n): 0 .. n of the n bytes of a write are there."""
+        """choose(n): 0 .. n of the n bytes of a write are there; or a list: which blocks of it are."""
         data = bytearray(self.flushed)
         for offset, piece in self.pending:
             if piece is None:
@@ -69,7 +70,13 @@ class Inode:
                     data = data[:offset] + bytes(max(0, offset - len(data)))
                 continue
             keep = choose(len(piece))
-            if keep:
+            if isinstance(keep, list):
+                data.extend(bytes(max(0, offset + len(piece) - len(data))))
+                for i, there in enumerate(keep):
+                    if there:
+                        part = piece[i * BLOCK:(i + 1) * BLOCK]
+                        data[offset + i * BLOCK:offset + i * BLOCK + len(part)] = part
+            elif keep:
                 data.extend(bytes(max(0, offset - len(data))))
                 data[offset:offset + keep] = piece[:keep]
         return bytes(data)
