@@ -11,7 +11,7 @@ _tenure()
     fi
     case $previous in
     --store | --state)
-        mapfile -t COMPREPLY < <(compgen -W "sqlite: file: postgres: redis: etcd: memory: noop:" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "sqlite: file: postgres: redis: etcd: kube: memory: noop:" -- "$current")
         return
         ;;
     --on-loss) words="standby exit restart-program" ;;
