@@ -90,6 +90,7 @@ class Agent:
         if self.process.poll() is None:
             self.process.send_signal(sign)
         code = self.process.wait(60)
+        assert "Sanitizer" not in self.words(), self.words()
         self.log.close()
         return code
 
