@@ -4,7 +4,7 @@ BUILD ?= build
 FUZZ_SECONDS ?= 300
 PREFIX ?= /usr/local
 
-.PHONY: all deps demo test test-all coverage bench trials fuzz soak format check-format clean install help
+.PHONY: all deps demo test test-all coverage bench trials fuzz model soak format check-format clean install help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -51,6 +51,10 @@ fuzz:
 	@scripts/deps test
 	@scripts/fuzz $(FUZZ_SECONDS)
 
+model: all
+	@$(BUILD)/tests/model/explore --nodes 2 --faults 2
+	@$(BUILD)/tests/model/explore --nodes 3 --faults 1
+
 soak: all
 	@$(BUILD)/tenure-sim --soak $(BUILD)/soak
 
@@ -76,6 +80,7 @@ help:
 	@echo 'make trials        the long runs: faults by the thousand under load; 500 kills,'
 	@echo '                   100,000 histories'
 	@echo 'make fuzz          fuzz each decoder for FUZZ_SECONDS (default 300)'
+	@echo 'make model         every history of two and three candidates, with faults'
 	@echo 'make soak          the simulator, until it is stopped; goes on where it was'
 	@echo 'make format        format the sources; make check-format only looks'
 	@echo 'make install       install under PREFIX (default /usr/local; DESTDIR is respected)'

@@ -8,7 +8,8 @@ struct canon {
     uint64_t hash[2];
 };
 
-/* Times relative to now, nonces numbered in the order met, epochs by rank. */
+/* Times relative to now, nonces numbered in the order met, epochs by their distance from the
+ * highest, candidates in an order that does not depend on their names. */
 void canon_of(const struct world *w, struct canon *out);
 
 #endif

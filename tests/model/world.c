@@ -10,11 +10,11 @@ static const struct tn_timing timing = {
     .ttl_ns = MODEL_W,
     .hold_ns = MODEL_D,
     .kill_ns = MODEL_K,
-    .renew_ns = 297 * TN_MS,
-    .request_ns = 99 * TN_MS,
-    .retry_ns = 19800000,
-    .poll_ns = 297 * TN_MS,
-    .grace_ns = 297 * TN_MS,
+    .renew_ns = 3 * MODEL_UNIT,
+    .request_ns = MODEL_UNIT,
+    .retry_ns = MODEL_UNIT,
+    .poll_ns = 3 * MODEL_UNIT,
+    .grace_ns = 3 * MODEL_UNIT,
     .rho_ppm = 100000,
 };
 
@@ -36,7 +36,7 @@ static int64_t when(const struct node *n, int64_t local_ns)
 static void boot(struct world *w, int i)
 {
     struct node *n = &w->node[i];
-    struct tn_elector_config cfg = {.drain_ns = 297 * TN_MS, .timing = timing};
+    struct tn_elector_config cfg = {.drain_ns = 3 * MODEL_UNIT, .timing = timing};
 
     snprintf(cfg.id, sizeof cfg.id, "%c", 'a' + i);
     cfg.incarnation[0] = (uint8_t)(i + 1);
@@ -148,10 +148,10 @@ static void ask_swap(struct world *w, struct node *n, const struct tn_actions *a
         land_late(w, by, a);
         break;
     case LATE:
-        land_late(w, by + TN_MS, a);
+        land_late(w, by + MODEL_GRID, a);
         break;
     case VERY_LATE:
-        land_late(w, w->now + MODEL_W, a);
+        land_late(w, w->now + 11 * MODEL_GRID * 10, a);
         break;
     default:
         break;
@@ -199,6 +199,7 @@ static void step(struct world *w, struct node *n, struct tn_event *ev, choose_fn
 
     for (;;) {
         bool program_before = n->program.alive;
+        bool out = ev->kind == TN_EV_SEALED && n->pending == ANSWER;
 
         ev->now_ns = local(w, n);
         ev->entropy[0] = 0; /* no jitter */
@@ -215,12 +216,13 @@ static void step(struct world *w, struct node *n, struct tn_event *ev, choose_fn
             start_program(w, n, &a);
         if ((a.set & TN_ACT_SWAP) && a.purpose == TN_FOR_RELEASE && program_before)
             w->broken = "I8: released while the program lives";
-        n->pending = NOTHING;
+        assert(!out || !(a.set & (TN_ACT_READ | TN_ACT_SWAP)));
+        n->pending = out ? ANSWER : NOTHING;
         if (a.set & TN_ACT_READ)
             ask_read(w, n, when(n, a.request_by_ns), choose, arg);
         else if (a.set & TN_ACT_SWAP)
             ask_swap(w, n, &a, when(n, a.request_by_ns), choose, arg);
-        else if (a.set & TN_ACT_WAIT) {
+        else if ((a.set & TN_ACT_WAIT) && !out) {
             n->pending = WAIT;
             n->due = when(n, a.wait_until_ns);
             n->watch = a.watch;
@@ -228,8 +230,7 @@ static void step(struct world *w, struct node *n, struct tn_event *ev, choose_fn
         }
         if (!(a.set & TN_ACT_SEAL))
             return;
-        /* Sealing takes no time here; an answer that is out stays out. */
-        assert(n->pending == WAIT || n->pending == NOTHING);
+        /* Sealing takes no time here; a request that is out stays out. */
         memset(ev, 0, sizeof *ev);
         ev->kind = TN_EV_SEALED;
         memcpy(ev->grant, a.grant, TENURE_NONCE_SIZE);
@@ -367,10 +368,10 @@ static void misfortune(struct world *w, choose_fn choose, void *arg)
         w->faults--;
         if (way - 2 * crashes == 1) {
             n->paused = true;
-            n->paused_until = w->now + 2 * MODEL_W;
+            n->paused_until = w->now + 2200 * TN_MS;
         } else {
             n->cut = true;
-            n->cut_until = w->now + 3 * MODEL_W / 2;
+            n->cut_until = w->now + 1650 * TN_MS;
         }
     }
 }

@@ -16,10 +16,17 @@
 #define NODES_MAX 3
 #define LATE_MAX  2
 
-/* The bound is tight: (D + K) / (1 - rho) == W / (1 + rho). */
-#define MODEL_W (1100 * TN_MS)
-#define MODEL_D (792 * TN_MS)
-#define MODEL_K (108 * TN_MS)
+/*
+ * The bound is tight: (D + K) / (1 - rho) == W / (1 + rho).  All spans of local
+ * time are multiples of 99 ms, so that in true time, at nine or eleven tenths of
+ * the rate, all instants fall on one grid of 10 ms: a coarser time would not be
+ * exact, a finer one would only have more states.
+ */
+#define MODEL_GRID (10 * TN_MS)
+#define MODEL_UNIT (99 * TN_MS)
+#define MODEL_W    (11 * MODEL_UNIT)
+#define MODEL_D    (8 * MODEL_UNIT)
+#define MODEL_K    MODEL_UNIT
 
 enum pending { NOTHING, ANSWER, WAIT };
 
