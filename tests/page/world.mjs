@@ -1,0 +1,123 @@
+// Real agents and a real browser, in folders and on ports of their own.
+import { spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import fs from 'node:fs';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+
+const root = path.resolve(import.meta.dirname ?? path.dirname(new URL(import.meta.url).pathname), '../..');
+const build = process.env.TENURE_BUILD || path.join(root, 'build');
+const require = createRequire(path.join(process.env.TENURE_PAGE_MODULES, 'x.js'));
+const { chromium } = require('playwright-core');
+
+export const TOKEN = 'a-token-of-the-tests-0123456789';
+export const LIMIT = 90000; // generous: a loaded machine is slow, and nothing here is about speed
+
+async function freePort() {
+  const server = net.createServer();
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const { port } = server.address();
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+export async function until(what, why) {
+  const end = Date.now() + LIMIT;
+  for (;;) {
+    const answer = await what();
+    if (answer) return answer;
+    if (Date.now() > end) throw new Error('still not so: ' + why);
+    await new Promise((done) => setTimeout(done, 50));
+  }
+}
+
+class Agent {
+  constructor(world, id, port, more) {
+    Object.assign(this, { world, id, port, more, url: `http://127.0.0.1:${port}` });
+  }
+
+  start() {
+    const log = fs.openSync(path.join(this.world.dir, `log-${this.port}`), 'a');
+    this.process = spawn(path.join(build, 'tenure'), ['run', '--name', this.world.name, '--id', this.id,
+      '--store', `sqlite:${this.world.dir}/store.db`, '--ttl', '10s', '--renew', '1s', '--grace', '1s',
+      '--listen', `127.0.0.1:${this.port}`, '--token-file', this.world.token, ...this.more, '--', 'sleep', '100000'],
+    { stdio: ['ignore', log, log] });
+    this.ended = new Promise((done) => this.process.on('exit', done));
+    fs.closeSync(log);
+    return this;
+  }
+
+  async status() {
+    try {
+      const answer = await fetch(this.url + '/_ha/status', { signal: AbortSignal.timeout(10000) });
+      return (await answer.json()).elections[0];
+    } catch {
+      if (this.process.exitCode !== null) throw new Error(`${this.id} ended: ` + fs.readFileSync(path.join(this.world.dir, `log-${this.port}`)));
+      return null;
+    }
+  }
+
+  sees(what, why) { return until(async () => { const e = await this.status(); return e && what(e) && e; }, why); }
+
+  async end(signal) {
+    if (this.process.exitCode === null && this.process.signalCode === null) this.process.kill(signal);
+    await this.ended;
+  }
+}
+
+// One election and its candidates; end() leaves nothing behind.
+export class World {
+  constructor(name = 'shipper') {
+    this.name = name;
+    this.dir = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-page-'));
+    this.token = path.join(this.dir, 'token');
+    fs.writeFileSync(this.token, TOKEN + '\n', { mode: 0o600 });
+    this.agents = [];
+  }
+
+  async add(id, ...more) {
+    const agent = new Agent(this, id, await freePort(), more);
+    this.agents.push(agent.start());
+    return agent;
+  }
+
+  // The first leads, and all see it.
+  async pair(a = 'ship-a', b = 'ship-b', ...more) {
+    const first = await this.add(a, ...more);
+    await first.sees((e) => e.leading, a + ' leads');
+    const second = await this.add(b, ...more);
+    await second.sees((e) => e.leader && e.leader.id === a && e.candidates.length === 2, b + ' stands by');
+    await first.sees((e) => e.candidates.length === 2, a + ' sees both');
+    return [first, second];
+  }
+
+  async end() {
+    await Promise.all(this.agents.map((agent) => agent.end('SIGTERM')));
+    fs.rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+let browser = null;
+export async function openBrowser() {
+  browser = await chromium.launch({ executablePath: '/usr/bin/chromium', timeout: LIMIT,
+    args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--disable-background-networking'] });
+}
+export const closeBrowser = () => browser && browser.close();
+
+// A page that notes whatever it should not do.
+export async function open(url, { faults = [], ...options } = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(LIMIT);
+  page.on('request', (request) => {
+    if (!request.url().startsWith(url + '/') && !request.url().startsWith('data:')) faults.push('asked ' + request.url());
+  });
+  page.on('pageerror', (error) => faults.push('error: ' + error.message));
+  page.on('dialog', (dialog) => { faults.push('dialog: ' + dialog.message()); dialog.dismiss(); });
+  page.on('console', (message) => { if (/Content Security Policy|Refused to/.test(message.text())) faults.push(message.text()); });
+  page.faults = faults;
+  await page.goto(url + '/');
+  await page.locator('.election').first().waitFor();
+  return page;
+}
