@@ -41,7 +41,7 @@ class Agent {
     const log = fs.openSync(path.join(this.world.dir, `log-${this.port}`), 'a');
     this.process = spawn(path.join(build, 'tenure'), ['run', '--name', this.world.name, '--id', this.id,
       '--store', `sqlite:${this.world.dir}/store.db`, '--ttl', '10s', '--renew', '1s', '--grace', '1s',
-      '--listen', `127.0.0.1:${this.port}`, '--token-file', this.world.token, ...this.more, '--', 'sleep', '100000'],
+      '--listen', `127.0.0.1:${this.port}`, '--token-file', this.world.token, ...this.more, '--', ...this.world.program],
     { stdio: ['ignore', log, log] });
     this.ended = new Promise((done) => this.process.on('exit', done));
     fs.closeSync(log);
@@ -71,6 +71,8 @@ export class World {
   constructor(name = 'shipper') {
     this.name = name;
     this.dir = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-page-'));
+    this.program = ['sleep', '100000'];
+    this.word = TOKEN;
     this.token = path.join(this.dir, 'token');
     fs.writeFileSync(this.token, TOKEN + '\n', { mode: 0o600 });
     this.agents = [];
