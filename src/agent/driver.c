@@ -130,6 +130,11 @@ static bool next_request(tenure_elector *e, struct tn_event *ev)
         ev->kind = TN_EV_CONTROL;
         ev->may_claim = r->may_claim;
         ev->claim_delay_ns = r->claim_delay_ns;
+    } else if (r->retime) {
+        r->retime = false;
+        e->timing = r->timing;
+        ev->kind = TN_EV_TIMING;
+        ev->timing = &e->timing;
     } else {
         r->ended = false; /* of a term that ended otherwise */
         any = false;

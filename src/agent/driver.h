@@ -56,6 +56,14 @@ void tn_driver_fired(tenure_elector *elector);
 void tn_driver_ended(tenure_elector *elector, uint64_t epoch);
 /* May this candidate claim (pause, health)?  delay_ns: let others go first by that much. */
 void tn_driver_control(tenure_elector *elector, bool may_claim, int64_t delay_ns);
+/*
+ * Other times from now on: ttl, renew and kill of options, with its grace.  A lower ttl binds when
+ * it is sent, a higher one when it is acknowledged (core/elector_plan.c).  CONFIG for times that
+ * cannot be safe; then nothing has changed.  *grace_ns: what a loss leaves of the grace.
+ */
+enum tenure_status tn_driver_retime(tenure_elector *elector,
+                                    const struct tenure_elector_options *options, int64_t *grace_ns,
+                                    struct tenure_error *err);
 /* Ask for the shutdown and return at once; tenure_elector_stop() still has to follow. */
 void tn_driver_shutdown(tenure_elector *elector);
 /* The facts of the grant in hand, for the releaser.  false: no grant. */

@@ -26,6 +26,8 @@ struct tn_requests {
     bool yield;
     int64_t yield_until_ns;
     bool shutdown;
+    bool retime;
+    struct tn_timing timing;
 };
 
 struct tenure_elector {
@@ -44,6 +46,7 @@ struct tenure_elector {
     struct tn_lease_seen seen;
     struct tenure_value buffer;
     int64_t published_ns;
+    struct tn_timing timing;              /* that the machine was told last */
     bool stop_sent;                       /* a stop is with the callbacks, not yet quiet */
     char control_key[TENURE_KEY_MAX + 1]; /* "" without a control hook */
     struct tenure_value control;          /* as last read */

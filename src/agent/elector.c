@@ -255,6 +255,24 @@ enum tenure_status tenure_elector_start(const struct tenure_elector_options *opt
     return tn_driver_start(options, NULL, elector, err ? err : &scratch);
 }
 
+enum tenure_status tn_driver_retime(tenure_elector *e, const struct tenure_elector_options *options,
+                                    int64_t *grace_ns, struct tenure_error *err)
+{
+    struct tenure_store_info info;
+    struct tn_timing timing;
+
+    tenure_store_info(e->store, &info);
+    enum tenure_status status = plan_timing(options, &info, &timing, err);
+    if (status)
+        return status;
+    tn_driver_lock(e);
+    e->requests.retime = true;
+    e->requests.timing = timing;
+    tn_driver_unlock_and_wake(e);
+    *grace_ns = timing.grace_ns;
+    return TENURE_OK;
+}
+
 void tn_driver_shutdown(tenure_elector *e)
 {
     tn_driver_lock(e);

@@ -13,6 +13,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum tn_log_format how = TN_LOG_TEXT;
+static const char *verb = "run";
 static char name[208], id[512]; /* the id as JSON wants it */
 
 /* JSON wants quotes, backslashes and control characters escaped; bytes above
@@ -32,6 +33,13 @@ static void escape(const char *text, char *out, size_t size)
             out[n++] = (char)c;
     }
     out[n] = '\0';
+}
+
+void tn_log_as(const char *new_verb)
+{
+    pthread_mutex_lock(&lock);
+    verb = new_verb;
+    pthread_mutex_unlock(&lock);
 }
 
 void tn_log_setup(enum tn_log_format format, const char *new_name, const char *new_id)
@@ -84,7 +92,7 @@ void tn_log(const char *event, const char *format, ...)
     if (how == TN_LOG_JSON)
         n = as_json(event, text, line, sizeof line);
     else
-        n = snprintf(line, sizeof line, "tenure run: %s: %s\n", name, text);
+        n = snprintf(line, sizeof line, "tenure %s: %s: %s\n", verb, name, text);
     bool silent = how == TN_LOG_NONE;
     pthread_mutex_unlock(&lock);
     if (n >= (int)sizeof line) {

@@ -9,6 +9,8 @@ enum tn_log_format { TN_LOG_AUTO, TN_LOG_TEXT, TN_LOG_JSON, TN_LOG_NONE };
 
 /* name and id stand in every line.  Copied. */
 void tn_log_setup(enum tn_log_format format, const char *name, const char *id);
+/* "tenure VERB:" in front of a line of text; a string that lives on.  Default: "run". */
+void tn_log_as(const char *verb);
 /* event is one word for programs ("leading", "stopped"); the rest is for people.  One write(2),
  * so that lines of several processes do not mix. */
 void tn_log(const char *event, const char *format, ...) TENURE_PRINTF(2, 3);

@@ -247,8 +247,10 @@ static void take_signals(struct tn_supervisor *s)
     while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         int signal = (int)info.ssi_signo;
 
-        if (signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
-            (signal == SIGHUP && s->has_terminal)) {
+        if (signal == SIGHUP && s->options->reload) {
+            tn_supervisor_reload(s);
+        } else if (signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
+                   (signal == SIGHUP && s->has_terminal)) {
             asked_to_go(s, signal);
         } else if (signal == SIGCHLD) {
             reap(s);
@@ -373,6 +375,11 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static void pass_time(struct tn_supervisor *s)
 {
     int64_t now = tenure_now();
@@ -381,6 +388,7 @@ static void pass_time(struct tn_supervisor *s)
     tn_helpers_time(&s->helpers, now);
     tn_supervisor_health_time(s, now);
     tn_supervisor_control_time(s, now);
+    tn_supervisor_clients_time(s, now);
     if (now >= s->restart_at_ns)
         tn_supervisor_start_program(s);
     if (now >= s->trim_at_ns) {
@@ -397,6 +405,7 @@ static int64_t next_due(const struct tn_supervisor *s)
 {
     int64_t next = min64(s->restart_at_ns, min64(s->pet_at_ns, s->trim_at_ns));
 
+    next = min64(next, s->quiet_at_ns);
     if (s->state == TN_PROGRAM_ASKED)
         next = min64(next, s->started_ns + ANSWER_NS);
     next = min64(next, tn_helpers_due(&s->helpers));
@@ -470,7 +479,7 @@ static enum tenure_status open_guard(struct tn_supervisor *s, struct tenure_erro
                                   .grace_ns = timing.grace_ns,
                                   .kill_ns = timing.kill_ns,
                                   .orphan_grace_ns = o->orphan_grace_ns,
-                                  .release_delay_ns = o->release_delay_ns,
+                                  .release_delay_ns = max64(o->release_delay_ns, o->answer_ns),
                                   .stop_signal = o->stop_signal,
                                   .watchdog = o->watchdog,
                                   .watchdog_s = (uint32_t)((timing.kill_ns + TN_S - 1) / TN_S)};
@@ -593,6 +602,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
                               .stop_signal = options->stop_signal,
                               .program_notify = -1,
                               .restart_at_ns = TN_NEVER,
+                              .quiet_at_ns = TN_NEVER,
                               .trim_at_ns = TN_NEVER,
                               .paper_at_ns = TN_NEVER,
                               .yield_at_ns = TN_NEVER,

@@ -66,6 +66,15 @@ struct tn_run_options {
 
     enum tn_log_format log;
     const char *trace; /* a file for what the elector and the program did; NULL: none */
+
+    /* Without a program (program.args is NULL): those who ask are told that we lead for so long at
+     * most.  What they were told has run out before the lease is released (I8). */
+    int64_t answer_ns;
+
+    /* OPTIONAL: what SIGHUP asks for; else it is passed on.  NULL: everything stays as it is.  What
+     * it returns is ours until the end, and differs only in what reload.c applies. */
+    const struct tn_run_options *(*reload)(void *arg);
+    void *reload_arg;
 };
 
 /* How it ended, besides the program's own way (128 + n for signals). */

@@ -87,6 +87,7 @@ struct tn_supervisor {
     int64_t started_ns;
     unsigned crashes;      /* in a row, each soon after its start */
     int64_t restart_at_ns; /* the pause ends */
+    int64_t quiet_at_ns;   /* without a program: what clients were told has run out */
     int64_t trim_at_ns;    /* what the news needed is given back */
 
     /* Its health. */
@@ -141,6 +142,18 @@ void tn_supervisor_restart_program(struct tn_supervisor *s, const char *why);
 void tn_supervisor_finish_death(struct tn_supervisor *s);
 void tn_supervisor_reports(struct tn_supervisor *s);
 void tn_supervisor_guard_died(struct tn_supervisor *s);
+
+/* supervisor_clients.c: elections without a program */
+void tn_supervisor_lead_clients(struct tn_supervisor *s);
+void tn_supervisor_stop_clients(struct tn_supervisor *s);
+void tn_supervisor_clients_time(struct tn_supervisor *s, int64_t now);
+/* A term has begun, and its work: told to everybody. */
+void tn_supervisor_note_start(struct tn_supervisor *s, int64_t at_ns);
+/* What the releaser must know if we crash, before anything can run.  false: that term is over. */
+bool tn_supervisor_leave_facts(struct tn_supervisor *s);
+
+/* supervisor_reload.c */
+void tn_supervisor_reload(struct tn_supervisor *s);
 
 /* supervisor_hooks.c */
 /* false: there is no such hook, or it could not be run. */

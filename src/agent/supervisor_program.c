@@ -23,8 +23,7 @@
 
 /* ---- Start --------------------------------------------------------------- */
 
-/* What the releaser must know if we crash, before the program can run. */
-static bool leave_facts(struct tn_supervisor *s)
+bool tn_supervisor_leave_facts(struct tn_supervisor *s)
 {
     struct tn_release_facts facts = {
         .store = s->options->elector.store, .name = s->options->elector.name, .id = s->id};
@@ -55,13 +54,14 @@ static void write_role(const struct tn_supervisor *s)
         close(fd);
 }
 
-static void note_start(struct tn_supervisor *s, int64_t at_ns)
+void tn_supervisor_note_start(struct tn_supervisor *s, int64_t at_ns)
 {
     tn_trace_file_program(s->trace, s->id, "running", s->epoch, at_ns);
     s->self.started_epoch = s->epoch;
     s->self.started_ns = at_ns;
     s->self.started_ms = tn_wall_ms();
-    tn_log("running", "leading, epoch %" PRIu64 "; %s", s->epoch, tn_contain_text(s->link.contain));
+    tn_log("running", "leading, epoch %" PRIu64 "; %s", s->epoch,
+           s->options->program.args ? tn_contain_text(s->link.contain) : "no program of its own");
     tn_notify(&s->notify, "STATUS=leading, epoch %" PRIu64, s->epoch);
     tn_election_contain(s->election, tn_contain_text(s->link.contain));
     tn_election_began(s->election, s->epoch);
@@ -100,14 +100,15 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
     struct tenure_error err;
     int block;
 
-    if (s->state != TN_PROGRAM_NONE || s->leaving || (s->epoch == 0 && !s->options->warm))
+    if (s->state != TN_PROGRAM_NONE || s->leaving || (s->epoch == 0 && !s->options->warm) ||
+        !s->options->program.args)
         return;
     s->restart_at_ns = TN_NEVER;
     if (s->fired && s->fired_epoch == s->epoch && s->epoch != 0)
         return; /* that grant is over; the word to stop is on its way */
     s->exec_error = 0;
     s->has_status = s->fired = s->restart_wanted = s->unwell = false;
-    if (s->epoch != 0 && !leave_facts(s)) {
+    if (s->epoch != 0 && !tn_supervisor_leave_facts(s)) {
         tn_driver_ended(s->elector, s->epoch); /* a leader without a program helps nobody */
         return;
     }
@@ -136,7 +137,7 @@ static void promote(struct tn_supervisor *s, int64_t at_ns)
 {
     if (s->options->warm && s->options->warm_signal)
         tn_guard_link_signal(&s->link, s->options->warm_signal);
-    note_start(s, at_ns);
+    tn_supervisor_note_start(s, at_ns);
 }
 
 void tn_supervisor_lead(struct tn_supervisor *s, uint64_t epoch)
@@ -146,11 +147,15 @@ void tn_supervisor_lead(struct tn_supervisor *s, uint64_t epoch)
 
     s->epoch = epoch;
     s->self.trouble[0] = '\0';
+    if (!s->options->program.args) {
+        tn_supervisor_lead_clients(s);
+        return;
+    }
     if (!s->options->warm || !runs) {
         tn_supervisor_start_program(s);
         return;
     }
-    if (!leave_facts(s))
+    if (!tn_supervisor_leave_facts(s))
         return;
     write_role(s);
     if (s->state == TN_PROGRAM_RUNNING)
@@ -184,7 +189,9 @@ static void answer_stop(struct tn_supervisor *s)
 
 void tn_supervisor_stop_program(struct tn_supervisor *s, int64_t by_ns)
 {
-    if (s->state == TN_PROGRAM_NONE)
+    if (!s->options->program.args)
+        tn_supervisor_stop_clients(s);
+    else if (s->state == TN_PROGRAM_NONE)
         tn_supervisor_finish_death(s);
     else if (s->state != TN_PROGRAM_HOOK)
         tn_guard_link_stop(&s->link, s->stop_signal, by_ns);

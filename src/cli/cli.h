@@ -38,7 +38,7 @@ struct cli_verb {
 
 extern const struct cli_verb cli_run, cli_status, cli_watch, cli_reset, cli_state, cli_sim,
     cli_store, cli_release_grant, cli_pause, cli_resume, cli_handover, cli_step_down,
-    cli_candidates, cli_config, cli_history, cli_doctor;
+    cli_candidates, cli_agent, cli_config, cli_history, cli_doctor;
 
 /* Options that most verbs take.  Strings are argv's or the environment's. */
 struct cli_common {

@@ -39,7 +39,8 @@ struct tn_draft_probe {
 struct tn_draft_run {
     const struct tn_yaml *command, *env, *probe, *hooks;
     struct tn_text candidate_probe;
-    int64_t grace_ms, crash_limit, orphan_grace_ns, release_delay_ns, hook_timeout_ms;
+    int64_t answer_for_ms, grace_ms, crash_limit, orphan_grace_ns, release_delay_ns,
+        hook_timeout_ms;
     int stop_signal, on_loss, on_exit, contain, watchdog, warm_signal;
     struct tn_text user, chdir, watchdog_device, warm_file;
     struct tn_text on_started, on_stopped, on_new_leader;
@@ -54,7 +55,8 @@ struct tn_draft {
     struct tn_draft_state state;
     struct tn_draft_run run;
     struct tn_draft_probe probe;
-    unsigned ttl_line, renew_line, kill_line, grace_line, coordinate_line, state_line, run_line;
+    unsigned ttl_line, renew_line, kill_line, grace_line, answer_line, coordinate_line, state_line,
+        run_line;
 };
 
 extern const char *const tn_config_prefers[],

@@ -72,6 +72,7 @@ static const struct tn_key run_keys[] = {
     {"user", NULL, TN_KEY_TEXT, offsetof(R, user)},
     {"chdir", "working_directory cwd", TN_KEY_TEXT, offsetof(R, chdir)},
     {"grace", "shutdown_grace stop_timeout", TN_KEY_MS, offsetof(R, grace_ms)},
+    {"answer_for", NULL, TN_KEY_MS, offsetof(R, answer_for_ms)},
     {"stop_signal", NULL, TN_KEY_SIGNAL, offsetof(R, stop_signal)},
     {"on_loss", NULL, TN_KEY_WORD, offsetof(R, on_loss), .words = tn_config_losses},
     {"on_exit", NULL, TN_KEY_WORD, offsetof(R, on_exit), .words = tn_config_exits},
@@ -274,6 +275,8 @@ void tn_draft_run(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml 
         take_probe(r, d, d->run.probe);
     if (d->run.hooks && d->run.hooks != hooks)
         tn_keys_take(r, d->run.hooks, "run.hooks", hook_keys, &hooks_seen, &d->run);
+    d->answer_line =
+        tn_keys_line(run_keys, &seen, offsetof(struct tn_draft_run, answer_for_ms), d->answer_line);
     d->grace_line =
         tn_keys_line(run_keys, &seen, offsetof(struct tn_draft_run, grace_ms), d->grace_line);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "agent/timing_text.h"
+#include "base/duration.h"
 #include "config/draft.h"
 #include "config/refs.h"
 
@@ -330,6 +331,32 @@ static void take_times(struct tn_reader *r, const struct tn_draft *d, struct tn_
     tn_complain(r, line, "coordinate: %s", err.text);
 }
 
+/* Those who ask instead of being run: how long an answer holds (agent/supervisor_clients.c). */
+static void take_answers(struct tn_reader *r, const struct tn_draft *d,
+                         struct tn_config_election *e)
+{
+    struct tn_run_options *o = &e->run;
+    char hold[TN_DURATION_TEXT];
+
+    if (d->run.command && d->run.answer_for_ms)
+        tn_complain(r, d->answer_line, "run.answer_for: for elections without a command only");
+    if (d->run.command || e->timing.hold_ns == 0)
+        return;
+    o->answer_ns =
+        d->run.answer_for_ms ? d->run.answer_for_ms * TN_MS : e->timing.hold_ns / 2 / TN_MS * TN_MS;
+    if (o->answer_ns >= e->timing.hold_ns) {
+        tn_duration_format(e->timing.hold_ns / TN_MS * TN_MS, hold);
+        tn_complain(r, d->answer_line,
+                    "run.answer_for: give less than D = %s: an answer must run out before the "
+                    "lease can pass on",
+                    hold);
+    }
+    /* The drain lasts until the last answer has run out, and the hook has ended. */
+    int64_t drain_ms = (o->answer_ns + o->hook_timeout_ns) / TN_MS;
+    if ((o->elector.grace_ms ? o->elector.grace_ms : 8000) < drain_ms)
+        o->elector.grace_ms = drain_ms;
+}
+
 bool tn_draft_settle(struct tn_reader *r, const struct tn_draft *d, enum tn_log_format log,
                      struct tn_config_election *e)
 {
@@ -361,5 +388,6 @@ bool tn_draft_settle(struct tn_reader *r, const struct tn_draft *d, enum tn_log_
     take_run(r, d, e);
     take_state(r, d, e);
     take_times(r, d, e);
+    take_answers(r, d, e);
     return r->n_complaints == before && !r->no_memory;
 }

@@ -84,7 +84,8 @@ static void show_run(const struct tn_config_election *e, FILE *to)
         show_time(to, "grace", (o->elector.grace_ms ? o->elector.grace_ms : 8000) * TN_MS);
         line(to, "on_exit", tn_config_exits[o->on_exit]);
         line(to, "contain", tn_config_contains[o->contain]);
-    }
+    } else
+        show_time(to, "answer_for", o->answer_ns);
     line(to, "on_loss", tn_config_losses[o->on_loss]);
     if (o->on_exit == TN_EXIT_RESTART && e->command) {
         snprintf(number, sizeof number, "%d", o->crash_limit);
@@ -178,6 +179,8 @@ static json_t *run_json(const struct tn_config_election *e)
     if (!e->command)
         json_decref(words);
     json_object_set_new(j, "env", env);
+    if (!e->command)
+        set_ms(j, "answer_for_ms", o->answer_ns);
     set_text(j, "user", o->program.user);
     set_text(j, "chdir", o->program.cwd);
     set_text(j, "stop_signal", sigabbrev_np(o->stop_signal));

@@ -1,0 +1,376 @@
+#include "agent/fleet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/log.h"
+#include "core/timing.h"
+#include "os/poll.h"
+#include "tenure/elector.h"
+#include "tenure/store.h"
+
+#define PAUSE_MIN_NS (500 * TN_MS)
+#define PAUSE_MAX_NS (30 * TN_S)
+#define NEVER        (INT64_MAX / 2)
+/* Who lives this long has not failed at its start. */
+#define STEADY_NS    (60 * TN_S)
+
+struct member {
+    char name[TENURE_NAME_MAX + 1];
+    pid_t pid; /* 0: does not run */
+    int64_t started_ns, start_at_ns;
+    int64_t pause_ns;
+    bool wanted; /* it is in the configuration, and has not ended by itself */
+};
+
+struct tn_fleet {
+    struct tn_fleet_options options;
+    struct tn_notify notify;
+    int text_fd, signal_fd;
+    sigset_t mask; /* as it was */
+    struct member members[TN_FLEET_MAX];
+    size_t n;
+    bool leaving;
+    int exit_code;
+    int64_t pet_at_ns;
+};
+
+/* ---- The text ------------------------------------------------------------ */
+
+/* Who reads and who writes exclude each other, so that nobody sees half of it. */
+static bool lock_text(int fd, short how)
+{
+    struct flock lock = {.l_type = how, .l_whence = SEEK_SET};
+
+    while (fcntl(fd, F_SETLKW, &lock) != 0) {
+        if (errno != EINTR)
+            return false;
+    }
+    return true;
+}
+
+static enum tenure_status write_text(int fd, const char *text, size_t len, struct tenure_error *err)
+{
+    bool ok =
+        lock_text(fd, F_WRLCK) && ftruncate(fd, 0) == 0 && pwrite(fd, text, len, 0) == (ssize_t)len;
+    int saved = errno;
+
+    lock_text(fd, F_UNLCK);
+    return ok ? TENURE_OK
+              : tenure_fail(err, TENURE_UNAVAILABLE, "cannot pass the configuration on: %s",
+                            strerror(saved));
+}
+
+char *tn_fleet_text(size_t *len, struct tenure_error *err)
+{
+    struct stat st = {0};
+    char *text = NULL;
+
+    if (lock_text(TN_FLEET_FD, F_RDLCK) && fstat(TN_FLEET_FD, &st) == 0 &&
+        (text = calloc(1, (size_t)st.st_size + 1)) &&
+        pread(TN_FLEET_FD, text, (size_t)st.st_size, 0) == (ssize_t)st.st_size) {
+        *len = (size_t)st.st_size;
+        lock_text(TN_FLEET_FD, F_UNLCK);
+        return text;
+    }
+    tenure_fail(err, TENURE_UNAVAILABLE, "this is for `tenure agent` to call: %s", strerror(errno));
+    free(text);
+    return NULL;
+}
+
+/* ---- Children ------------------------------------------------------------ */
+
+/* Between fork and exec, with other threads about: nothing that takes a lock. */
+static _Noreturn void become(const struct tn_fleet *f, char *const *args, pid_t parent)
+{
+    setpgid(0, 0); /* what is typed at a terminal is for the agent, which passes it on */
+    prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+    if (getppid() != parent)
+        _exit(1);
+    if (f->text_fd == TN_FLEET_FD)
+        fcntl(TN_FLEET_FD, F_SETFD, 0);
+    else if (dup2(f->text_fd, TN_FLEET_FD) < 0)
+        _exit(1);
+    sigprocmask(SIG_SETMASK, &f->mask, NULL);
+    execv("/proc/self/exe", args);
+    _exit(1);
+}
+
+static void start(struct tn_fleet *f, struct member *m)
+{
+    static char tenure[] = "tenure", agent[] = "agent", config[] = "--config";
+    static char election[] = "--election";
+    char *path = (char *)(uintptr_t)f->options.config; /* execv(3) writes to none of them */
+    static char log[] = "--log";
+    char *format = (char *)(uintptr_t)f->options.log;
+    char *const args[] = {tenure, agent, config, path, election, m->name, format ? log : NULL,
+                          format, NULL};
+    pid_t self = getpid(), pid = fork();
+
+    if (pid == 0)
+        become(f, args, self);
+    m->started_ns = tenure_now();
+    m->start_at_ns = NEVER;
+    if (pid < 0) {
+        tn_log("failed", "no new process for %s: %s", m->name, strerror(errno));
+        m->start_at_ns = m->started_ns + PAUSE_MAX_NS;
+        return;
+    }
+    m->pid = pid;
+}
+
+static void pause_for(struct member *m)
+{
+    bool steady = tenure_now() - m->started_ns >= STEADY_NS;
+
+    m->pause_ns = steady || m->pause_ns == 0 ? PAUSE_MIN_NS : m->pause_ns * 2;
+    if (m->pause_ns > PAUSE_MAX_NS)
+        m->pause_ns = PAUSE_MAX_NS;
+    m->start_at_ns = tenure_now() + m->pause_ns;
+}
+
+static void ended(struct tn_fleet *f, struct member *m, int status)
+{
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    bool again = !WIFEXITED(status) || code == f->options.codes.again;
+
+    m->pid = 0;
+    if (!m->wanted || f->leaving)
+        return;
+    if (again) {
+        pause_for(m);
+        tn_log("restarting", "%s ended (%s %d); starting it again in %.1f s", m->name,
+               WIFEXITED(status) ? "code" : "signal", WIFEXITED(status) ? code : WTERMSIG(status),
+               (double)m->pause_ns / 1e9);
+        return;
+    }
+    m->wanted = false;
+    if (code > f->exit_code)
+        f->exit_code = code;
+    tn_log("ended", "%s has ended with code %d", m->name, code);
+}
+
+static void reap(struct tn_fleet *f)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        for (size_t i = 0; i < f->n; i++) {
+            if (f->members[i].pid == pid)
+                ended(f, &f->members[i], status);
+        }
+    }
+}
+
+static void signal_all(const struct tn_fleet *f, int signal)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->members[i].pid)
+            kill(f->members[i].pid, signal);
+    }
+}
+
+/* ---- The elections there should be --------------------------------------- */
+
+static struct member *find(struct tn_fleet *f, const char *name)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        if (strcmp(f->members[i].name, name) == 0)
+            return &f->members[i];
+    }
+    return NULL;
+}
+
+static bool listed(const char *name, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Those that are gone and have ended make room. */
+static void forget(struct tn_fleet *f, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < f->n;) {
+        struct member *m = &f->members[i];
+
+        if (!listed(m->name, names, n)) {
+            if (m->wanted)
+                tn_log("removed", "%s is no longer in the configuration; stopping it", m->name);
+            m->wanted = false;
+            m->start_at_ns = NEVER;
+            if (m->pid)
+                kill(m->pid, SIGTERM);
+        }
+        if (!m->wanted && !m->pid && !listed(m->name, names, n))
+            *m = f->members[--f->n];
+        else
+            i++;
+    }
+}
+
+enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len,
+                                const char *const *names, size_t n, struct tenure_error *err)
+{
+    enum tenure_status status = write_text(f->text_fd, text, len, err);
+
+    if (status)
+        return status;
+    forget(f, names, n);
+    for (size_t i = 0; i < n; i++) {
+        struct member *m = find(f, names[i]);
+
+        if (m && m->wanted) {
+            if (m->pid)
+                kill(m->pid, SIGHUP);
+            else
+                m->start_at_ns = 0; /* it may be better now */
+            continue;
+        }
+        if (!m && f->n == TN_FLEET_MAX)
+            return tenure_fail(err, TENURE_CONFIG, "no room for %s before others have ended",
+                               names[i]);
+        if (!m)
+            m = &f->members[f->n++];
+        pid_t pid = m->pid; /* it may be on its way out: started again after that */
+        *m = (struct member){.pid = pid, .wanted = true};
+        snprintf(m->name, sizeof m->name, "%s", names[i]);
+    }
+    return TENURE_OK;
+}
+
+/* ---- The loop ------------------------------------------------------------ */
+
+static void leave(struct tn_fleet *f, int signal)
+{
+    if (!f->leaving)
+        tn_log("leaving", "asked to stop (%s)", strsignal(signal));
+    else
+        tn_log("hastening", "asked again: the programs are killed");
+    f->leaving = true;
+    f->exit_code = 0;
+    tn_notify(&f->notify, "STOPPING=1\nSTATUS=stopping");
+    signal_all(f, SIGTERM);
+}
+
+static void take_signals(struct tn_fleet *f)
+{
+    struct signalfd_siginfo info;
+
+    while (read(f->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        int signal = (int)info.ssi_signo;
+
+        if (signal == SIGCHLD)
+            reap(f);
+        else if (signal == SIGHUP && !f->leaving)
+            f->options.reload(f->options.arg);
+        else if (signal == SIGTERM || signal == SIGINT || signal == SIGQUIT)
+            leave(f, signal);
+        else if (signal == SIGUSR1 || signal == SIGUSR2)
+            signal_all(f, signal); /* for the programs */
+    }
+}
+
+static int64_t start_due(struct tn_fleet *f, int64_t now)
+{
+    int64_t next = NEVER;
+
+    for (size_t i = 0; i < f->n && !f->leaving; i++) {
+        struct member *m = &f->members[i];
+
+        if (m->wanted && !m->pid && now >= m->start_at_ns)
+            start(f, m);
+        if (m->wanted && !m->pid && m->start_at_ns < next)
+            next = m->start_at_ns;
+    }
+    if (f->notify.watchdog_ns > 0 && now >= f->pet_at_ns) {
+        tn_notify(&f->notify, "WATCHDOG=1");
+        f->pet_at_ns = now + f->notify.watchdog_ns;
+    }
+    if (f->notify.watchdog_ns > 0 && f->pet_at_ns < next)
+        next = f->pet_at_ns;
+    return next;
+}
+
+static bool anybody(const struct tn_fleet *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->members[i].pid || (f->members[i].wanted && !f->leaving))
+            return true;
+    }
+    return false;
+}
+
+int tn_fleet_run(struct tn_fleet *f)
+{
+    struct pollfd fd = {.fd = f->signal_fd, .events = POLLIN};
+    int64_t next = start_due(f, tenure_now());
+
+    tn_notify(&f->notify, "READY=1\nSTATUS=%zu elections", f->n);
+    while (anybody(f)) {
+        if (tn_poll(&fd, 1, next) > 0)
+            take_signals(f);
+        next = start_due(f, tenure_now());
+    }
+    return f->exit_code;
+}
+
+/* ---- Life ---------------------------------------------------------------- */
+
+enum tenure_status tn_fleet_open(const struct tn_fleet_options *options, struct tn_fleet **fleet,
+                                 struct tenure_error *err)
+{
+    static const char *const ours[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
+                                       "LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES"};
+    static const int signals[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
+    struct tn_fleet *f = calloc(1, sizeof *f);
+    sigset_t set;
+
+    if (!f)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    f->options = *options;
+    tn_notify_open(&f->notify, getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"));
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+        unsetenv(ours[i]); /* the children answer to us */
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        sigaddset(&set, signals[i]);
+    sigprocmask(SIG_BLOCK, &set, &f->mask);
+    f->text_fd = memfd_create("tenure-config", MFD_CLOEXEC);
+    f->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (f->text_fd < 0 || f->signal_fd < 0) {
+        tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
+        tn_fleet_close(f);
+        return TENURE_UNAVAILABLE;
+    }
+    *fleet = f;
+    return TENURE_OK;
+}
+
+void tn_fleet_close(struct tn_fleet *f)
+{
+    if (!f)
+        return;
+    if (f->text_fd >= 0)
+        close(f->text_fd);
+    if (f->signal_fd >= 0)
+        close(f->signal_fd);
+    tn_notify_close(&f->notify);
+    free(f);
+}

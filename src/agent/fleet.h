@@ -1,0 +1,60 @@
+/*
+ * agent/fleet.h - `tenure agent`: several elections, each a process of its own.
+ *
+ * An election is a supervisor (agent/supervisor.h), which owns its process: its
+ * signals, its orphans, and a guard that kills it if it hangs.  So each runs in a
+ * child that executes this binary anew, and what happens to one happens to no
+ * other.  The agent itself holds no lease.  It starts the children, starts them
+ * again, passes stops and reloads on, and ends when they have all ended.
+ * docs/adr/0013-config.md has the reasons.
+ *
+ * The child finds the text of the configuration, as the agent checked it, in the
+ * descriptor TN_FLEET_FD: no secret is in its arguments or its environment, and
+ * it cannot see another version of the file.
+ */
+#ifndef TN_AGENT_FLEET_H
+#define TN_AGENT_FLEET_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "agent/notify.h"
+#include "tenure/status.h"
+
+#define TN_FLEET_FD  3
+#define TN_FLEET_MAX 64
+
+/* Exit codes of a child that mean something to us. */
+struct tn_fleet_codes {
+    int again; /* the store said no, or something broke: try again later */
+    int usage; /* the settings cannot work */
+};
+
+struct tn_fleet_options {
+    const char *config; /* the file's name, which children put into their messages */
+    const char *log;    /* --log of the children; NULL: what the file says */
+    struct tn_fleet_codes codes;
+    /* SIGHUP: read the file again and say which elections there are now (tn_fleet_set()).
+     * false: it cannot be used, and was told; nothing changes. */
+    bool (*reload)(void *arg);
+    void *arg;
+};
+
+struct tn_fleet;
+
+/* text is copied.  UNAVAILABLE without descriptors or memory. */
+enum tenure_status tn_fleet_open(const struct tn_fleet_options *options, struct tn_fleet **fleet,
+                                 struct tenure_error *err);
+/* What the children read from now on, and the elections there should be. */
+enum tenure_status tn_fleet_set(struct tn_fleet *fleet, const char *text, size_t len,
+                                const char *const *names, size_t n, struct tenure_error *err);
+/* Runs until it is asked to stop, or every election has ended.  Returns the exit code: the
+ * highest of those that ended by themselves. */
+int tn_fleet_run(struct tn_fleet *fleet);
+/* Accepts NULL. */
+void tn_fleet_close(struct tn_fleet *fleet);
+
+/* In a child: the text as it is now, malloc'ed and NUL-terminated; NULL with err. */
+char *tn_fleet_text(size_t *len, struct tenure_error *err);
+
+#endif

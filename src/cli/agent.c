@@ -1,0 +1,282 @@
+/* tenure agent: the elections of a configuration file, each in a process of its own. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/fleet.h"
+#include "agent/log.h"
+#include "cli/cli.h"
+#include "cli/config.h"
+#include "config/change.h"
+
+static const char help[] =
+    "usage: tenure agent [--config FILE] [--log FORMAT]\n"
+    "\n"
+    "Takes part in the elections of FILE (default: TENURE_CONFIG, ./tenure.yaml,\n"
+    "/etc/tenure/tenure.yaml): with a program each, run only while leading, as `tenure run`\n"
+    "does; or without one, for programs in any language that ask.  tenure.yaml(5) has the\n"
+    "keys, `tenure config check` says what they come to.\n"
+    "\n"
+    "  --config FILE        what to do\n"
+    "  --log FORMAT         on stderr: text, json, none; wins over log.format\n"
+    "\n"
+    "SIGHUP reads FILE again: what can change does, what cannot is named in the log.\n"
+    "SIGTERM stops the programs, releases their leases, and ends.\n"
+    "\n"
+    "Exit: 0 when asked to stop; 1 FILE cannot be read; 2 usage, or FILE cannot work;\n"
+    "      when every election has ended by itself, the highest of their codes, which\n"
+    "      are those of `tenure run`.\n";
+
+enum { OPT_CONFIG = CLI_OPT_OWN, OPT_LOG, OPT_ELECTION };
+
+/* A child's exit code for "try again later", which no program has by accident. */
+#define AGAIN 122
+
+struct agent {
+    const struct cli_verb *verb;
+    const char *path;
+    const char *election; /* in a child: which; else NULL */
+    int log;              /* --log; -1: what the file says */
+    const char *log_word;
+    struct tn_fleet *fleet;
+    struct tn_config config;            /* in a child: the first one */
+    struct tn_run_options effective[2]; /* in a child: in force, and the next; in turns */
+    unsigned turn;
+    char **env;
+};
+
+static void on_stderr(const char *text)
+{
+    fprintf(stderr, "%s\n", text);
+}
+
+static void in_log(const char *text)
+{
+    tn_log("config", "%s", text);
+}
+
+/* ---- A child: one election ----------------------------------------------- */
+
+/* Ours, with what the file adds or replaces. */
+static char **program_env(const char *const *extra)
+{
+    size_t count = 1, n = 0;
+
+    for (size_t i = 0; environ[i]; i++)
+        count++;
+    for (size_t i = 0; extra && extra[i]; i++)
+        count++;
+    char **env = calloc(count, sizeof *env);
+    for (size_t i = 0; env && environ[i]; i++) {
+        size_t len = strcspn(environ[i], "=") + 1;
+        bool replaced = false;
+
+        for (size_t j = 0; extra && extra[j]; j++)
+            replaced |= strncmp(environ[i], extra[j], len) == 0;
+        if (!replaced)
+            env[n++] = environ[i];
+    }
+    for (size_t i = 0; env && extra && extra[i]; i++)
+        env[n++] = (char *)(uintptr_t)extra[i];
+    return env;
+}
+
+static enum tenure_status read_child(const struct agent *a, struct tn_config *c,
+                                     struct tenure_error *err)
+{
+    size_t len = 0;
+    char *text = tn_fleet_text(&len, err);
+
+    if (!text)
+        return err->code;
+    enum tenure_status status = tn_config_read(c, a->path, text, len, &tn_config_real_world);
+    explicit_bzero(text, len);
+    free(text);
+    if (status)
+        return tenure_fail(err, status, "%s", c->n_complaints ? c->complaints[0] : "out of memory");
+    if (!tn_config_find(c, a->election))
+        return tenure_fail(err, TENURE_CONFIG, "there is no election '%s'", a->election);
+    return TENURE_OK;
+}
+
+/* What the supervisor calls on SIGHUP.  Every configuration lives on: strings of it are in use. */
+static const struct tn_run_options *reload_child(void *arg)
+{
+    struct agent *a = arg;
+    struct tn_config *c = calloc(1, sizeof *c);
+    struct tenure_error err = {0};
+    struct tn_change change;
+    struct tn_run_options *next = &a->effective[!a->turn];
+
+    if (!c || read_child(a, c, &err) != TENURE_OK) {
+        tn_log("reload", "nothing changes: %s", c ? err.text : "out of memory");
+        if (c)
+            tn_config_free(c);
+        free(c);
+        return NULL;
+    }
+    *next = a->effective[a->turn];
+    tn_config_change(tn_config_find(&a->config, a->election), tn_config_find(c, a->election), next,
+                     &change);
+    if (a->log >= 0)
+        next->log = (enum tn_log_format)a->log;
+    if (change.done[0] || change.restart[0])
+        tn_log("reload", "changed: %s%s%s", change.done[0] ? change.done : "nothing",
+               change.restart[0] ? "; needs a restart of the agent: " : "", change.restart);
+    else
+        tn_log("reload", "nothing of this election has changed");
+    a->turn = !a->turn;
+    return next;
+}
+
+static int run_child(struct agent *a)
+{
+    static const struct tn_run_codes codes = {.failed = AGAIN,
+                                              .usage = CLI_USAGE,
+                                              .lost = CLI_LOST,
+                                              .broken = AGAIN,
+                                              .cannot_run = CLI_CANNOT_RUN,
+                                              .not_found = CLI_NOT_FOUND};
+    struct tenure_error err = {0};
+
+    if (read_child(a, &a->config, &err) != TENURE_OK)
+        return cli_fail(a->verb, CLI_USAGE, "%s", err.text);
+    fcntl(TN_FLEET_FD, F_SETFD, FD_CLOEXEC);
+    const struct tn_config_election *e = tn_config_find(&a->config, a->election);
+    struct tn_run_options *o = &a->effective[0];
+    *o = e->run;
+    if (a->log >= 0)
+        o->log = (enum tn_log_format)a->log;
+    o->program.env = a->env = program_env(e->env);
+    if (!a->env)
+        return cli_fail(a->verb, AGAIN, "out of memory");
+    sigprocmask(SIG_SETMASK, NULL, &o->program.mask);
+    o->reload = reload_child;
+    o->reload_arg = a;
+    tn_log_as("agent");
+    enum tenure_status status = o->program.args ? tn_program_check(&o->program, &err) : TENURE_OK;
+    if (status) {
+        tn_log_setup(o->log, e->name.text, "");
+        tn_log("failed", "%s", err.text);
+        return status == TENURE_DENIED ? CLI_CANNOT_RUN : CLI_NOT_FOUND;
+    }
+    return tn_run(o, &codes);
+}
+
+/* ---- The agent ----------------------------------------------------------- */
+
+/* Read the file and pass it on.  tell says what is wrong with it. */
+static int apply(struct agent *a, void (*tell)(const char *line))
+{
+    struct tn_config c = {0};
+    struct tenure_error err = {0};
+    const char *names[TN_CONFIG_ELECTIONS_MAX];
+    size_t len = 0;
+    char *text = cli_config_load(a->path, &len, &err);
+
+    if (!text) {
+        tell(err.text);
+        return CLI_FAILED;
+    }
+    enum tenure_status status = tn_config_read(&c, a->path, text, len, &tn_config_real_world);
+    if (status == TENURE_OK) {
+        for (size_t i = 0; i < c.n_elections; i++)
+            names[i] = c.elections[i].name.text;
+        tn_log_as("agent");
+        tn_log_setup(a->log >= 0 ? (enum tn_log_format)a->log : c.log, "agent", "");
+        status = tn_fleet_set(a->fleet, text, len, names, c.n_elections, &err);
+        if (status)
+            tell(err.text);
+    } else if (status == TENURE_NOMEM) {
+        tell("out of memory");
+    } else {
+        cli_config_tell(&c, tell);
+    }
+    explicit_bzero(text, len);
+    free(text);
+    tn_config_free(&c);
+    return status == TENURE_OK ? CLI_OK : status == TENURE_CONFIG ? CLI_USAGE : CLI_FAILED;
+}
+
+static bool reload(void *arg)
+{
+    struct agent *a = arg;
+    bool ok = apply(a, in_log) == CLI_OK;
+
+    tn_log("reload", ok ? "%s was read again" : "%s cannot be used; everything stays as it was",
+           a->path);
+    return ok;
+}
+
+static int run_agent(struct agent *a)
+{
+    struct tn_fleet_options o = {.config = a->path,
+                                 .log = a->log_word,
+                                 .codes = {.again = AGAIN, .usage = CLI_USAGE},
+                                 .reload = reload,
+                                 .arg = a};
+    struct tenure_error err = {0};
+
+    if (tn_fleet_open(&o, &a->fleet, &err) != TENURE_OK)
+        return cli_fail(a->verb, CLI_BROKEN, "%s", err.text);
+    int code = apply(a, on_stderr);
+    if (code == CLI_OK)
+        code = tn_fleet_run(a->fleet);
+    tn_fleet_close(a->fleet);
+    return code;
+}
+
+/* ---- The verb ------------------------------------------------------------ */
+
+static int take_log(const struct cli_verb *verb)
+{
+    static const char *const words[] = {"text", "json", "none"};
+
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(optarg, words[i]) == 0)
+            return i;
+    }
+    exit(cli_misuse(verb, "--log '%.40s': give one of text, json, none", optarg));
+}
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"help", no_argument, NULL, CLI_OPT_HELP},
+        {"config", required_argument, NULL, OPT_CONFIG},
+        {"log", required_argument, NULL, OPT_LOG},
+        {"election", required_argument, NULL, OPT_ELECTION}, /* for our own children */
+        {0}};
+    struct agent a = {.verb = verb, .log = -1};
+    int opt;
+
+    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (opt == CLI_OPT_HELP) {
+            fputs(help, stdout);
+            return CLI_OK;
+        }
+        if (opt == OPT_CONFIG)
+            a.path = optarg;
+        else if (opt == OPT_LOG)
+            a.log = take_log(verb), a.log_word = optarg;
+        else if (opt == OPT_ELECTION)
+            a.election = optarg;
+        else
+            return cli_misuse(verb, "that option is not known, or lacks its value");
+    }
+    if (optind < argc)
+        return cli_misuse(verb, "'%.40s': the programs are in the configuration file",
+                          argv[optind]);
+    a.path = cli_config_path(a.path);
+    if (!a.election)
+        return run_agent(&a);
+    int code = run_child(&a);
+    free(a.env);
+    tn_config_free(&a.config);
+    return code;
+}
+
+const struct cli_verb cli_agent = {"agent", "the elections of a configuration file", help, run};

@@ -1,0 +1,256 @@
+"""`tenure agent`: several elections of one file, as real processes."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import pytest
+from world import MEMORY, NS, PATIENCE, TENURE, WITNESS, Table, alive, children, eventually, now
+
+CANARY = "c4n4ry-of-the-agent"
+
+
+class Agent:
+    def __init__(self, place, name, text, env=None):
+        self.place, self.name = place, name
+        self.config = place.dir / f"{name}.yaml"
+        self.log_path = place.dir / f"{name}.log"
+        self.write(text)
+        self.log = open(self.log_path, "ab")
+        self.proc = subprocess.Popen([TENURE, "agent", "--config", self.config],
+                                     stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                     env={**os.environ, **(env or {})}, start_new_session=True)
+
+    def write(self, text):
+        fresh = self.config.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.rename(self.config)
+
+    def words(self):
+        return self.log_path.read_text(errors="replace")
+
+    def says(self, text):
+        eventually(f"{self.name} says {text!r}: {self.words()[-1500:]}", lambda: text in self.words())
+
+    def signal(self, number):
+        self.proc.send_signal(number)
+
+    def child(self, election):
+        """The process of an election."""
+        def find():
+            for pid in children(self.proc.pid):
+                try:
+                    args = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+                if election.encode() in args:
+                    return pid
+            return None
+        return eventually(f"a process for {election}", find)
+
+    def wait(self):
+        try:
+            return self.proc.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} does not end: {self.words()[-2000:]}")
+
+    def end(self):
+        for _ in range(2):
+            if self.proc.poll() is None:
+                self.signal(signal.SIGTERM)
+                try:
+                    self.proc.wait(20)
+                except subprocess.TimeoutExpired:
+                    continue
+        if self.proc.poll() is None:
+            self.proc.kill()
+            self.proc.wait()
+        self.log.close()
+
+
+class Place:
+    def __init__(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="tenure-agent-", dir=MEMORY))
+        self.dir.chmod(0o755)
+        self.agents = []
+
+    def start(self, name, text, **more):
+        self.agents.append(Agent(self, name, text, **more))
+        return self.agents[-1]
+
+    def leader(self, election):
+        done = subprocess.run([TENURE, "status", "--json", "--name", election, "--store",
+                               f"sqlite:{self.dir}/lease.db"], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=PATIENCE)
+        return json.loads(done.stdout) if done.returncode in (0, 3) and done.stdout else {}
+
+
+@pytest.fixture
+def place():
+    p = Place()
+    yield p
+    for agent in p.agents:
+        print(f"--- {agent.name}\n{agent.words()[-3000:]}")
+        agent.end()
+    shutil.rmtree(p.dir, ignore_errors=True)
+
+
+def two(place, name, tables, extra=""):
+    return f"""
+coordinate:
+  type: sqlite
+  path: {place.dir}/lease.db
+  ttl: 2s
+  holder_id: {name}
+elections:
+  - name: web
+    run:
+      command: [{WITNESS}, {tables[0].path}]
+  - name: jobs
+    run:
+      command: {WITNESS} {tables[1].path}
+{extra}"""
+
+
+def test_two_elections_two_agents_and_a_failover(place):
+    tables = [Table(place.dir / "web"), Table(place.dir / "jobs")]
+    first = place.start("a", two(place, "a", tables))
+    for table in tables:
+        eventually("a first leader", table.top)
+    second = place.start("b", two(place, "b", tables))
+    second.says("web: a leads")
+    second.says("jobs: a leads")
+    before = [table.top() for table in tables]
+    # One election's process dies: the other one of that agent goes on, and the agent mends it.
+    web = first.child("web")
+    os.kill(web, signal.SIGKILL)
+    eventually("another leader of web", lambda: tables[0].top() > before[0])
+    first.says("web ended (signal 9); starting it again")
+    assert eventually("a new process", lambda: first.child("web") != web)
+    assert tables[1].top() == before[1]
+    # The whole agent dies: its children are asked to stop, release, and the other takes both over.
+    before = [table.top() for table in tables]
+    pids = [first.child("web"), first.child("jobs")]
+    first.proc.kill()
+    first.proc.wait()
+    eventually("another leader of jobs", lambda: tables[1].top() > before[1])
+    second.says("jobs: leading")
+    second.says("web: leading")
+    eventually("the end of its children", lambda: not any(alive(p) for p in pids))
+    second.signal(signal.SIGTERM)
+    assert second.wait() == 0
+    for table in tables:
+        assert table.check() >= 2
+
+
+def test_reload(place):
+    text = two(place, "a", [Table(place.dir / "web"), Table(place.dir / "jobs")])
+    agent = place.start("a", text)
+    agent.says("web: leading")
+    agent.says("jobs: leading")
+    web, jobs = agent.child("web"), agent.child("jobs")
+
+    # What can change does, and is named; what cannot is named as well.
+    agent.write(text.replace("ttl: 2s", "ttl: 4s\n  renew_interval: 500ms")
+                .replace("  - name: jobs\n    run:\n", "  - name: jobs\n    run:\n"
+                         f"      on_new_leader: touch {place.dir}/hook\n      user: nobody\n"))
+    agent.signal(signal.SIGHUP)
+    agent.says("web: changed: ttl, renew_interval\n")
+    agent.says("jobs: changed: ttl, renew_interval, on_new_leader; needs a restart of the agent: user")
+    eventually("a renewal with the new ttl",
+               lambda: place.leader("web").get("ttl_ms") == 4000)
+    # A file that cannot be used changes nothing.
+    agent.write(text.replace("ttl: 2s", "ttl: 2"))
+    agent.signal(signal.SIGHUP)
+    agent.says("coordinate.ttl: '2' has no unit: write 2s if seconds are meant")
+    agent.says("cannot be used; everything stays as it was")
+    assert (agent.child("web"), agent.child("jobs")) == (web, jobs)
+    # An election goes, another one comes; a lower ttl binds at once.
+    agent.write(text[:text.index("  - name: jobs")].replace("2s", "1s") + "  - name: late\n")
+    agent.signal(signal.SIGHUP)
+    agent.says("jobs is no longer in the configuration; stopping it")
+    agent.says("late: leading")
+    eventually("the end of jobs", lambda: not alive(jobs))
+    assert agent.child("web") == web and "leadership is over" not in agent.words()
+    agent.signal(signal.SIGTERM)
+    assert agent.wait() == 0
+
+
+ASK = """
+coordinate: {{type: sqlite, path: {dir}/lease.db, ttl: 3s, holder_id: {id}}}
+name: ask
+run:
+  answer_for: 700ms
+  on_started: "cut -d' ' -f1 /proc/uptime >>{dir}/{id}.started"
+"""
+
+
+def began(place, name):
+    """When its last term began, on CLOCK_BOOTTIME."""
+    path = place.dir / f"{name}.started"
+    lines = path.read_text().split() if path.exists() else []
+    return [int(float(line) * NS) for line in lines]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["asked", "killed"])
+def test_without_a_program_the_release_waits_for_answers_to_run_out(place, how):
+    """Whoever was told "leading" may act for answer_for: nobody else leads before (I8)."""
+    first = place.start("a", ASK.format(dir=place.dir, id="a"))
+    first.says("leading, epoch")
+    first.says("no program of its own")
+    second = place.start("b", ASK.format(dir=place.dir, id="b"))
+    second.says("ask: a leads")
+    stopped = now()
+    os.kill(first.child("ask") if how == signal.SIGKILL else first.proc.pid, how)
+    # Killed, its process is started again, and may be the next itself.
+    moment = min(eventually("the next term", lambda: began(place, "b") + began(place, "a")[1:]))
+    # /proc/uptime has hundredths of a second, cut off.
+    assert moment >= stopped + 700_000_000 - 10_000_000
+    if how == signal.SIGTERM:
+        assert first.wait() == 0
+
+
+def test_secrets_stay_where_they_are(place):
+    token = place.dir / "token"
+    token.write_text(CANARY + "\n")
+    agent = place.start("a", f"""
+name: web
+coordinate: {{type: sqlite, path: "{place.dir}/lease.db", ttl: 2s}}
+run:
+  command: [sh, -c, 'env >{place.dir}/env.new; mv {place.dir}/env.new {place.dir}/env; exec sleep 600']
+  env: {{API_KEY: "file:{token}", MODE: prod}}
+http: {{token: "file:{token}"}}
+""")
+    env = place.dir / "env"
+    eventually("the program", env.exists)
+    # What the file gives the program, it has; nothing of it stands where others can read it.
+    assert f"API_KEY={CANARY}" in env.read_text().splitlines()
+    assert "MODE=prod" in env.read_text().splitlines()
+    assert not [line for line in env.read_text().splitlines() if "lease.db" in line]
+    for pid in (agent.proc.pid, agent.child("web")):
+        for name in ("cmdline", "environ"):
+            assert CANARY.encode() not in pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
+    assert CANARY not in agent.words()
+    done = subprocess.run([TENURE, "config", "check", agent.config], capture_output=True, text=True)
+    assert done.returncode == 0 and CANARY not in done.stdout + done.stderr
+
+
+def test_how_it_ends(place):
+    base = f"coordinate: {{type: sqlite, path: {place.dir}/lease.db, ttl: 2s}}\n"
+    agent = place.start("a", base + "elections:\n"
+                        "  - {name: x, run: {command: [sh, -c, 'exit 3'], on_exit: exit}}\n"
+                        "  - {name: y, run: {command: [sh, -c, 'exit 5'], on_exit: exit}}\n")
+    assert agent.wait() == 5
+    assert "x has ended with code 3" in agent.words()
+    agent = place.start("b", base + "name: x\nrun: {command: [/no/such/program]}\n")
+    assert agent.wait() == 127
+    agent = place.start("c", "nonsense: 1\n")
+    assert agent.wait() == 2
+    assert "c.yaml:1: 'nonsense' is not a key here" in agent.words()
+    done = subprocess.run([TENURE, "agent", "--config", place.dir / "none.yaml"],
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and "No such file" in done.stderr
