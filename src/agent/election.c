@@ -35,6 +35,7 @@ struct tn_election *tn_election_new(const struct tn_election_options *o)
     snprintf(e->address, sizeof e->address, "%s", o->address ? o->address : "");
     snprintf(e->build, sizeof e->build, "%s", o->build ? o->build : "");
     e->priority = o->priority;
+    e->answer_ns = o->answer_ns;
     e->ttl_ms = o->ttl_ms ? o->ttl_ms : 15000;
     e->renew_ms = o->renew_ms ? o->renew_ms : e->ttl_ms / 3;
     e->shared = o->shared;

@@ -38,6 +38,7 @@ struct tn_election_options {
     const char *address; /* of this candidate; may be NULL */
     const char *build;   /* may be NULL */
     int32_t priority;
+    int64_t answer_ns;        /* an answer that we lead holds so long at most; 0: until D */
     int64_t ttl_ms, renew_ms; /* 0: what the elector chooses by default */
     /* Others can see that store.  false (noop:, memory:): nothing is written. */
     bool shared;

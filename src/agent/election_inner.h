@@ -83,6 +83,7 @@ struct tn_election {
     char name[TENURE_NAME_MAX + 1], address[128], build[32];
     char *store;
     int32_t priority;
+    int64_t answer_ns;
     int64_t ttl_ms, renew_ms;
     bool shared;
     uint64_t started_ms;

@@ -35,6 +35,9 @@ static void look(struct tn_election *e, struct view *v)
     v->leads = tenure_elector_is_leader(elector);
     v->epoch = tenure_elector_epoch(elector);
     v->left_ms = tenure_elector_time_left(elector) / TN_MS;
+    /* What is told here has run out before the lease is released (supervisor_clients.c). */
+    if (e->answer_ns > 0 && v->left_ms > e->answer_ns / TN_MS)
+        v->left_ms = e->answer_ns / TN_MS;
     if (v->sight.ttl_ns == 0) { /* before its first step */
         v->sight.ttl_ns = e->ttl_ms * TN_MS;
         v->sight.renew_ns = e->renew_ms * TN_MS;

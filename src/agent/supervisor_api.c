@@ -11,6 +11,7 @@ struct tn_election *tn_supervisor_election(const struct tn_supervisor *s)
                                     .address = o->address,
                                     .build = o->build,
                                     .priority = o->priority,
+                                    .answer_ns = s->options->answer_ns,
                                     .ttl_ms = o->ttl_ms,
                                     .renew_ms = o->renew_ms,
                                     .shared = s->controlled};

@@ -21,7 +21,7 @@ static const char help[] =
     "keys, `tenure config check` says what they come to.\n"
     "\n"
     "  --config FILE        what to do\n"
-    "  --log FORMAT         on stderr: text, json, none; wins over log.format\n"
+    "  --log FORMAT         on stderr: auto, text, json, none; wins over log.format\n"
     "\n"
     "SIGHUP reads FILE again: what can change does, what cannot is named in the log.\n"
     "SIGTERM stops the programs, releases their leases, and ends.\n"
@@ -97,6 +97,8 @@ static enum tenure_status read_child(const struct agent *a, struct tn_config *c,
     free(text);
     if (status)
         return tenure_fail(err, status, "%s", c->n_complaints ? c->complaints[0] : "out of memory");
+    for (size_t i = 0; i < c->n_elections && a->log >= 0; i++)
+        c->elections[i].run.log = (enum tn_log_format)a->log;
     if (!tn_config_find(c, a->election))
         return tenure_fail(err, TENURE_CONFIG, "there is no election '%s'", a->election);
     return TENURE_OK;
@@ -121,8 +123,6 @@ static const struct tn_run_options *reload_child(void *arg)
     *next = a->effective[a->turn];
     tn_config_change(tn_config_find(&a->config, a->election), tn_config_find(c, a->election), next,
                      &change);
-    if (a->log >= 0)
-        next->log = (enum tn_log_format)a->log;
     if (change.done[0] || change.restart[0])
         tn_log("reload", "changed: %s%s%s", change.done[0] ? change.done : "nothing",
                change.restart[0] ? "; needs a restart of the agent: " : "", change.restart);
@@ -148,8 +148,6 @@ static int run_child(struct agent *a)
     const struct tn_config_election *e = tn_config_find(&a->config, a->election);
     struct tn_run_options *o = &a->effective[0];
     *o = e->run;
-    if (a->log >= 0)
-        o->log = (enum tn_log_format)a->log;
     o->program.env = a->env = program_env(e->env);
     if (!a->env)
         return cli_fail(a->verb, AGAIN, "out of memory");
@@ -233,13 +231,13 @@ static int run_agent(struct agent *a)
 
 static int take_log(const struct cli_verb *verb)
 {
-    static const char *const words[] = {"text", "json", "none"};
+    static const char *const words[] = {"auto", "text", "json", "none"};
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         if (strcmp(optarg, words[i]) == 0)
             return i;
     }
-    exit(cli_misuse(verb, "--log '%.40s': give one of text, json, none", optarg));
+    exit(cli_misuse(verb, "--log '%.40s': give one of auto, text, json, none", optarg));
 }
 
 static int run(const struct cli_verb *verb, int argc, char **argv)

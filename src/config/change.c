@@ -99,6 +99,13 @@ void tn_config_change(const struct tn_config_election *now, const struct tn_conf
         {"orphan_grace", first->orphan_grace_ns != b->orphan_grace_ns},
         {"release_delay", first->release_delay_ns != b->release_delay_ns},
         {"watchdog", !same(first->watchdog, b->watchdog)},
+        {"http", !same_list(first->api.listen, b->api.listen) ||
+                     !same_list(first->api.hosts, b->api.hosts) ||
+                     !same(first->api.token_file, b->api.token_file) ||
+                     !same(first->api.tls_cert, b->api.tls_cert) ||
+                     !same(first->api.tls_key, b->api.tls_key) ||
+                     !same(first->api.tls_client_ca, b->api.tls_client_ca) ||
+                     first->api.reads_token != b->api.reads_token},
         {"warm", first->warm != b->warm || first->warm_signal != b->warm_signal ||
                      !same(first->warm_file, b->warm_file)},
     };

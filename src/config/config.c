@@ -44,11 +44,6 @@ static const struct tn_key top_keys[] = {
     {"elections", NULL, TN_KEY_TREE, offsetof(struct top, elections)},
     {0},
 };
-static const struct tn_key http_keys[] = {
-    {"listen", "address", TN_KEY_TEXT, offsetof(struct tn_config_http, listen)},
-    {"token", NULL, TN_KEY_SECRET, offsetof(struct tn_config_http, token)},
-    {0},
-};
 struct log {
     int format;
 };
@@ -66,6 +61,8 @@ static void take_sections(struct tn_reader *r, const struct top *top, struct tn_
         tn_draft_state(r, d, top->state);
     if (top->run)
         tn_draft_run(r, d, top->run);
+    if (top->http)
+        tn_draft_http(r, d, top->http);
 }
 
 /* An entry of `elections`. */
@@ -80,7 +77,7 @@ static void take_entry(struct tn_reader *r, const struct tn_yaml *node, const st
     tn_keys_take(r, node, "elections", top_keys, &seen, &top);
     d.line = tn_keys_line(top_keys, &seen, offsetof(struct top, name), node->line);
     d.name = top.name;
-    const struct tn_yaml *wrong = top.http ? top.http : top.log ? top.log : top.elections;
+    const struct tn_yaml *wrong = top.log ? top.log : top.elections;
     if (wrong)
         tn_complain(r, wrong->key_line,
                     "elections: '%s' is the whole agent's: move it to the top level", wrong->key);
@@ -128,6 +125,10 @@ static void take_elections(struct tn_reader *r, const struct top *top, struct tn
     c->n_elections = n ? n : 1;
     if (!list)
         tn_draft_settle(r, base, c->log, &c->elections[0]);
+    if (n > 1 && base->http.listen)
+        tn_complain(r, base->http_line,
+                    "http.listen: each election answers for itself; move 'listen' into the http "
+                    "section of each of 'elections'");
     n = 0;
     for (const struct tn_yaml *one = list ? list->first : NULL; one; one = one->next)
         take_entry(r, one, base, c->log, &c->elections[n++]);
@@ -137,15 +138,13 @@ static void take_elections(struct tn_reader *r, const struct top *top, struct tn
 static void take_file(struct tn_reader *r, const struct tn_yaml *root, struct tn_config *c)
 {
     struct top top = {0};
-    struct tn_seen seen = {0}, http_seen = {0}, log_seen = {0};
+    struct tn_seen seen = {0}, log_seen = {0};
     struct tn_draft base;
     struct log log = {0};
 
     tn_keys_take(r, root, "", top_keys, &seen, &top);
     if (root->kind != TN_YAML_MAP)
         return;
-    if (top.http)
-        tn_keys_take(r, top.http, "http", http_keys, &http_seen, &c->http);
     if (top.log)
         tn_keys_take(r, top.log, "log", log_keys, &log_seen, &log);
     c->log = (enum tn_log_format)log.format;

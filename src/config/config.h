@@ -32,17 +32,11 @@ struct tn_config_election {
     struct tn_timing timing; /* what follows from its times */
 };
 
-struct tn_config_http {
-    struct tn_text listen; /* text NULL: nobody listens */
-    struct tn_text token;  /* text NULL: nothing can be changed over TCP */
-};
-
 struct tn_config {
     struct tn_arena arena;
     const char *file;
     struct tn_config_election *elections;
     size_t n_elections;
-    struct tn_config_http http;
     enum tn_log_format log;
     char *complaints[TN_CONFIG_COMPLAINTS];
     unsigned n_complaints; /* 0: it can be used; may be more than are kept */

@@ -47,6 +47,12 @@ struct tn_draft_run {
     bool allow_new_privs, warm;
 };
 
+struct tn_draft_http {
+    const struct tn_yaml *listen, *hosts;
+    struct tn_text token, token_file, tls_cert, tls_key, tls_client_ca;
+    int reads;
+};
+
 /* An election's own lines win over those at the top level, which it starts from. */
 struct tn_draft {
     unsigned line;
@@ -55,6 +61,8 @@ struct tn_draft {
     struct tn_draft_state state;
     struct tn_draft_run run;
     struct tn_draft_probe probe;
+    struct tn_draft_http http;
+    unsigned http_line;
     unsigned ttl_line, renew_line, kill_line, grace_line, answer_line, coordinate_line, state_line,
         run_line;
 };
@@ -62,13 +70,15 @@ struct tn_draft {
 extern const char *const tn_config_prefers[],
     *const tn_config_losses[], *const tn_config_exits[], *const tn_config_contains[],
                                                              *const tn_config_watchdogs[],
-                                                                 *const tn_config_logs[];
+                                                                 *const tn_config_logs[],
+                                                                     *const tn_config_reads[];
 
 /* Defaults. */
 void tn_draft_init(struct tn_draft *d);
 /* Read one section of that name ("coordinate", "state", "run"). */
 void tn_draft_coordinate(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml *map);
 void tn_draft_state(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml *map);
+void tn_draft_http(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml *map);
 void tn_draft_run(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml *map);
 
 /*

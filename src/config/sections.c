@@ -10,7 +10,8 @@ const char *const tn_config_losses[] = {"standby", "exit", "restart-program", NU
 const char *const tn_config_exits[] = {"exit", "restart", "yield", NULL};
 const char *const tn_config_contains[] = {"auto", "group", "cgroup", "pidns", "userns", NULL};
 const char *const tn_config_watchdogs[] = {"off", "auto", "required", NULL};
-const char *const tn_config_logs[] = {"text", "json", "none", NULL};
+const char *const tn_config_reads[] = {"open", "token", NULL};
+const char *const tn_config_logs[] = {"auto", "text", "json", "none", NULL};
 
 /* ---- Places -------------------------------------------------------------- */
 
@@ -117,6 +118,20 @@ static const struct tn_key probe_keys[] = {
     {0},
 };
 #undef P
+
+#define H struct tn_draft_http
+static const struct tn_key http_keys[] = {
+    {"listen", NULL, TN_KEY_TREE, offsetof(H, listen)},
+    {"token", NULL, TN_KEY_TEXT, offsetof(H, token)},
+    {"token_file", NULL, TN_KEY_TEXT, offsetof(H, token_file)},
+    {"reads", "listen_reads", TN_KEY_WORD, offsetof(H, reads), .words = tn_config_reads},
+    {"hosts", "listen_host listen_hosts", TN_KEY_TREE, offsetof(H, hosts)},
+    {"tls_cert", NULL, TN_KEY_TEXT, offsetof(H, tls_cert)},
+    {"tls_key", NULL, TN_KEY_TEXT, offsetof(H, tls_key)},
+    {"tls_client_ca", NULL, TN_KEY_TEXT, offsetof(H, tls_client_ca)},
+    {0},
+};
+#undef H
 /* clang-format on */
 
 _Static_assert(sizeof coordinate_keys / sizeof coordinate_keys[0] <= TN_KEYS_MAX, "keys.h");
@@ -248,6 +263,14 @@ void tn_draft_state(struct tn_reader *r, struct tn_draft *d, const struct tn_yam
     d->state_line = map->key_line;
     renounce(map, &d->state.place);
     tn_keys_take(r, map, "state", state_keys, &seen, &d->state);
+}
+
+void tn_draft_http(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml *map)
+{
+    struct tn_seen seen = {0};
+
+    d->http_line = map->key_line;
+    tn_keys_take(r, map, "http", http_keys, &seen, &d->http);
 }
 
 static void take_probe(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml *node)

@@ -331,6 +331,59 @@ static void take_times(struct tn_reader *r, const struct tn_draft *d, struct tn_
     tn_complain(r, line, "coordinate: %s", err.text);
 }
 
+/* ---- HTTP ---------------------------------------------------------------- */
+
+/* A value or a list of them, with NULL at the end. */
+static const char **take_list(struct tn_reader *r, const struct tn_yaml *node, const char *path,
+                              size_t most)
+{
+    static const struct tn_key key = {"list", NULL, TN_KEY_TEXT, 0};
+    const char **list = alloc(r, (most + 1) * sizeof *list);
+    const struct tn_yaml *one = node->kind == TN_YAML_LIST ? node->first : node;
+    size_t n = 0;
+
+    for (; list && one && n < most; one = node->kind == TN_YAML_LIST ? one->next : NULL) {
+        struct tn_text text = {0};
+
+        if (tn_key_take(r, one, path, &key, &text) && text.text)
+            list[n++] = text.text;
+    }
+    if (one)
+        tn_complain(r, node->line, "%s: at most %zu", path, most);
+    return list;
+}
+
+static void take_http(struct tn_reader *r, const struct tn_draft *d, struct tn_api_options *o)
+{
+    const struct tn_draft_http *h = &d->http;
+    const char **listen =
+        h->listen ? take_list(r, h->listen, "http.listen", TN_API_LISTENERS) : NULL;
+
+    for (size_t i = 0; listen && listen[i]; i++) {
+        o->listen[i] = listen[i];
+        if (!strchr(listen[i], ':'))
+            tn_complain(r, h->listen->line,
+                        "http.listen: '%.60s': give ADDRESS:PORT, such as 127.0.0.1:8080, or "
+                        "unix:/path",
+                        listen[i]);
+    }
+    if (h->hosts)
+        o->hosts = take_list(r, h->hosts, "http.hosts", 16);
+    o->token_file = h->token_file.text;
+    if (h->token.text && strncmp(h->token.text, "file:", 5) == 0)
+        o->token_file = h->token.text + 5;
+    else if (h->token.text)
+        tn_complain(r, d->http_line, "http.token: give file:/path, a file that holds the token");
+    o->reads_token = h->reads == 1;
+    o->tls_cert = h->tls_cert.text;
+    o->tls_key = h->tls_key.text;
+    o->tls_client_ca = h->tls_client_ca.text;
+    if (!o->tls_cert != !o->tls_key)
+        tn_complain(r, d->http_line, "http: tls_cert and tls_key belong together");
+    if (o->reads_token && !o->token_file)
+        tn_complain(r, d->http_line, "http.reads: token, but there is none: give token_file");
+}
+
 /* Those who ask instead of being run: how long an answer holds (agent/supervisor_clients.c). */
 static void take_answers(struct tn_reader *r, const struct tn_draft *d,
                          struct tn_config_election *e)
@@ -389,5 +442,6 @@ bool tn_draft_settle(struct tn_reader *r, const struct tn_draft *d, enum tn_log_
     take_state(r, d, e);
     take_times(r, d, e);
     take_answers(r, d, e);
+    take_http(r, d, &e->run.api);
     return r->n_complaints == before && !r->no_memory;
 }

@@ -104,6 +104,20 @@ static void show_run(const struct tn_config_election *e, FILE *to)
         show_time(to, "release_delay", o->release_delay_ns);
 }
 
+static void show_http(const struct tn_api_options *o, FILE *to)
+{
+    for (size_t i = 0; o->listen[i]; i++)
+        line(to, i ? "" : "listen", o->listen[i]);
+    if (!o->listen[0])
+        return;
+    line(to, "token_file", o->token_file ? o->token_file : "none: no changes over TCP");
+    line(to, "reads", tn_config_reads[o->reads_token]);
+    for (size_t i = 0; o->hosts && o->hosts[i]; i++)
+        line(to, i ? "" : "hosts", o->hosts[i]);
+    line(to, "tls_cert", o->tls_cert);
+    line(to, "tls_client_ca", o->tls_client_ca);
+}
+
 static void show_election(const struct tn_config_election *e, FILE *to)
 {
     const struct tenure_elector_options *o = &e->run.elector;
@@ -123,6 +137,7 @@ static void show_election(const struct tn_config_election *e, FILE *to)
     if (e->run.preempt)
         show_time(to, "preempt after", e->run.preempt_delay_ns);
     show_run(e, to);
+    show_http(&e->run.api, to);
     show_timing(&e->timing, to);
 }
 
@@ -132,9 +147,6 @@ void tn_config_show(const struct tn_config *c, FILE *to)
             c->n_elections == 1 ? "" : "s");
     for (size_t i = 0; i < c->n_elections; i++)
         show_election(&c->elections[i], to);
-    fprintf(to, "\nhttp\n");
-    line(to, "listen", c->http.listen.text ? c->http.listen.shown : "nowhere");
-    line(to, "token", c->http.token.text ? c->http.token.shown : NULL);
     fprintf(to, "\nlog\n");
     line(to, "format", tn_config_logs[c->log]);
 }
@@ -195,6 +207,20 @@ static json_t *run_json(const struct tn_config_election *e)
     return j;
 }
 
+static json_t *http_json(const struct tn_api_options *o)
+{
+    json_t *j = json_object(), *listen = json_array();
+
+    for (size_t i = 0; o->listen[i]; i++)
+        json_array_append_new(listen, json_string(o->listen[i]));
+    json_object_set_new(j, "listen", listen);
+    set_text(j, "token_file", o->token_file);
+    set_text(j, "reads", tn_config_reads[o->reads_token]);
+    set_text(j, "tls_cert", o->tls_cert);
+    set_text(j, "tls_client_ca", o->tls_client_ca);
+    return j;
+}
+
 static json_t *election_json(const struct tn_config_election *e)
 {
     const struct tenure_elector_options *o = &e->run.elector;
@@ -211,28 +237,25 @@ static json_t *election_json(const struct tn_config_election *e)
     set_text(j, "build", o->build);
     json_object_set_new(j, "priority", json_integer(o->priority));
     json_object_set_new(j, "run", run_json(e));
+    json_object_set_new(j, "http", http_json(&e->run.api));
     json_object_set_new(j, "times", timing_json(&e->timing));
     return j;
 }
 
 json_t *tn_config_json(const struct tn_config *c)
 {
-    json_t *j = json_object(), *list = json_array(), *http = json_object();
+    json_t *j = json_object(), *list = json_array();
 
     set_text(j, "file", c->file);
     for (unsigned i = 0; i < c->n_complaints && i < TN_CONFIG_COMPLAINTS; i++)
         json_array_append_new(list, json_string(c->complaints[i]));
     if (c->n_complaints) {
-        json_decref(http);
         json_object_set_new(j, "errors", list);
         return j;
     }
     for (size_t i = 0; i < c->n_elections; i++)
         json_array_append_new(list, election_json(&c->elections[i]));
     json_object_set_new(j, "elections", list);
-    set_text(http, "listen", c->http.listen.shown);
-    set_text(http, "token", c->http.token.shown);
-    json_object_set_new(j, "http", http);
     json_object_set_new(j, "log", json_pack("{s:s}", "format", tn_config_logs[c->log]));
     return j;
 }

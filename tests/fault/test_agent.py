@@ -5,11 +5,12 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 
 import pytest
-from world import MEMORY, NS, PATIENCE, TENURE, WITNESS, Table, alive, children, eventually, now
+from world import BUILD, MEMORY, NS, PATIENCE, TENURE, WITNESS, Table, alive, children, eventually, now
 
 CANARY = "c4n4ry-of-the-agent"
 
@@ -21,7 +22,7 @@ class Agent:
         self.log_path = place.dir / f"{name}.log"
         self.write(text)
         self.log = open(self.log_path, "ab")
-        self.proc = subprocess.Popen([TENURE, "agent", "--config", self.config],
+        self.proc = subprocess.Popen([TENURE, "agent", "--config", self.config, "--log", "text"],
                                      stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                      env={**os.environ, **(env or {})}, start_new_session=True)
 
@@ -223,7 +224,7 @@ coordinate: {{type: sqlite, path: "{place.dir}/lease.db", ttl: 2s}}
 run:
   command: [sh, -c, 'env >{place.dir}/env.new; mv {place.dir}/env.new {place.dir}/env; exec sleep 600']
   env: {{API_KEY: "file:{token}", MODE: prod}}
-http: {{token: "file:{token}"}}
+http: {{listen: "unix:{place.dir}/api", token: "file:{token}"}}
 """)
     env = place.dir / "env"
     eventually("the program", env.exists)
@@ -237,6 +238,40 @@ http: {{token: "file:{token}"}}
     assert CANARY not in agent.words()
     done = subprocess.run([TENURE, "config", "check", agent.config], capture_output=True, text=True)
     assert done.returncode == 0 and CANARY not in done.stdout + done.stderr
+
+
+def get(path, question):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(str(path))
+        s.sendall(f"GET {question} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                  .encode())
+        answer = b""
+        while part := s.recv(65536):
+            answer += part
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body
+
+
+@pytest.mark.skipif(not (BUILD / "tenure-http.so").exists(), reason="without libmicrohttpd")
+def test_those_who_ask(place):
+    """Told for how long; and nobody is told any more once leadership is given up."""
+    text = ASK + "http: {{listen: 'unix:{dir}/{id}'}}\n"
+    first = place.start("a", text.format(dir=place.dir, id="a"))
+    first.says("leading, epoch")
+    second = place.start("b", text.format(dir=place.dir, id="b"))
+    second.says("ask: a leads")
+    status, body = get(place.dir / "a", "/v1/leadership")
+    answer = json.loads(body)
+    assert status == 200 and answer["leading"] and 0 < answer["left_ms"] <= 700
+    assert get(place.dir / "a", "/leader")[0] == 200
+    assert get(place.dir / "b", "/leader")[0] == 503
+    assert not json.loads(get(place.dir / "b", "/v1/leadership")[1])["leading"]
+    done = subprocess.run([TENURE, "step-down", "--name", "ask", "--store",
+                           f"sqlite:{place.dir}/lease.db", "--timeout", "30s"],
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done
+    eventually("the other one", lambda: get(place.dir / "b", "/leader")[0] == 200)
+    assert get(place.dir / "a", "/leader")[0] == 503
 
 
 def test_how_it_ends(place):

@@ -33,9 +33,21 @@ static bool names_marker(const struct tn_config *c)
 {
     for (size_t i = 0; i < c->n_elections; i++) {
         const struct tn_config_election *e = &c->elections[i];
-        const char *open[] = {e->name.text,         e->run.elector.id,   e->run.elector.address,
-                              e->run.elector.build, e->run.program.user, e->run.program.cwd,
-                              e->run.probe.spec,    e->run.warm_file,    e->run.watchdog};
+        const char *open[] = {e->name.text,
+                              e->run.elector.id,
+                              e->run.elector.address,
+                              e->run.elector.build,
+                              e->run.program.user,
+                              e->run.program.cwd,
+                              e->run.probe.spec,
+                              e->run.warm_file,
+                              e->run.watchdog,
+                              e->run.api.listen[0],
+                              e->run.api.listen[0] ? e->run.api.listen[1] : NULL,
+                              e->run.api.token_file,
+                              e->run.api.tls_cert,
+                              e->run.api.tls_client_ca,
+                              e->run.api.hosts ? MARKER : NULL};
 
         for (size_t j = 0; j < sizeof open / sizeof open[0]; j++) {
             if (open[j] && strstr(open[j], MARKER))
