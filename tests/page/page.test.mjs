@@ -86,6 +86,18 @@ on('pause, resume and step-down', async (world, visit) => {
   assert.equal(await page.evaluate(() => sessionStorage.length), 0);
 });
 
+on('a status behind the token is asked for', async (world, visit) => {
+  const a = await world.add('ship-a', '--listen-reads', 'token');
+  const page = await visit(a, { closed: true });
+  await page.locator('#ask-wrong', { hasText: 'only to those who know its token' }).waitFor();
+  assert.equal(await page.locator('.election').count(), 0);
+  await giveToken(page, 'not-the-token-of-this-agent');
+  await page.locator('#ask-wrong', { hasText: 'refused this token' }).waitFor();
+  await giveToken(page, TOKEN);
+  await leader(page, 'ship-a');
+  await live(page);
+});
+
 on('an agent that is gone is said to be gone, and found again', async (world, visit) => {
   const a = await world.add('ship-a');
   await a.sees((e) => e.leading, 'ship-a leads');

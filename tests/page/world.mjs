@@ -108,9 +108,9 @@ export async function openBrowser() {
 export const closeBrowser = () => browser && browser.close();
 
 // A page that notes whatever it should not do.
-export async function open(url, { faults = [], ...options } = {}) {
+export async function open(url, { closed = false, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  const page = await context.newPage();
+  const page = await context.newPage(), faults = [];
   page.setDefaultTimeout(LIMIT);
   page.on('request', (request) => {
     if (!request.url().startsWith(url + '/') && !request.url().startsWith('data:')) faults.push('asked ' + request.url());
@@ -119,7 +119,7 @@ export async function open(url, { faults = [], ...options } = {}) {
   page.on('dialog', (dialog) => { faults.push('dialog: ' + dialog.message()); dialog.dismiss(); });
   page.on('console', (message) => { if (/Content Security Policy|Refused to/.test(message.text())) faults.push(message.text()); });
   page.faults = faults;
-  await page.goto(url + '/');
-  await page.locator('.election').first().waitFor();
+  await until(() => page.goto(url + '/').catch(() => null), 'the page is served');
+  if (!closed) await page.locator('.election').first().waitFor();
   return page;
 }
