@@ -2,13 +2,15 @@
  * race_elect - many real processes fight for one lease, thousands of times.
  *
  *     race_elect URL [--processes 6] [--terms 2000] [--kills 6] [--dir MODULES]
+ *         [--traces DIR]
  *
  * Every process is a candidate through the public library.  Whoever leads
  * works for a moment, then steps down while all others want the lease; a few
  * leaders are killed with SIGKILL instead, so that their terms must run out.
  * The judge is independent of the product: the workers note on CLOCK_BOOTTIME,
  * in shared memory, when their work began and ended; no two may overlap, and
- * epochs must rise in the order of the terms.
+ * epochs must rise in the order of the terms.  With --traces each candidate also
+ * leaves a trace, for the checkers of the simulator (tenure-sim --check).
  */
 #include <errno.h>
 #include <signal.h>
@@ -23,11 +25,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/trace_file.h"
 #include "tenure/elector.h"
 #include "tenure/store.h"
 
 #define TERMS_MAX     100000
 #define PROCESSES_MAX 64
+#define TTL_MS        INT64_C(1000)
 
 struct term {
     int64_t began_ns;
@@ -46,6 +50,7 @@ struct board {
 struct options {
     const char *url;
     const char *modules;
+    const char *traces;
     unsigned processes, terms, kills;
 };
 
@@ -64,6 +69,8 @@ static int64_t now_ns(void)
 
 struct worker {
     tenure_elector *elector;
+    struct tn_trace_file *trace; /* NULL: none */
+    char id[16];
     _Atomic(struct term *) term; /* the one at work, or NULL */
 };
 
@@ -105,22 +112,44 @@ static void work(struct worker *w)
         atomic_store(&term->last_ns, now_ns());
         usleep(10);
     }
+    tn_trace_file_program(w->trace, w->id, "order", 0, now_ns());
     tenure_elector_yield(w->elector, 1);
 }
 
-static int candidate(const struct options *o)
+static void on_trace(void *arg, const struct tenure_trace *t)
+{
+    tn_trace_file_event(((struct worker *)arg)->trace, t);
+}
+
+static bool open_trace(const struct options *o, struct worker *w, struct tenure_error *err)
+{
+    struct tn_timing_wish wish = {.ttl_ns = TTL_MS * TN_MS};
+    struct tn_timing timing;
+    char path[4096];
+
+    if (!o->traces)
+        return true;
+    snprintf(path, sizeof path, "%s/%s.trace", o->traces, w->id);
+    tn_timing_plan(&wish, &timing);
+    return tn_trace_file_open(path, "race", &timing, &w->trace, err) == TENURE_OK;
+}
+
+static int candidate(const struct options *o, unsigned seat)
 {
     struct tenure_elector_options eo = TENURE_ELECTOR_OPTIONS;
     struct worker w = {0};
     struct tenure_error err;
 
+    snprintf(w.id, sizeof w.id, "r%u", seat);
     eo.store = o->url;
     eo.name = "race";
-    eo.ttl_ms = 1000;
+    eo.id = w.id;
+    eo.ttl_ms = TTL_MS;
+    eo.trace = on_trace;
     eo.arg = &w;
     eo.started = started;
     eo.stopped = stopped;
-    if ((o->modules && tenure_store_module_dir(o->modules, &err)) ||
+    if (!open_trace(o, &w, &err) || (o->modules && tenure_store_module_dir(o->modules, &err)) ||
         tenure_elector_start(&eo, &w.elector, &err)) {
         fprintf(stderr, "race_elect: %s\n", err.text);
         return 1;
@@ -129,16 +158,19 @@ static int candidate(const struct options *o)
         work(&w);
         usleep(50);
     }
+    tn_trace_file_program(w.trace, w.id, "order", 0, now_ns());
     tenure_elector_stop(w.elector);
+    tn_trace_file_close(w.trace);
     return 0;
 }
 
-static pid_t fork_candidate(const struct options *o)
+/* Whoever takes the seat of one that was killed has its id, too. */
+static pid_t fork_candidate(const struct options *o, unsigned seat)
 {
     pid_t pid = fork();
 
     if (pid == 0)
-        _exit(candidate(o));
+        _exit(candidate(o, seat));
     return pid;
 }
 
@@ -159,7 +191,7 @@ static bool kill_leader(const struct options *o, pid_t *pids, bool *failed)
             continue;
         kill(pids[i], SIGKILL);
         waitpid(pids[i], &status, 0);
-        pids[i] = fork_candidate(o);
+        pids[i] = fork_candidate(o, i);
         *failed |= pids[i] < 0;
         return true;
     }
@@ -173,7 +205,7 @@ static bool run(const struct options *o, unsigned *killed)
     unsigned next_kill = o->kills ? o->terms / (o->kills + 1) : UINT32_MAX;
 
     for (unsigned i = 0; i < o->processes; i++)
-        failed |= (pids[i] = fork_candidate(o)) < 0;
+        failed |= (pids[i] = fork_candidate(o, i)) < 0;
     while (!failed && atomic_load(&board->terms) < o->terms) {
         if (*killed < o->kills && atomic_load(&board->terms) >= next_kill * (*killed + 1) &&
             kill_leader(o, pids, &failed))
@@ -244,6 +276,8 @@ int main(int argc, char **argv)
             o.kills = (unsigned)atoi(argv[++i]);
         else if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc)
             o.modules = argv[++i];
+        else if (strcmp(argv[i], "--traces") == 0 && i + 1 < argc)
+            o.traces = argv[++i];
         else
             o.url = argv[i];
     }

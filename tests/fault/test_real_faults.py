@@ -10,13 +10,14 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 
 import pytest
 import server_redis
 from judge import Disk, Judged, check, committer, in_time, planted, works
 from proxy import Proxy
-from world import eventually
+from world import BUILD, eventually
 
 TTL_MS = 2000
 LONGER = TTL_MS / 1000 * 1.5  # than a ttl
@@ -59,6 +60,20 @@ def test_the_guard_is_killed():
             os.kill(leader.guard(), signal.SIGKILL)
         w.calm()
         w.leads(epoch)
+
+
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_library_users_that_are_killed(tmp_path, scheme):
+    """Candidates of the library, hundreds of terms: judged by what they believed."""
+    url = f"{scheme}:{tmp_path}/store"
+    done = subprocess.run(
+        [BUILD / "tests" / "fault" / "race_elect", url, "--dir", BUILD, "--processes", "5",
+         "--terms", "200", "--kills", "1", "--traces", tmp_path],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout
+    code, text = check(sorted(tmp_path.glob("r*.trace")))
+    assert code == 0, text
+    assert re.search(r" [1-9]\d\d grants", text), text
 
 
 # ---- The network -----------------------------------------------------------------
@@ -188,6 +203,7 @@ def write(path, *lines, tail=""):
     ([HEADER, {"id": "a", "event": "granted"}], ":2: an event without a time or an id"),
     ([HEADER, {"at_ns": -1, "id": "a", "event": "granted"}], ":2: 'at_ns' is out of range"),
     ([HEADER, {"at_ns": "x", "id": "a", "event": "granted"}], ":2: 'at_ns' is not a whole number"),
+    ([HEADER, {"at_ns": 1, "id": "a", "event": "granted", "lost": 3}], "3 lines are missing"),
     ([HEADER, {"at_ns": 1, "id": "a" * 200, "event": "granted"}], ":2: 'id' is not a text"),
 ])
 def test_traces_that_are_none(tmp_path, lines, word):

@@ -131,8 +131,6 @@ static int report(const struct sim_replay *r, const struct sim_events *events)
 {
     for (unsigned i = 0; i < r->nodes; i++)
         printf("n%u is %s\n", i, r->ids[i]);
-    if (events->lost)
-        printf("%" PRIu64 " lines were lost: the disk was too slow for them\n", events->lost);
     if (r->w.failed)
         printf("VIOLATION %s: %s\n  at %.9f s (CLOCK_BOOTTIME)\n", r->w.invariant, r->w.why,
                (double)r->at->at_ns / 1e9);
@@ -160,6 +158,13 @@ int sim_replay(char *const *paths, int n, int64_t allow_ns, FILE *timeline)
         r->events = &events;
         r->timeline = timeline;
         ok = enrol(r, err, sizeof err);
+    }
+    if (ok && events.lost) {
+        snprintf(err, sizeof err,
+                 "%" PRIu64 " lines are missing, the disk was too slow for them: what is there "
+                 "cannot be judged",
+                 events.lost);
+        ok = false;
     }
     if (ok) {
         judge(r, allow_ns);
