@@ -64,30 +64,51 @@ static void preempt(struct tn_clerk *c, tenure_store *store, const struct tenure
         tenure_control_yield(store, c->name, lease.epoch, self->id, 0, by, NULL);
 }
 
+/* From now on one request, or a few, that end in so long. */
+static int64_t within(const struct tn_clerk *c, int64_t span_ns)
+{
+    int64_t until = tenure_now() + span_ns;
+
+    if (c->request)
+        c->request(c->arg, until);
+    return until;
+}
+
+static void do_jobs(struct tn_clerk *c, unsigned jobs, tenure_store *store,
+                    const struct tenure_candidate *self, uint64_t epoch, struct tn_clerk_news *news)
+{
+    struct ranking ranking = {.clerk = c, .self = self};
+
+    if (jobs & TN_CLERK_ANNOUNCE)
+        tn_candidate_announce(store, c->name, self, within(c, LIMIT_NS), NULL);
+    if (jobs & TN_CLERK_ROLL)
+        tn_control_roll(store, c->name, within(c, LIMIT_NS), NULL);
+    if (jobs & TN_CLERK_RANK) {
+        tenure_candidates(store, c->name, rank, &ranking, within(c, LIMIT_NS), NULL);
+        news->better = ranking.better;
+    }
+    if (jobs & TN_CLERK_ASIDE) {
+        within(c, CALL_NS + 2 * LIMIT_NS);
+        news->aside = step_aside(c, store, epoch);
+    }
+    if (jobs & TN_CLERK_PREEMPT) {
+        within(c, LIMIT_NS);
+        preempt(c, store, self);
+    }
+    within(c, LIMIT_NS); /* to close may mean to write */
+}
+
 static void work(struct tn_clerk *c, unsigned jobs, const struct tenure_candidate *self,
                  uint64_t epoch)
 {
     struct tn_clerk_news news = {.done = jobs};
-    struct ranking ranking = {.clerk = c, .self = self};
     tenure_store *store = NULL;
 
-    if (tenure_store_open(c->store, tenure_now() + LIMIT_NS, &store, NULL) != TENURE_OK) {
-        c->tell(c->arg, &news);
-        return;
-    }
-    if (jobs & TN_CLERK_ANNOUNCE)
-        tn_candidate_announce(store, c->name, self, tenure_now() + LIMIT_NS, NULL);
-    if (jobs & TN_CLERK_ROLL)
-        tn_control_roll(store, c->name, tenure_now() + LIMIT_NS, NULL);
-    if (jobs & TN_CLERK_RANK) {
-        tenure_candidates(store, c->name, rank, &ranking, tenure_now() + LIMIT_NS, NULL);
-        news.better = ranking.better;
-    }
-    if (jobs & TN_CLERK_ASIDE)
-        news.aside = step_aside(c, store, epoch);
-    if (jobs & TN_CLERK_PREEMPT)
-        preempt(c, store, self);
+    if (tenure_store_open(c->store, within(c, LIMIT_NS), &store, NULL) == TENURE_OK)
+        do_jobs(c, jobs, store, self, epoch, &news);
     tenure_store_close(store);
+    if (c->request)
+        c->request(c->arg, 0);
     c->tell(c->arg, &news);
 }
 

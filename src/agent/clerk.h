@@ -37,6 +37,8 @@ struct tn_clerk {
     const char *name;
     enum tn_prefer prefer;
     void (*tell)(void *arg, const struct tn_clerk_news *news); /* on the clerk's thread */
+    /* A store request is on, and ends by until_ns; 0: it has ended.  May be NULL. */
+    void (*request)(void *arg, int64_t until_ns);
     void *arg;
 
     pthread_mutex_t lock;

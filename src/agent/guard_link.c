@@ -287,10 +287,19 @@ bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns)
     return true;
 }
 
-void tn_guard_link_busy(struct tn_guard_link *l, int64_t until_ns)
+void tn_guard_link_busy(struct tn_guard_link *l, enum tn_busy who, int64_t until_ns)
 {
-    atomic_store(&l->page->busy_ns, (uint64_t)until_ns);
-    arm(l->busy_fd, until_ns);
+    int64_t first = 0;
+
+    pthread_mutex_lock(&l->lock);
+    l->busy[who] = until_ns;
+    for (int i = 0; i < TN_BUSY_END; i++) {
+        if (l->busy[i] != 0 && (first == 0 || l->busy[i] < first))
+            first = l->busy[i];
+    }
+    atomic_store(&l->page->busy_ns, (uint64_t)first);
+    arm(l->busy_fd, first);
+    pthread_mutex_unlock(&l->lock);
 }
 
 /* ---- Orders and reports -------------------------------------------------- */

@@ -2,7 +2,7 @@
  * agent/guard_link.h - tenure's side of the guard: starts it, tells it the
  * deadline, gives it orders.  The other side is src/guard/.
  *
- * THREADS.  publish() and busy() are the driver's; everything else belongs to
+ * THREADS.  publish() is the driver's, busy() each requester's; the rest belongs to
  * the supervisor's loop.  Nothing here blocks but start() and quit().
  */
 #ifndef TN_AGENT_GUARD_LINK_H
@@ -27,6 +27,9 @@ struct tn_guard_wish {
     uint32_t watchdog_s;
 };
 
+/* Whose store requests are watched, each on a thread of its own. */
+enum tn_busy { TN_BUSY_DRIVER, TN_BUSY_CLERK, TN_BUSY_END };
+
 struct tn_guard_link {
     pthread_mutex_t lock; /* for alive and socket, which the driver's thread uses too */
     bool alive;
@@ -36,6 +39,7 @@ struct tn_guard_link {
     enum tn_contain contain; /* as HELLO told */
 
     struct tn_guard_page *page;
+    int64_t busy[TN_BUSY_END]; /* by requester; under the lock */
     int page_fd, timer_fd, busy_fd, facts_fd, exe_fd, self_fd;
 };
 
@@ -61,7 +65,7 @@ void tn_guard_link_mourn(struct tn_guard_link *l);
 /* The hook of the driver.  false: it has fired on this grant, or there is no guard. */
 bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns);
 /* A store request of a stand-by is on, and must end by until_ns; 0: it has ended. */
-void tn_guard_link_busy(struct tn_guard_link *l, int64_t until_ns);
+void tn_guard_link_busy(struct tn_guard_link *l, enum tn_busy who, int64_t until_ns);
 
 /* What the releaser needs; replaces what was there.  false: it could not be written. */
 bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len);

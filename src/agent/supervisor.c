@@ -132,15 +132,25 @@ static bool publish(void *arg, int64_t deadline_ns)
 
 /* Half of what a request may last again, and at least half a second: then a
  * stand-by hangs in it, and who hangs in an SQLite transaction blocks everybody. */
+static int64_t hangs_at(int64_t until_ns)
+{
+    int64_t span = until_ns - tenure_now();
+
+    return until_ns == 0 ? 0 : until_ns + (span > TN_S ? span / 2 : TN_S / 2);
+}
+
 static void on_request(void *arg, int64_t until_ns)
 {
     struct tn_supervisor *s = arg;
 
-    if (until_ns > 0) {
-        int64_t span = until_ns - tenure_now();
-        until_ns += span > TN_S ? span / 2 : TN_S / 2;
-    }
-    tn_guard_link_busy(&s->link, until_ns);
+    tn_guard_link_busy(&s->link, TN_BUSY_DRIVER, hangs_at(until_ns));
+}
+
+static void on_paper(void *arg, int64_t until_ns)
+{
+    struct tn_supervisor *s = arg;
+
+    tn_guard_link_busy(&s->link, TN_BUSY_CLERK, hangs_at(until_ns));
 }
 
 /* ---- The program's state ------------------------------------------------- */
@@ -512,8 +522,10 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
         status = open_guard(s, err);
     if (status)
         return status;
-    if (strncmp(o.store, "sqlite:", 7) == 0)
+    if (strncmp(o.store, "sqlite:", 7) == 0) {
         hooks.request = on_request;
+        s->clerk.request = on_paper;
+    }
     if (s->options->state && (status = open_socket(s, &hooks, err)))
         return status;
     /* Nobody else sees what is in these. */
