@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """make trials: faults by the thousand, on a loaded machine, each one judged.
 
-    tests/trials/run.py [--count 1000] [--load 4] [--nice 0] [--beds 16] [--write] [KIND ...]
+    tests/trials/run.py [--count 1000] [--load 4] [--nice 0] [--beds 12] [--write] [KIND ...]
     tests/trials/run.py --list
 
 Keeps every core busy `--load` times over while it runs.  Prints a table; with
@@ -177,7 +177,7 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--load", type=int, default=4, help="spinning processes a core")
     parser.add_argument("--nice", type=int, default=0, help="of the spinning processes")
-    parser.add_argument("--beds", type=int, default=16, help="elections side by side")
+    parser.add_argument("--beds", type=int, default=12, help="elections side by side")
     parser.add_argument("--write", action="store_true", help="keep the table in docs/trials.md")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
