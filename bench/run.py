@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import failover  # noqa: E402
 from lib import contenders, measure  # noqa: E402
 from lib.contenders import (BUILD, ROOT, Etcd, EtcdElect, EtcdLock, Flock,  # noqa: E402
                             Library, Redlock, Tenure)
@@ -225,6 +226,8 @@ def main():
         everyone = embedded(folder) + peers(folder, etcd, redlock)
         latencies(report, everyone, folder, args.rounds)
         idle(report, everyone, folder, args.idle)
+        failover.section(report, folder, etcd, redlock, args.rounds, 1 if args.quick else 2,
+                         args.idle)
         cycles(report, folder, args.cycles)
         release_to_lead(report, folder, 20 if args.quick else 300)
         server_floors(report)

@@ -10,7 +10,15 @@ const redlock = new Redlock([client], { retryCount: -1, retryDelay: 200, retryJi
 let lock = await redlock.acquire(['bench'], Number(ttl));
 const child = spawn(command, args, { stdio: 'inherit' });
 const timer = setInterval(async () => { lock = await lock.extend(Number(ttl)); }, Number(ttl) / 3);
+let stopping = false;
+child.on('exit', async () => {
+  if (stopping) return;
+  clearInterval(timer);
+  await lock.release();
+  process.exit(1);
+});
 process.on('SIGTERM', async () => {
+  stopping = true;
   clearInterval(timer);
   child.kill('SIGTERM');
   await new Promise((done) => child.on('exit', done));
