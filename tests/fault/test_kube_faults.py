@@ -229,12 +229,13 @@ def test_a_lease_that_tenure_never_wrote(kube):
 
 
 def test_deleted_and_made_anew(kube):
-    with Store(kube.url()) as store:
+    with Store(kube.url()) as store, Store(kube.url()) as unaware:
         for key, name in (("a/lease", "a"), ("a/other", None)):
             token = store.swap(key, None, record()).token
             name = name or next(each["metadata"]["name"] for each in kube.leases()
                                 if each["metadata"]["annotations"]["tenure/key"] == key)
             assert not store.wait([(key, token)], timeout=0.5)
+            assert unaware.read(key).token == token
             box = []
             thread = threading.Thread(
                 target=lambda: box.append(store.wait([(key, token)], timeout=60)))
@@ -244,6 +245,7 @@ def test_deleted_and_made_anew(kube):
             assert box == [True]
             assert not store.read(key).token
             # A PUT of an object that is gone would create it, were it not for the uid.
+            assert unaware.swap(key, token, record()).status == "conflict"
             assert store.swap(key, token, record()).status == "conflict"
             assert not store.read(key).token
             assert store.swap(key, None, record()).status == "ok"
