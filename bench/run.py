@@ -9,6 +9,7 @@ Prints a table; with --write keeps it in docs/benchmarks.md.
 import argparse
 import datetime
 import os
+import pathlib
 import platform
 import shutil
 import subprocess
@@ -17,7 +18,9 @@ import tempfile
 
 BENCH = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, BENCH)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import failover  # noqa: E402
+import state  # noqa: E402
 from lib import contenders, measure  # noqa: E402
 from lib.contenders import (BUILD, ROOT, Etcd, EtcdElect, EtcdLock, Flock,  # noqa: E402
                             Library, Redlock, Tenure)
@@ -211,6 +214,14 @@ def server_floors(report):
                      "on both sides.")
 
 
+def state_commits(report, folder, rounds, count):
+    note("commits of the state")
+    report.table("One durable, fenced commit of the state", state.HEAD,
+                 state.report(pathlib.Path(BUILD), folder, rounds, count),
+                 "Bare: 512 bytes in place and one fdatasync (file), a conditional UPDATE with WAL "
+                 "and FULL (SQLite), pgbench's conditional UPDATE (PostgreSQL).")
+
+
 def steps(report):
     note("elector steps")
     out = run(os.path.join(BUILD, "bench", "steps"))
@@ -246,6 +257,7 @@ def main():
         cycles(report, folder, args.cycles)
         release_to_lead(report, folder, 20 if args.quick else 300)
         server_floors(report)
+        state_commits(report, folder, 2 if args.quick else 5, 100 if args.quick else 500)
         steps(report)
     finally:
         for server in (etcd, redlock):
