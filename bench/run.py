@@ -18,7 +18,6 @@ import tempfile
 
 BENCH = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, BENCH)
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import failover  # noqa: E402
 import state  # noqa: E402
 from lib import contenders, measure  # noqa: E402

@@ -176,6 +176,8 @@ enum tenure_status tn_journal_look(struct tn_file *f, const char *group, const c
 /* Become the writer (J2); also to begin a new file, when the old one is long or abandoned. */
 enum tenure_status tn_journal_own(struct tn_file *f, struct tn_journal *j, int64_t deadline,
                                   struct tenure_error *err);
+/* Between tries, when several want to write: longer each time, and never the same. */
+void tn_journal_pause(unsigned tries);
 /* Is it time for a new file? */
 bool tn_journal_long(const struct tn_journal *j);
 

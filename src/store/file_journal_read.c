@@ -15,7 +15,6 @@
 
 #include "store/file_journal.h"
 
-#define SYNC_TRIES  200
 /* With one who has linked a journal and has not filled it yet. */
 #define PATIENCE_NS INT64_C(50000000)
 
@@ -297,7 +296,7 @@ enum tenure_status tn_journal_sync(struct tn_file *f, struct tn_journal *j, int6
     int64_t patient_until = 0;
     int empty = 0, alone = 0;
 
-    for (int tries = 0; tries < SYNC_TRIES; tries++) {
+    for (unsigned tries = 0;; tries++) {
         enum tenure_status status = TENURE_OK;
         bool again = false;
 
@@ -339,8 +338,6 @@ enum tenure_status tn_journal_sync(struct tn_file *f, struct tn_journal *j, int6
             patient_until = 0;
         }
     }
-    return tenure_fail(err, TENURE_UNAVAILABLE,
-                       "file: the journals of %.200s/%s come and go too fast", f->root, j->group);
 }
 
 static enum tenure_status damaged_reg(const struct tn_file *f, const struct tn_journal *j,

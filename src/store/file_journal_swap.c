@@ -6,7 +6,6 @@
 
 #include "store/file_journal.h"
 
-#define SWAP_TRIES   100
 #define EXTEND_MOST  (UINT64_C(1) << 20) /* zeroes that are written ahead at once */
 #define EXTEND_LEAST UINT64_C(65536)
 
@@ -281,12 +280,9 @@ static void swap_all(struct batch *b, int64_t deadline)
         }
         if (!b->open)
             return;
-        if (!status && tries == SWAP_TRIES)
-            status = tenure_fail(&b->err, TENURE_UNAVAILABLE, "file: too many write in %s at once",
-                                 b->j->group);
         if (!status && (!b->j->owner || tn_journal_long(b->j))) {
             if (tries)
-                usleep(200 * (tries < 20 ? tries : 20));
+                tn_journal_pause(tries);
             status = tn_journal_own(b->f, b->j, deadline, &b->err);
             if (!status)
                 continue; /* what we became the writer of may not be what we compared with */
