@@ -2,15 +2,18 @@
 
 import pytest
 import server_etcd
+import server_kube
 import server_postgres
 import server_redis
 from server_etcd import Etcd
+from server_kube import Kube
 from server_postgres import Postgres
 from server_redis import Redis
 from test_doctor import assert_sound, verdicts
 
 needs_redis = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
 needs_etcd = pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
+needs_kube = pytest.mark.skipif(server_kube.MISSING is not None, reason=str(server_kube.MISSING))
 needs_postgres = pytest.mark.skipif(server_postgres.MISSING is not None,
                                     reason=str(server_postgres.MISSING))
 
@@ -46,6 +49,15 @@ def test_redis_that_may_not_be_written(tmp_path):
 def test_etcd():
     with Etcd() as etcd:
         assert_sound(etcd.url())
+
+
+@needs_kube
+def test_kube():
+    with Kube() as kube:
+        cert, key = kube.certificate(kube.dir, "app")
+        kube.grant("app", ["get", "list", "watch", "create", "update", "patch"])
+        assert_sound(kube.url("one", user={"client-certificate": str(cert),
+                                           "client-key": str(key)}))
 
 
 @needs_postgres
