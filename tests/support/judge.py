@@ -216,7 +216,9 @@ class Disk:
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
     def fill(self):
-        self.run("dd", "if=/dev/zero", f"of={self.path}/filler", "bs=1k")
+        """Take what is free; what is freed later is free until the next time."""
+        self.run("dd", "if=/dev/zero", f"of={self.path}/filler", "bs=1k", "oflag=append",
+                 "conv=notrunc")
 
     def empty(self):
         self.run("rm", f"{self.path}/filler")
