@@ -4,7 +4,7 @@ BUILD ?= build
 FUZZ_SECONDS ?= 300
 PREFIX ?= /usr/local
 
-.PHONY: all deps demo test test-all coverage bench trials fuzz model soak format check-format clean install help
+.PHONY: all deps demo test test-all coverage bench bench-agent trials fuzz model soak format check-format clean install help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -43,6 +43,11 @@ bench:
 	@$(MAKE) all
 	@bench/run.py --write
 
+bench-agent:
+	@scripts/deps bench
+	@$(MAKE) all
+	@bench/agent.py --write
+
 trials: all
 	@scripts/deps test
 	@TENURE_BUILD=$(abspath $(BUILD)) tests/trials/run.py --write
@@ -80,6 +85,7 @@ help:
 	@echo 'make test-all      the same, with a real kube-apiserver and a real browser, which it gets once'
 	@echo 'make coverage      which lines and branches of the core its timelines reach'
 	@echo 'make bench         measure, beside peers'
+	@echo 'make bench-agent   measure the HTTP side, beside peers'
 	@echo 'make trials        the long runs: faults by the thousand under load; 500 kills,'
 	@echo '                   100,000 histories'
 	@echo 'make fuzz          fuzz each decoder for FUZZ_SECONDS (default 300)'

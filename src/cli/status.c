@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/screen.h"
 #include "tenure/control.h"
 #include "tenure/lease.h"
 
@@ -26,9 +27,11 @@ static const char status_help[] =
     "      2 usage.\n";
 
 static const char watch_help[] =
-    "usage: tenure watch --name NAME [--store URL] [--json]\n"
+    "usage: tenure watch --name NAME [--store URL] [--json] [--lines]\n"
     "\n"
-    "Follows an election live: a line for every change of hands, until Ctrl-C.\n"
+    "Follows an election live, until Ctrl-C.  On a terminal: a table that is drawn again\n"
+    "as things change, with the candidates and the last terms; NO_COLOR takes the colours\n"
+    "away.  Elsewhere, and with --lines: a line for every change of hands.\n"
     "\n"
     "  --json     one JSON object a line, as `tenure status --json`\n";
 
@@ -126,16 +129,21 @@ static void print_pause(const struct tenure_control *control)
            control->reason[0] ? "; " : "", control->reason);
 }
 
+enum { OPT_LINES = CLI_OPT_OWN };
+
 /* Shared beginning of both verbs.  true: go on; else *code is the exit code. */
 static bool begin(const struct cli_verb *verb, int argc, char **argv, struct cli_common *c,
-                  tenure_store **store, int *code)
+                  tenure_store **store, bool *lines, int *code)
 {
-    static const struct option options[] = {CLI_COMMON_OPTIONS, {0}};
+    static const struct option options[] = {
+        CLI_COMMON_OPTIONS, {"lines", no_argument, NULL, OPT_LINES}, {0}};
     int opt;
 
     cli_common_init(c);
     while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (!cli_common_take(c, verb, opt)) {
+        if (opt == OPT_LINES && lines) {
+            *lines = true;
+        } else if (!cli_common_take(c, verb, opt)) {
             *code = CLI_USAGE;
             return false;
         }
@@ -161,7 +169,7 @@ static int run_status(const struct cli_verb *verb, int argc, char **argv)
     tenure_store *store = NULL;
     int code;
 
-    if (!begin(verb, argc, argv, &c, &store, &code))
+    if (!begin(verb, argc, argv, &c, &store, NULL, &code))
         return code;
     int64_t by = tenure_now() + c.timeout_ns;
     if (tenure_lease_look(store, c.name, &view, by, &err)) {
@@ -214,11 +222,16 @@ static int run_watch(const struct cli_verb *verb, int argc, char **argv)
     struct tenure_error err;
     struct cli_common c;
     tenure_store *store = NULL;
-    bool first = true, silent = false;
+    bool first = true, silent = false, lines = false;
     int code;
 
-    if (!begin(verb, argc, argv, &c, &store, &code))
+    if (!begin(verb, argc, argv, &c, &store, &lines, &code))
         return code;
+    if (!lines && !c.json && cli_screen_possible()) {
+        code = cli_screen(&c, store);
+        tenure_store_close(store);
+        return code;
+    }
     for (;;) {
         if (tenure_lease_look(store, c.name, &view, tenure_now() + c.timeout_ns, &err)) {
             /* Said once, not every second; it goes on by itself when it can. */

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pty
 import shutil
 import signal
 import socket
@@ -210,6 +211,30 @@ def test_a_crash_in_the_history(tmp_path, store):
     assert terms[1]["end"] == "asked to stop"  # written on the way out
     assert "began by" in subprocess.run([TENURE, "history", "--name", "web", "--store", store],
                                         capture_output=True, check=True, text=True).stdout
+
+
+def test_watch_on_a_terminal(pair, store):
+    """The same facts as on the page, drawn as a table; without colours if so wished."""
+    first, _ = pair
+    until(lambda: len(first.ask("/v1/history").json()["history"]) == 1)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(TERM="xterm", NO_COLOR="1")
+        os.execv(TENURE, [str(TENURE), "watch", "--name", "web", "--store", store])
+    try:
+        seen, end = b"", time.monotonic() + 60
+        while b"handover" not in seen:
+            assert time.monotonic() < end, seen
+            seen += os.read(terminal, 65536)
+            if b"ended by" in seen and b"asked over" not in first.words().encode():
+                assert first.order("/v1/handover", {"to": "b"}).status == 200
+        assert b"led by a, epoch" in seen and b"led by b, epoch" in seen
+        assert b"standby" in seen and b"healthy" in seen
+        assert b"\x1b[32m" not in seen
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
 
 
 def test_pause_and_resume(pair):
