@@ -147,9 +147,9 @@ def test_a_rolling_restart_of_servers_and_etcd_costs_no_leadership():
 
 def test_client_go_is_honoured_and_followed(kube):
     """It leads, is released, leads again, is killed; tenure leads in between, never beside it."""
-    with Elector(kube, LEASE) as gopher:
+    with Elector(kube, LEASE, duration="30s", renew="20s") as gopher:
         until(gopher.leads, limit=60)
-        with World(url=kube.url(LEASE), ttl_ms=5000) as world:
+        with World(url=kube.url(LEASE), ttl_ms=30000, options=["--renew", "1s"]) as world:
             one = world.start()
             until(lambda: "gopher" in one.words(), limit=60)  # it knows who leads
             renewals(kube, 2)
@@ -160,7 +160,7 @@ def test_client_go_is_honoured_and_followed(kube):
             assert holder(kube) == "c1"
             assert spec(kube)["leaseTransitions"] >= 1
 
-            with Elector(kube, LEASE, "killed") as other:
+            with Elector(kube, LEASE, "killed", duration="8s", renew="6s") as other:
                 until(lambda: "sees c1" in other.words(), limit=60)
                 renewals(kube, 2)
                 assert not other.leads()
@@ -173,6 +173,6 @@ def test_client_go_is_honoured_and_followed(kube):
                 renewals(kube, 2)
                 assert world.table.top() == epoch
                 other.kill()
-                world.next_leader(epoch)  # after the killed one's 5 s, and above the last epoch
+                world.next_leader(epoch)  # after the killed one's 8 s, and above the last epoch
     notes = kube.lease(LEASE)["metadata"]["annotations"]
     assert int(notes["tenure/epoch"]) > epoch
