@@ -4,7 +4,7 @@ BUILD ?= build
 FUZZ_SECONDS ?= 300
 PREFIX ?= /usr/local
 
-.PHONY: all deps demo test test-all coverage bench bench-agent trials fuzz model soak format check-format clean install help
+.PHONY: all deps demo test test-all coverage bench bench-agent stale trials fuzz model soak format check-format clean install help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -55,6 +55,13 @@ trials: all
 	    -p no:cacheprovider tests/e2e/test_shipper.py tests/fault/test_crash_states.py
 	@$(BUILD)/tests/unit/test_state_history 1 100000
 
+stale: all
+	@scripts/deps test
+	@for scheme in file sqlite; do tests/fault/with_store.sh $$scheme \
+	    $(BUILD)/tests/unit/test_state_stale 1000000 || exit 1; done
+	@STALE=100000 TENURE_BUILD=$(abspath $(BUILD)) /usr/bin/python3 -m pytest -q \
+	    -p no:cacheprovider tests/fault/test_state_stale.py
+
 fuzz:
 	@scripts/deps test
 	@scripts/fuzz $(FUZZ_SECONDS)
@@ -86,6 +93,7 @@ help:
 	@echo 'make coverage      which lines and branches of the core its timelines reach'
 	@echo 'make bench         measure, beside peers'
 	@echo 'make bench-agent   measure the HTTP side, beside peers'
+	@echo 'make stale         a million stale commits on each embedded store, 100,000 on each server'
 	@echo 'make trials        the long runs: faults by the thousand under load; 500 kills,'
 	@echo '                   100,000 histories'
 	@echo 'make fuzz          fuzz each decoder for FUZZ_SECONDS (default 300)'
