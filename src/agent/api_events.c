@@ -50,7 +50,8 @@ char *tn_api_event(struct tn_api *api, size_t *len)
 {
     static const char before[] = "event: status\ndata: ", after[] = "\n\n";
     json_t *status = tn_api_status(api);
-    char *text = status ? json_dumps(status, JSON_COMPACT) : NULL, *event = NULL;
+    char *text = status ? json_dumps(status, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL,
+         *event = NULL;
 
     json_decref(status);
     if (text && (event = malloc(sizeof before + strlen(text) + sizeof after))) {

@@ -24,7 +24,7 @@ struct exchange {
 
 void tn_http_answer_json(struct tn_http_reply *reply, unsigned status, json_t *json)
 {
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
 
     json_decref(json);
     reply->status = text ? status : 500;

@@ -332,6 +332,8 @@ static bool take_mail(struct tn_supervisor *s)
 
     if (mail.troubled && mail.trouble[0] && strcmp(mail.trouble, s->last_trouble) != 0)
         tn_log("trouble", "%s", mail.trouble);
+    else if (mail.troubled && !mail.trouble[0] && s->last_trouble[0])
+        tn_log("recovered", "the store answers again");
     if (mail.troubled)
         memcpy(s->last_trouble, mail.trouble, sizeof s->last_trouble);
     if (mail.stop && !s->stop_passed_on) {
