@@ -8,16 +8,18 @@ see the same checkers find them in traces of real processes.
 
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
 import server_redis
 from judge import Disk, Judged, check, committer, in_time, planted, works
 from proxy import Proxy
-from world import BUILD, eventually
+from world import BUILD, MEMORY, eventually
 
 TTL_MS = 2000
 LONGER = TTL_MS / 1000 * 1.5  # than a ttl
@@ -63,15 +65,15 @@ def test_the_guard_is_killed():
 
 
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
-def test_library_users_that_are_killed(tmp_path, scheme):
+def test_library_users_that_are_killed(scheme):
     """Candidates of the library, hundreds of terms: judged by what they believed."""
-    url = f"{scheme}:{tmp_path}/store"
-    done = subprocess.run(
-        [BUILD / "tests" / "fault" / "race_elect", url, "--dir", BUILD, "--processes", "5",
-         "--terms", "200", "--kills", "1", "--traces", tmp_path],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout
-    code, text = check(sorted(tmp_path.glob("r*.trace")))
+    with tempfile.TemporaryDirectory(prefix="tenure-traces-", dir=MEMORY) as folder:
+        done = subprocess.run(
+            [BUILD / "tests" / "fault" / "race_elect", f"{scheme}:{folder}/store", "--dir", BUILD,
+             "--processes", "5", "--terms", "200", "--kills", "1", "--traces", folder],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout
+        code, text = check(sorted(pathlib.Path(folder).glob("r*.trace")))
     assert code == 0, text
     assert re.search(r" [1-9]\d\d grants", text), text
 
@@ -202,6 +204,8 @@ def write(path, *lines, tail=""):
     (["hello"], ":1: not a trace: the first line is no header"),
     ([{"at_ns": 1, "id": "a", "event": "granted"}], ":1: not a trace: the first line is no header"),
     ([{**HEADER, "tenure_trace": 2}], ":1: a trace of version 2; this program reads version 1"),
+    ([{**HEADER, "grace_ns": -1}], ":1: the header lacks the times in force"),
+    ([{**HEADER, "boot_offset_ns": 2**62}], ":1: 'boot_offset_ns' is out of range"),
     ([{**HEADER, "hold_ns": 0}], ":1: the header lacks the times in force"),
     ([HEADER, "{\"at_ns\": 7, \"id\": \"a", "{}"], ":2: the trace is damaged"),
     ([HEADER, {"at_ns": 7, "id": "a", "event": "dreamt"}], ":2: no event is called 'dreamt'"),

@@ -96,6 +96,11 @@ static bool moment(struct reader *r, json_t *o, const char *name, int64_t *out)
     return true;
 }
 
+static bool span(int64_t ns)
+{
+    return ns >= 0 && ns <= 3600 * TN_S;
+}
+
 /* ---- Lines --------------------------------------------------------------- */
 
 static bool header(struct reader *r, json_t *o)
@@ -116,9 +121,12 @@ static bool header(struct reader *r, json_t *o)
         !integer(r, o, "grace_ns", &t->grace_ns) || !integer(r, o, "poll_ns", &t->poll_ns) ||
         !integer(r, o, "rho_ppm", &rho))
         return false;
+    if (r->offset_ns > INT64_MAX / 8 || r->offset_ns < -(INT64_MAX / 8))
+        return wrong(r, "'boot_offset_ns' is out of range: the trace is damaged");
     t->rho_ppm = (uint32_t)rho;
-    if (!r->judge && (t->ttl_ns <= 0 || t->ttl_ns > 3600 * TN_S || t->hold_ns <= 0 ||
-                      t->hold_ns > t->ttl_ns || rho < 0 || rho >= 1000000))
+    if (!r->judge &&
+        (t->ttl_ns <= 0 || t->ttl_ns > 3600 * TN_S || t->hold_ns <= 0 || t->hold_ns > t->ttl_ns ||
+         !span(t->kill_ns) || !span(t->grace_ns) || !span(t->poll_ns) || rho < 0 || rho >= 1000000))
         return wrong(r, "the header lacks the times in force: the trace is damaged");
     return true;
 }
