@@ -347,9 +347,11 @@ def test_secrets_stay_secret(pair, tmp_path):
     until(lambda: first.status()["state"]["commits"] == 1)
     seen = [first.ask(path).text for path in ("/_ha/status", "/metrics", "/v1/leadership", "/")]
     seen.append(first.words())
-    programs = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first.process.pid)],
-                              capture_output=True, text=True).stdout.split()
-    for pid in programs:
+    pid = first.process.pid
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    assert children  # the guard; what it starts has its environment from tenure too
+    for pid in children + [child for pid in children for child in
+                           pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]:
         seen.append(pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace"))
     assert not [text for text in seen if "canary-" in text]
     done = subprocess.run(
