@@ -105,7 +105,7 @@ def two(place, name, tables, extra=""):
 coordinate:
   type: sqlite
   path: {place.dir}/lease.db
-  ttl: 2s
+  ttl: 10s
   holder_id: {name}
 elections:
   - name: web
@@ -156,33 +156,34 @@ def test_reload(place):
     web, jobs = agent.child("web"), agent.child("jobs")
 
     # What can change does, and is named; what cannot is named as well.
-    agent.write(text.replace("ttl: 2s", "ttl: 4s\n  renew_interval: 500ms")
+    agent.write(text.replace("ttl: 10s", "ttl: 12s\n  renew_interval: 500ms")
                 .replace("  - name: jobs\n    run:\n", "  - name: jobs\n    run:\n"
                          f"      on_new_leader: touch {place.dir}/hook\n      user: nobody\n"))
     agent.signal(signal.SIGHUP)
     agent.says("web: changed: ttl, renew_interval\n")
     agent.says("jobs: changed: ttl, renew_interval, on_new_leader; needs a restart of the agent: user")
     eventually("a renewal with the new ttl",
-               lambda: place.leader("web").get("ttl_ms") == 4000)
+               lambda: place.leader("web").get("ttl_ms") == 12000)
     # A file that cannot be used changes nothing.
-    agent.write(text.replace("ttl: 2s", "ttl: 2"))
+    agent.write(text.replace("ttl: 10s", "ttl: 10"))
     agent.signal(signal.SIGHUP)
-    agent.says("coordinate.ttl: '2' has no unit: write 2s if seconds are meant")
+    agent.says("coordinate.ttl: '10' has no unit: write 10s if seconds are meant")
     agent.says("cannot be used; everything stays as it was")
     assert (agent.child("web"), agent.child("jobs")) == (web, jobs)
     # An election goes, another one comes; a lower ttl binds at once.
-    agent.write(text[:text.index("  - name: jobs")].replace("2s", "1s") + "  - name: late\n")
+    agent.write(text[:text.index("  - name: jobs")].replace("10s", "6s") + "  - name: late\n")
     agent.signal(signal.SIGHUP)
     agent.says("jobs is no longer in the configuration; stopping it")
     agent.says("late: leading")
     eventually("the end of jobs", lambda: not alive(jobs))
+    eventually("a renewal with the lower ttl", lambda: place.leader("web").get("ttl_ms") == 6000)
     assert agent.child("web") == web and "leadership is over" not in agent.words()
     agent.signal(signal.SIGTERM)
     assert agent.wait() == 0
 
 
 ASK = """
-coordinate: {{type: sqlite, path: {dir}/lease.db, ttl: 3s, holder_id: {id}}}
+coordinate: {{type: sqlite, path: {dir}/lease.db, ttl: 10s, holder_id: {id}}}
 name: ask
 run:
   answer_for: 700ms
