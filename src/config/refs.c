@@ -129,17 +129,11 @@ bool tn_refs_secret(struct tn_reader *r, unsigned line, const char *path, const 
         explicit_bzero(line_text, strlen(line_text));
         free(line_text);
         r->no_memory |= !copy;
-        out->shown = text;
+        out->shown = value.text; /* where it is, with its references put in */
         out->text = copy;
         return copy != NULL;
     }
     out->text = value.text;
-    /* A lone reference may be seen; a secret, a part of one, or a default may not. */
-    char name[NAME_MAX_BYTES];
-    const char *fallback;
-    size_t fallback_len;
-    bool lone = strncmp(text, "${", 2) == 0 &&
-                parse(text, name, &fallback, &fallback_len) == strlen(text) && !fallback;
-    out->shown = lone ? text : "***";
+    out->shown = "***";
     return true;
 }

@@ -17,7 +17,7 @@
  */
 bool tn_refs_expand(struct tn_reader *r, unsigned line, const char *path, const char *text,
                     struct tn_text *out);
-/* The same for a secret, which is never shown. */
+/* The same for a secret: of one in a file, the place is shown, of all others nothing. */
 bool tn_refs_secret(struct tn_reader *r, unsigned line, const char *path, const char *text,
                     struct tn_text *out);
 
