@@ -1,7 +1,7 @@
 /*
  * explore - every history of two or three candidates, over the shipped elector.
  *
- *     explore [--nodes 2|3] [--faults 1] [--states 200000000]
+ *     explore [--nodes 2|3] [--faults 1] [--states 100000000]
  *
  * Clocks run at the edges of the drift bound (all combinations), each candidate
  * may crash once while it holds a grant, and up to --faults other faults happen
@@ -173,7 +173,7 @@ static int run(int nodes, int faults, bool notifies, uint64_t limit, uint64_t *t
 int main(int argc, char **argv)
 {
     int nodes = 0, faults = 1;
-    uint64_t limit = 200000000, total = 0;
+    uint64_t limit = 100000000, total = 0;
     int code = 0;
 
     for (int i = 1; i + 1 < argc; i += 2) {
