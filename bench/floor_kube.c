@@ -61,17 +61,29 @@ static void ask(CURL *curl, const char *method, const char *url, const char *bod
     }
 }
 
+#define HEX "0123456789abcdef0123456789abcdef"
+
 static void compose(char *body, size_t size, long i, const char *version, const char *uid)
 {
-    static char filler[701];
+    char filler[301], time[40];
 
     memset(filler, 'x', sizeof filler - 1);
+    filler[sizeof filler - 1] = '\0';
+    snprintf(time, sizeof time, "2026-01-31T%02ld:%02ld:%02ld.250000Z", i / 3600 % 24, i / 60 % 60,
+             i % 60);
     snprintf(body, size,
              "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{"
-             "\"name\":\"floor\",%s%s%s%s%s\"annotations\":{\"a\":\"%s\",\"b\":\"%ld\"}},"
-             "\"spec\":{\"holderIdentity\":\"me\",\"leaseDurationSeconds\":15}}",
+             "\"name\":\"floor\",%s%s%s%s%s\"labels\":{\"app.kubernetes.io/managed-by\":\"floor\","
+             "\"floor/scope\":\"" HEX "\"},\"annotations\":{\"floor/key\":\"bench/lease\","
+             "\"floor/nonce\":\"%032ld\",\"floor/prev\":\"%032ld\",\"floor/holder\":\"bench\","
+             "\"floor/renewed\":\"%s\",\"floor/epoch\":\"1794795325090\",\"floor/grant\":\"" HEX
+             "\",\"floor/incarnation\":\"" HEX "\",\"floor/text\":\"%s\"}},"
+             "\"spec\":{\"holderIdentity\":\"bench\",\"leaseDurationSeconds\":15,"
+             "\"acquireTime\":\"2026-01-31T12:00:00.250000Z\",\"renewTime\":\"%s\","
+             "\"leaseTransitions\":1}}",
              version ? "\"resourceVersion\":\"" : "", version ? version : "",
-             version ? "\",\"uid\":\"" : "", version ? uid : "", version ? "\"," : "", filler, i);
+             version ? "\",\"uid\":\"" : "", version ? uid : "", version ? "\"," : "", i, i - 1,
+             time, filler, time);
 }
 
 int main(int argc, char **argv)

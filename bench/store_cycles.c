@@ -22,6 +22,10 @@
 #define REPEATS 5
 
 static char record[RECORD];
+/* kube: writes the fields of a record where Kubernetes has them. */
+static const char lease[] =
+    "{\"holder\":\"bench\",\"epoch\":1794795325090,\"ttl_ms\":15000,\"incarnation\":"
+    "\"0123456789abcdef0123456789abcdef\",\"grant\":\"0123456789abcdef0123456789abcdef\"}";
 
 static void die(const char *doing, enum tenure_status status, const struct tenure_error *err)
 {
@@ -148,14 +152,15 @@ int main(int argc, char **argv)
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    memset(record, 'r', sizeof record);
+    memset(record, ' ', sizeof record);
+    memcpy(record, lease, strlen(lease));
     enum tenure_status status = tenure_store_open(argv[1], tenure_now() + LIMIT, &store, &err);
     if (status)
         die("open", status, &err);
     fresh(nonce); /* registers of its own in every run */
     snprintf(prefix, sizeof prefix, "bench-%02x%02x%02x%02x", nonce[0], nonce[1], nonce[2],
              nonce[3]);
-    snprintf(key, sizeof key, "%s/one", prefix);
+    snprintf(key, sizeof key, "%s/lease", prefix);
     singles(store, key, atol(argv[2]));
     size_t batch = argc == 4 ? strtoul(argv[3], NULL, 10) : 10000;
     if (batch)
