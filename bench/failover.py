@@ -145,6 +145,9 @@ def rounds(title, how, made, folder, report, ttl, counts):
             if i >= counts[peer]:
                 continue
             with Pair(make(), folder) as pair:
+                if not running(pair.program):  # a slow store cost it its first term already
+                    note(f"{name}: the leader was gone before the round began; left out")
+                    continue
                 took, alive = how(pair)
             values.setdefault(name, []).append(took)
             still[name] = still.get(name, 0) + alive
