@@ -39,7 +39,7 @@ enum tenure_status tenure_state_open(const char *url, const char *name,
     }
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->watch_lock, NULL);
-    pthread_cond_init(&s->done, NULL);
+    tn_state_init_turns(s);
     s->queue_tail = &s->queue;
     tenure_store_info(s->store, &s->info);
     if (grant) {

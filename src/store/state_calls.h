@@ -4,6 +4,8 @@
 
 #include "store/state_inner.h"
 
+/* Set up what turns need; once. */
+void tn_state_init_turns(tenure_state *s);
 /* Take a turn: afterwards store and cache are ours until next(). */
 void tn_state_turn(tenure_state *s);
 void tn_state_next(tenure_state *s);

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "store/state_calls.h"
 
@@ -17,6 +18,16 @@ struct tn_call {
 };
 
 /* ---- Turns --------------------------------------------------------------- */
+
+void tn_state_init_turns(tenure_state *s)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->done, &attr);
+    pthread_condattr_destroy(&attr);
+}
 
 void tn_state_turn(tenure_state *s)
 {
@@ -208,6 +219,40 @@ static void commit_all(tenure_state *s, struct tn_call *calls)
     free(r.segments);
 }
 
+/* Wait for the turn, at most until the deadline.  false: it has passed. */
+static bool wait_turn(tenure_state *s, int64_t deadline)
+{
+    int64_t left = deadline - tenure_now(), ns;
+    struct timespec until;
+
+    if (left <= 0)
+        return false;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    ns = until.tv_nsec + left % 1000000000;
+    until.tv_sec += left / 1000000000 + ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
+    pthread_cond_timedwait(&s->done, &s->lock, &until);
+    return true;
+}
+
+/* Leave the queue, if nobody has taken it from there to write it. */
+static bool withdraw(tenure_state *s, struct tn_call *call)
+{
+    struct tn_call **link = &s->queue;
+
+    while (*link && *link != call)
+        link = &(*link)->next;
+    if (!*link)
+        return false;
+    *link = call->next;
+    if (!*link)
+        s->queue_tail = link;
+    for (size_t i = 0; i < call->n; i++)
+        call->commits[i].status =
+            tenure_fail(&call->err, TENURE_TIMEOUT, "the deadline passed before it was its turn");
+    return true;
+}
+
 enum tenure_status tenure_state_commit(tenure_state *s, struct tenure_commit *commits, size_t n,
                                        int64_t deadline, struct tenure_error *err)
 {
@@ -220,7 +265,11 @@ enum tenure_status tenure_state_commit(tenure_state *s, struct tenure_commit *co
     s->queue_tail = &call.next;
     while (!call.done) {
         if (s->busy) {
-            pthread_cond_wait(&s->done, &s->lock);
+            if (wait_turn(s, deadline))
+                continue;
+            if (withdraw(s, &call))
+                break;
+            pthread_cond_wait(&s->done, &s->lock); /* it is being written */
             continue;
         }
         s->busy = true;

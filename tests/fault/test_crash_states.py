@@ -110,7 +110,7 @@ def test_every_state_recovers(build, scheme, place):
     rng = random.Random(f"crash {scheme}")
     points = sum(1 for _ in replay(root, calls))
     seen, count, rounds = set(), 0, 0
-    while len(seen) < STATES and rounds < 50:
+    while len(seen) < STATES and rounds < 500:
         rounds += 1
         for disk in replay(root, calls):
             for choose in choosers(rng, (STATES - len(seen)) // points + 1):

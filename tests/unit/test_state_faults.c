@@ -1,6 +1,9 @@
 /* Fenced state over a store that loses, delays and fails: each way of settling a commit. */
 #include "state_kit.h"
 
+#include <pthread.h>
+#include <semaphore.h>
+
 /* What befalls the swaps of one register, in order; then all pass. */
 struct script {
     const char *key;
@@ -405,7 +408,7 @@ static void creates_beyond_what_a_root_holds(void **state)
         c[i] = (struct tenure_commit){.collection = "docs", .id = ids[i], .data = "v", .len = 1};
     }
     seal(a);
-    if (tenure_state_commit(a, c, N, soon(), &err))
+    if (tenure_state_commit(a, c, N, within_ms(300000), &err))
         fail_msg("%s", err.text);
     tenure_state_close(a);
     free(c);
@@ -441,6 +444,50 @@ static void restored_value_is_told(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* ---- Waiting for others ---------------------------------------------------- */
+
+static sem_t inside, go_on;
+
+static void hold(void *arg, const struct tn_fault_event *event, struct tn_fault_plan *plan)
+{
+    (void)arg;
+    (void)plan;
+    if (event->call == TN_CALL_SWAP && event->key && strcmp(event->key, X) == 0) {
+        sem_post(&inside);
+        sem_wait(&go_on);
+    }
+}
+
+static void *put_slowly(void *state)
+{
+    assert_int_equal(put(state, "x", "slow"), TENURE_OK);
+    return NULL;
+}
+
+/* Who waits behind a slow commit is told at its own deadline, and nothing of it comes later. */
+static void waits_until_its_own_deadline(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+    pthread_t thread;
+
+    (void)state;
+    seal(a);
+    sem_init(&inside, 0, 0);
+    sem_init(&go_on, 0, 0);
+    tn_fault_hook(fault, hold, NULL);
+    assert_int_equal(pthread_create(&thread, NULL, put_slowly, a), 0);
+    sem_wait(&inside);
+    assert_int_equal(put_by(a, "y", "never", within_ms(20)), TENURE_TIMEOUT);
+    sem_post(&go_on);
+    pthread_join(thread, NULL);
+    expect(a, "x", "slow");
+    expect(a, "y", NULL);
+    assert_int_equal(put(a, "y", "later"), TENURE_OK);
+    tenure_state_close(a);
+    sem_destroy(&inside);
+    sem_destroy(&go_on);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -462,6 +509,7 @@ int main(void)
         T(cut_batches_are_settled_one_by_one),
         T(creates_beyond_what_a_root_holds),
         T(restored_value_is_told),
+        cmocka_unit_test_setup_teardown(waits_until_its_own_deadline, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
