@@ -223,6 +223,9 @@ static void do_read(tenure_elector *e, struct tn_event *ev)
     }
     fine(e);
     ev->token = e->seen.token;
+    /* The lease it was.  If the control register has changed too, the next wait ends at once:
+     * a stand-by makes one request a renewal, not two. */
+    e->woken = e->woken && tenure_token_equal(&ev->token, &e->woken_from);
     ev->tombstone = e->seen.tombstone;
     ev->corrupt = e->seen.corrupt;
     ev->record = e->seen.present ? &e->seen.lease : NULL;
@@ -316,6 +319,8 @@ static void look_at_control(tenure_elector *e)
     struct tenure_error err = {0};
     enum tenure_status status;
 
+    e->control_due |= e->woken && e->control_key[0];
+    e->woken = false;
     /* Never at the cost of what the elector waits for, above all a renewal. */
     if ((e->actions.set & TN_ACT_WAIT) && e->actions.wait_until_ns < by)
         by = e->actions.wait_until_ns;
@@ -374,8 +379,11 @@ static void do_wait(tenure_elector *e, struct tn_event *ev)
         return;
     }
     status = tenure_store_wait(e->store, watches, n, e->wake_fd, until, &err);
-    e->control_due |= e->control_key[0] && (status == TENURE_OK || must_poll_control(e));
+    e->control_due |=
+        e->control_key[0] && ((status == TENURE_OK && !a->watch) || must_poll_control(e));
     if (status == TENURE_OK && a->watch) {
+        e->woken = true;
+        e->woken_from = a->expect;
         ev->kind = TN_EV_CHANGED;
     } else if (status != TENURE_OK && status != TENURE_TIMEOUT && status != TENURE_CANCELLED) {
         /* Without notifications the poll still works; do not ask in a hot loop. */

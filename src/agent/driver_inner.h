@@ -52,6 +52,8 @@ struct tenure_elector {
     struct tenure_value control;          /* as last read */
     bool control_known;                   /* it could be read at least once */
     bool control_due;                     /* look again: it may have changed */
+    bool woken;                           /* a wait ended, and what changed is not known yet */
+    struct tenure_token woken_from;       /* of the lease, when it began */
 
     pthread_mutex_t lock;
     struct tn_requests requests;

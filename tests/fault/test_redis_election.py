@@ -61,6 +61,21 @@ def test_a_clean_stop_and_a_crash_pass_it_on(redis):
         world.forget(victim)
 
 
+def scripts_run(server):
+    return int(server.info("commandstats", "cmdstat_evalsha").split(",")[0].split("=")[1])
+
+
+def test_a_stand_by_asks_once_a_renewal(redis):
+    """What changed is known by then: the other registers are not read as well."""
+    world, _, _ = pair(redis.url(), ttl_ms=3000)
+    with world:
+        renewals(redis, 3)
+        before, asked = number(redis), scripts_run(redis)
+        renewals(redis, 8)
+        asked = scripts_run(redis) - asked
+        assert asked <= 2 * (number(redis) - before) + 4
+
+
 def test_a_server_that_restarts(redis):
     world, leader, _ = pair(redis.url(), ttl_ms=15000)
     with world:
