@@ -223,9 +223,15 @@ def test_quota_used_up():
 # ---- A cluster ---------------------------------------------------------------------------------
 
 @pytest.fixture(scope="module")
-def cluster():
+def members():
     with Cluster() as servers:
         yield servers
+
+
+@pytest.fixture
+def cluster(members):
+    members.settle()  # what the test before did to it
+    return members
 
 
 def test_leader_killed(cluster):

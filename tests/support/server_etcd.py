@@ -4,6 +4,7 @@ import base64
 import json
 import shutil
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -136,6 +137,21 @@ class Cluster:
     def leader(self):
         return until(lambda: next((m for m in self.members if m.alive() and m.leads()), None),
                      limit=60)
+
+    def terms(self):
+        try:
+            return [m.call("/v3/maintenance/status", timeout=5)["raftTerm"] for m in self.members]
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def settle(self, seconds=1.5):
+        """Wait until nobody is being elected any more: members that come back ask for votes."""
+        def same():
+            before = self.terms()
+            time.sleep(seconds)
+            return before and len(set(before)) == 1 and before == self.terms()
+
+        until(lambda: same() and all(m.healthy() for m in self.members), limit=120)
 
     def url(self, query=""):
         return "etcd://" + ",".join(f"127.0.0.1:{m.port}" for m in self.members) + query
