@@ -91,6 +91,7 @@ struct tn_election {
     _Atomic(tenure_elector *) elector;
     _Atomic uint64_t version;
     _Atomic bool running, stopping, wants_refresh;
+    _Atomic int64_t looked_ns; /* when somebody last saw the papers and had them read anew */
 
     pthread_mutex_t lock; /* of these; held for a copy, never longer */
     struct tn_election_facts facts;
@@ -124,5 +125,7 @@ void tn_papers_end(struct tn_election *e);
 void tn_papers_note_begin(struct tn_election *e, const struct tenure_term_record *term,
                           uint64_t heard_ms);
 void tn_papers_note_end(struct tn_election *e, const struct tenure_term_record *term);
+/* Somebody sees the papers. */
+void tn_papers_look(struct tn_election *e);
 
 #endif

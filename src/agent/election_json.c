@@ -188,6 +188,7 @@ json_t *tn_election_json_candidates(struct tn_election *e)
 {
     json_t *array = json_array();
 
+    tn_papers_look(e);
     pthread_mutex_lock(&e->papers_lock);
     for (unsigned i = 0; i < e->papers.n_candidates; i++)
         json_array_append_new(array, candidate_json(&e->papers.candidates[i]));
@@ -208,6 +209,7 @@ json_t *tn_election_json_history(struct tn_election *e)
 {
     json_t *array = json_array();
 
+    tn_papers_look(e);
     pthread_mutex_lock(&e->papers_lock);
     for (uint32_t i = 0; i < e->papers.history.n; i++)
         json_array_append_new(array, term_json(&e->papers.history.terms[i]));

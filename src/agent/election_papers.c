@@ -19,6 +19,7 @@
 #define LIMIT_NS (3 * TN_S)
 #define AGAIN_NS (5 * TN_S)
 #define TRIES    100
+#define STALE_NS (2 * TN_S)
 
 /* Taken from the election under its lock, done without. */
 struct work {
@@ -48,14 +49,16 @@ static void read_papers(struct tn_election *e, tenure_store *store)
                                 NULL) == TENURE_OK;
     /* A damaged history is shown as none. */
     tenure_history_look(store, e->name, &fresh->history, tenure_now() + LIMIT_NS, NULL);
+    bool news = false;
     if (ok) {
         fresh->read = true;
         pthread_mutex_lock(&e->papers_lock);
+        news = memcmp(&e->papers, fresh, sizeof *fresh) != 0;
         e->papers = *fresh;
         pthread_mutex_unlock(&e->papers_lock);
     }
     free(fresh);
-    if (ok)
+    if (news)
         tn_election_tell(e, true);
 }
 
@@ -202,6 +205,15 @@ void tn_election_refresh(struct tn_election *e)
     e->refresh = true;
     start_work(e);
     pthread_mutex_unlock(&e->work_lock);
+}
+
+/* What others write is not told to us: who looks has it read anew, now and then. */
+void tn_papers_look(struct tn_election *e)
+{
+    int64_t now = tenure_now(), last = atomic_load(&e->looked_ns);
+
+    if (now - last > STALE_NS && atomic_compare_exchange_strong(&e->looked_ns, &last, now))
+        tn_election_refresh(e);
 }
 
 /* ---- Life ---------------------------------------------------------------- */

@@ -121,6 +121,8 @@ def test_delayed_dropped_and_half_closed():
 def test_disks(tmp_path, what):
     with Disk(tmp_path / "disk") as disk, \
             Judged(url=f"file:{disk.path}/store", ttl_ms=TTL_MS) as w:
+        if disk.run("test", "-d", str(disk.path / "..")).returncode != 0:
+            pytest.skip("mount namespaces lead out of here (a chroot?)")
         a, b = w.start(wrap=disk.wrap), w.start(wrap=disk.wrap)
         leader, epoch = w.leads()
         with w.fault(a, b):
