@@ -11,7 +11,7 @@ from process import free_port, until
 from proxy import Proxy
 from server_etcd import Cluster, Etcd
 from server_redis import make_certificates
-from tenure import Store, StoreError, Token
+from tenure import Store, StoreError, Token, settled
 
 pytestmark = pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
 
@@ -54,21 +54,6 @@ def refused(call, *args, **named):
     assert CANARY not in str(caught.value)
     assert "\n" not in caught.value.text
     return caught.value
-
-
-def settled(call):
-    """Call until it neither raises nor answers with a transient or unknown status."""
-    def attempt():
-        try:
-            answer = call()
-        except StoreError as error:
-            assert error.status in ("unavailable", "timeout"), error
-            return None
-        if getattr(answer, "status", "ok") in ("unavailable", "timeout", "unknown"):
-            return None
-        return answer
-
-    return until(attempt, limit=60)
 
 
 # ---- Lost answers, lost requests ---------------------------------------------------------------

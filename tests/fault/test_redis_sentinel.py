@@ -6,7 +6,7 @@ import pytest
 import server_redis
 from process import until
 from server_redis import Redis, Sentinel, SentinelSet
-from tenure import Store, StoreError
+from tenure import Store, StoreError, settled
 
 pytestmark = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
 
@@ -19,21 +19,6 @@ def number(token):
 
 def timeline(token):
     return token.version.split("@")[1]
-
-
-def settled(call):
-    """Call until it neither raises nor answers with a transient status."""
-    def attempt():
-        try:
-            answer = call()
-        except StoreError as error:
-            assert error.status in ("unavailable", "timeout"), error
-            return None
-        if getattr(answer, "status", "ok") in ("unavailable", "timeout", "unknown"):
-            return None
-        return answer
-
-    return until(attempt, limit=60)
 
 
 def replicated(servers, token):

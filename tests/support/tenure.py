@@ -5,6 +5,8 @@ import ctypes
 import os
 import pathlib
 
+from process import until
+
 _NONCE = ctypes.c_uint8 * 16
 
 
@@ -190,3 +192,18 @@ class Store:
         if status:
             raise StoreError(_word(status), err.text)
         return found, mark.value.decode()
+
+
+def settled(call):
+    """Call until it neither raises nor answers with a transient or unknown status."""
+    def attempt():
+        try:
+            answer = call()
+        except StoreError as error:
+            assert error.status in ("unavailable", "timeout"), error
+            return None
+        if getattr(answer, "status", "ok") in ("unavailable", "timeout", "unknown"):
+            return None
+        return answer
+
+    return until(attempt, limit=60)
