@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "agent/driver.h"
 #include "agent/helpers.h"
 #include "agent/notify.h"
 #include "agent/state_socket.h"
@@ -118,8 +119,15 @@ struct tn_supervisor {
     bool failed;   /* exit_code is not the program's, whatever it does */
 };
 
-/* supervisor.c */
+/* supervisor_mail.c */
 void tn_supervisor_wake(struct tn_mailbox *m);
+/* Have the elector and its driver write into the mailbox. */
+void tn_supervisor_hear(struct tn_supervisor *s, struct tenure_elector_options *o,
+                        struct tn_driver_hooks *hooks);
+/* false: the elector has halted, and the loop ends. */
+bool tn_supervisor_take_mail(struct tn_supervisor *s);
+
+/* supervisor.c */
 /* Begin to go: the elector is shut down, its halt ends the loop. */
 void tn_supervisor_leave(struct tn_supervisor *s);
 /* How long a planned stop may take. */

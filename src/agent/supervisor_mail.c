@@ -1,0 +1,169 @@
+/* The mailbox: what other threads tell the supervisor's loop, and what it makes of that. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/driver.h"
+#include "agent/supervisor_inner.h"
+
+/* ---- Callbacks, on other threads: leave word, wake the loop -------------- */
+
+void tn_supervisor_wake(struct tn_mailbox *m)
+{
+    uint64_t one = 1;
+
+    while (write(m->event_fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+}
+
+static void on_started(void *arg, const struct tenure_term *term)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->start = true;
+    m->epoch = term->epoch;
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+/* Returns only when nothing of the program is left (I8). */
+static void on_stopped(void *arg, const struct tenure_term *term, const char *why)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    (void)term;
+    pthread_mutex_lock(&m->lock);
+    m->start = false;
+    m->stop = true;
+    snprintf(m->why, sizeof m->why, "%s", why);
+    tn_supervisor_wake(m);
+    while (m->stop)
+        pthread_cond_wait(&m->quiet, &m->lock);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void on_new_leader(void *arg, const char *leader, uint64_t epoch)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->leader_changed = true;
+    snprintf(m->leader, sizeof m->leader, "%s", leader);
+    m->leader_epoch = epoch;
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+/* On the driver's thread: whoever reads our stderr must not be able to hold it up. */
+static void on_trace(void *arg, const struct tenure_trace *t)
+{
+    struct tn_supervisor *s = arg;
+    struct tn_mailbox *m = &s->mailbox;
+    bool well = t->kind == TENURE_TRACE_RENEWED || t->kind == TENURE_TRACE_LEADER;
+
+    tn_trace_file_event(s->trace, t);
+    tn_election_trace(s->election, t);
+    if (!well && t->kind != TENURE_TRACE_TROUBLE && t->kind != TENURE_TRACE_REFUSED)
+        return;
+    pthread_mutex_lock(&m->lock);
+    bool news = well ? m->trouble[0] != '\0' : strcmp(m->trouble, t->text) != 0;
+    snprintf(m->trouble, sizeof m->trouble, "%.255s", well ? "" : t->text);
+    m->troubled |= news;
+    pthread_mutex_unlock(&m->lock);
+    if (news)
+        tn_supervisor_wake(m);
+}
+
+static void on_halted(void *arg)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->halted = true;
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+void tn_supervisor_hear(struct tn_supervisor *s, struct tenure_elector_options *o,
+                        struct tn_driver_hooks *hooks)
+{
+    o->arg = s;
+    o->started = on_started;
+    o->stopped = on_stopped;
+    o->new_leader = on_new_leader;
+    o->trace = on_trace;
+    hooks->halted = on_halted;
+}
+
+/* ---- Taken, in the loop --------------------------------------------------- */
+
+static bool lost(const char *why)
+{
+    return strcmp(why, tn_stop_text(TN_STOP_YIELD)) != 0 &&
+           strcmp(why, tn_stop_text(TN_STOP_SHUTDOWN)) != 0;
+}
+
+static void take_stop(struct tn_supervisor *s, const char *why)
+{
+    s->restart_at_ns = TN_NEVER;
+    snprintf(s->why, sizeof s->why, "%s", why);
+    if (lost(why)) {
+        tn_log("lost", "leadership is over: %s", why);
+        if (s->options->on_loss == TN_LOSS_EXIT && !s->leaving) {
+            s->exit_code = s->codes->lost;
+            s->failed = true;
+            tn_supervisor_leave(s);
+        }
+    }
+    tn_supervisor_stop_program(s, TN_NEVER); /* the published deadline bounds it */
+}
+
+static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t epoch)
+{
+    tn_supervisor_seen_leader(s, epoch);
+    if (leader[0])
+        tn_supervisor_hook(s, TN_HELPER_NEW_LEADER, leader, epoch, "");
+    if (strcmp(leader, s->id) == 0)
+        return;
+    if (leader[0])
+        tn_log("standby", "%s leads, epoch %" PRIu64, leader, epoch);
+    tn_notify(&s->notify, "STATUS=stand-by; %s leads", leader[0] ? leader : "nobody");
+}
+
+bool tn_supervisor_take_mail(struct tn_supervisor *s)
+{
+    struct tn_mailbox *m = &s->mailbox;
+    struct tn_mailbox mail;
+    uint64_t count;
+
+    if (read(m->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+        return false;
+    pthread_mutex_lock(&m->lock);
+    mail = *m;
+    m->start = m->leader_changed = m->control_changed = m->request_fresh = m->troubled = false;
+    memset(&m->news, 0, sizeof m->news);
+    pthread_mutex_unlock(&m->lock);
+
+    if (mail.troubled && mail.trouble[0] && strcmp(mail.trouble, s->last_trouble) != 0)
+        tn_log("trouble", "%s", mail.trouble);
+    else if (mail.troubled && !mail.trouble[0] && s->last_trouble[0])
+        tn_log("recovered", "the store answers again");
+    if (mail.troubled)
+        memcpy(s->last_trouble, mail.trouble, sizeof s->last_trouble);
+    if (mail.stop && !s->stop_passed_on) {
+        s->stop_passed_on = true;
+        take_stop(s, mail.why);
+    }
+    if (mail.start)
+        tn_supervisor_lead(s, mail.epoch);
+    if (mail.control_changed)
+        tn_supervisor_take_control(s, &mail.control, mail.request_fresh);
+    if (mail.news.done)
+        tn_supervisor_take_news(s, &mail.news);
+    if (mail.leader_changed)
+        take_leader(s, mail.leader, mail.leader_epoch);
+    return !mail.halted;
+}
