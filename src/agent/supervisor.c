@@ -390,7 +390,6 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     s->election = tn_supervisor_election(s);
     if (!s->election)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
-    tn_election_contain(s->election, tn_contain_text(s->link.contain));
     /* A port that is taken is told before anybody contends. */
     if ((status = tn_supervisor_listen(s, err)))
         return status;
@@ -401,6 +400,8 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     /* It came up while the store was opened.  Nothing is started before it is there. */
     if (!status && s->link.contain == TN_CONTAIN_AUTO)
         status = tn_guard_link_greet(&s->link, err);
+    if (!status)
+        tn_election_contain(s->election, tn_contain_text(s->link.contain));
     return status;
 }
 
