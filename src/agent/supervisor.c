@@ -1,9 +1,8 @@
-/* The supervisor's loop: signals, the guard, the timers; its life. */
+/* The supervisor's loop, and its life. */
 #include "agent/supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,9 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/driver.h"
@@ -21,60 +18,6 @@
 #include "core/timing.h"
 #include "os/poll.h"
 #include "os/trim.h"
-
-/* ---- What the driver and the clerk tell the guard --------------------------- */
-
-/*
- * The guard sends KILL a margin before the deadline.  Half of that later it must
- * have said so: else somebody stopped the guard, and we end it and the program.
- */
-static int64_t late_at(const struct tn_supervisor *s, int64_t deadline_ns)
-{
-    return deadline_ns - s->link.page->margin_ns / 2;
-}
-
-static bool publish(void *arg, int64_t deadline_ns)
-{
-    struct tn_supervisor *s = arg;
-    int64_t late = late_at(s, deadline_ns);
-    struct itimerspec when = {0};
-    bool ok = tn_guard_link_publish(&s->link, deadline_ns);
-
-    /* It has fired: the program has what is left of its grace, and KILL comes
-     * when it was due before.  The guard is not late until then. */
-    if (!ok)
-        return false;
-    atomic_store(&s->deadline_ns, deadline_ns);
-    if (deadline_ns > 0) {
-        when.it_value.tv_sec = (time_t)(late / TN_S);
-        when.it_value.tv_nsec = (long)(late % TN_S);
-    }
-    timerfd_settime(s->late_fd, TFD_TIMER_ABSTIME, &when, NULL);
-    return true;
-}
-
-/* Half of what a request may last again, and at least half a second: then a
- * stand-by hangs in it, and who hangs in an SQLite transaction blocks everybody. */
-static int64_t hangs_at(int64_t until_ns)
-{
-    int64_t span = until_ns - tenure_now();
-
-    return until_ns == 0 ? 0 : until_ns + (span > TN_S ? span / 2 : TN_S / 2);
-}
-
-static void on_request(void *arg, int64_t until_ns)
-{
-    struct tn_supervisor *s = arg;
-
-    tn_guard_link_busy(&s->link, TN_BUSY_DRIVER, hangs_at(until_ns));
-}
-
-static void on_paper(void *arg, int64_t until_ns)
-{
-    struct tn_supervisor *s = arg;
-
-    tn_guard_link_busy(&s->link, TN_BUSY_CLERK, hangs_at(until_ns));
-}
 
 /* ---- The program's state ------------------------------------------------- */
 
@@ -127,70 +70,9 @@ static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_
     return status ? status : tn_state_socket_open(&o, &s->socket, err);
 }
 
-/* ---- Signals ------------------------------------------------------------- */
-
-/* Everything that is passed on or means something to us; the rest stays as it was. */
-static void handled_signals(sigset_t *set)
-{
-    static const int plain[] = {SIGTERM, SIGINT,   SIGQUIT, SIGHUP,  SIGUSR1, SIGUSR2,
-                                SIGALRM, SIGWINCH, SIGCHLD, SIGPIPE, SIGIO};
-
-    sigemptyset(set);
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-        sigaddset(set, plain[i]);
-    for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
-        sigaddset(set, i);
-}
-
 int64_t tn_supervisor_grace(const struct tn_supervisor *s)
 {
     return (s->options->elector.grace_ms ? s->options->elector.grace_ms : 8000) * TN_MS;
-}
-
-/* The first time: drain.  The second time: at once. */
-static void asked_to_go(struct tn_supervisor *s, int signal)
-{
-    if (++s->signals_seen > 1) {
-        tn_log("hastening", "asked again: killing the program");
-        tn_guard_link_stop(&s->link, SIGKILL, 1);
-        return;
-    }
-    tn_log("leaving", "asked to stop (%s)", strsignal(signal));
-    if (signal != SIGTERM)
-        s->stop_signal = signal; /* as the terminal would have */
-    /* Before the driver knows, who may be waiting for a slow store. */
-    if (s->state != TN_PROGRAM_NONE)
-        tn_guard_link_stop(&s->link, s->stop_signal, tenure_now() + tn_supervisor_grace(s));
-    tn_supervisor_leave(s);
-}
-
-static void reap(struct tn_supervisor *s)
-{
-    int status;
-    pid_t pid;
-
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        tn_supervisor_reaped(s, pid, status);
-}
-
-static void take_signals(struct tn_supervisor *s)
-{
-    struct signalfd_siginfo info;
-
-    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        int signal = (int)info.ssi_signo;
-
-        if (signal == SIGHUP && s->options->reload) {
-            tn_supervisor_reload(s);
-        } else if (signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
-                   (signal == SIGHUP && s->has_terminal)) {
-            asked_to_go(s, signal);
-        } else if (signal == SIGCHLD) {
-            reap(s);
-        } else if (signal != SIGPIPE && signal != SIGIO) {
-            tn_guard_link_signal(&s->link, signal);
-        }
-    }
 }
 
 void tn_supervisor_leave(struct tn_supervisor *s)
@@ -204,34 +86,8 @@ void tn_supervisor_leave(struct tn_supervisor *s)
     tn_driver_shutdown(s->elector);
 }
 
-/* ---- The guard's guard --------------------------------------------------- */
-
-/* It had so long to answer the order to start the program. */
-#define ANSWER_NS (10 * TN_S)
 /* Memory is given back once the news have been dealt with, never while a program waits to start. */
-#define TRIM_NS   (2 * TN_S)
-
-static bool guard_is_late(const struct tn_supervisor *s, int64_t now)
-{
-    int64_t deadline = atomic_load(&s->deadline_ns);
-
-    if (s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_ENDING || s->state == TN_PROGRAM_HOOK)
-        return false;
-    return (deadline > 0 && now >= late_at(s, deadline)) ||
-           (s->state == TN_PROGRAM_ASKED && now - s->started_ns >= ANSWER_NS);
-}
-
-/* No KILL at the deadline, or no answer at all. */
-static void check_guard(struct tn_supervisor *s, int64_t now)
-{
-    if (!guard_is_late(s, now))
-        return;
-    tn_supervisor_reports(s); /* the word may just have come */
-    if (guard_is_late(s, now)) {
-        tn_log("guard", "the guard does not do its duty; ending it and the program");
-        tn_guard_link_shoot(&s->link);
-    }
-}
+#define TRIM_NS (2 * TN_S)
 
 /* ---- The loop ------------------------------------------------------------ */
 
@@ -240,16 +96,11 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static void pass_time(struct tn_supervisor *s)
 {
     int64_t now = tenure_now();
 
-    check_guard(s, now);
+    tn_supervisor_guard_time(s, now);
     tn_helpers_time(&s->helpers, now);
     tn_supervisor_health_time(s, now);
     tn_supervisor_control_time(s, now);
@@ -271,8 +122,7 @@ static int64_t next_due(const struct tn_supervisor *s)
     int64_t next = min64(s->restart_at_ns, min64(s->pet_at_ns, s->trim_at_ns));
 
     next = min64(next, s->quiet_at_ns);
-    if (s->state == TN_PROGRAM_ASKED)
-        next = min64(next, s->started_ns + ANSWER_NS);
+    next = min64(next, tn_supervisor_guard_due(s));
     next = min64(next, tn_helpers_due(&s->helpers));
     next = min64(next, tn_probe_due(&s->probe));
     next = min64(next, tn_probe_due(&s->candidate_probe));
@@ -305,7 +155,7 @@ static void loop(struct tn_supervisor *s)
         if (fds[1].revents || (fds[0].revents & POLLHUP))
             tn_supervisor_guard_died(s);
         if (fds[3].revents)
-            take_signals(s);
+            tn_supervisor_take_signals(s);
         if (fds[2].revents && !tn_supervisor_take_mail(s))
             return;
         if (fds[5].revents)
@@ -322,65 +172,23 @@ static void loop(struct tn_supervisor *s)
 
 /* ---- Life ---------------------------------------------------------------- */
 
-static enum tenure_status open_guard(struct tn_supervisor *s, struct tenure_error *err)
-{
-    const struct tn_run_options *o = s->options;
-    struct tn_timing_wish wish = {.ttl_ns = o->elector.ttl_ms * TN_MS,
-                                  .renew_ns = o->elector.renew_ms * TN_MS,
-                                  .grace_ns = o->elector.grace_ms * TN_MS,
-                                  .kill_ns = o->elector.kill_ms * TN_MS,
-                                  .rho_ppm = o->elector.rho_ppm};
-    struct tn_timing timing;
-
-    /* Times that cannot work are refused by the driver, with the arithmetic. */
-    tn_timing_plan(&wish, &timing);
-    if (o->trace) {
-        enum tenure_status opened =
-            tn_trace_file_open(o->trace, o->elector.name, &timing, &s->trace, err);
-        if (opened)
-            return opened;
-    }
-    struct tn_guard_wish guard = {.contain = o->contain,
-                                  .grace_ns = timing.grace_ns,
-                                  .kill_ns = timing.kill_ns,
-                                  .orphan_grace_ns = o->orphan_grace_ns,
-                                  .release_delay_ns = max64(o->release_delay_ns, o->answer_ns),
-                                  .stop_signal = o->stop_signal,
-                                  .watchdog = o->watchdog,
-                                  .watchdog_s = (uint32_t)((timing.kill_ns + TN_S - 1) / TN_S)};
-    enum tenure_status status = tn_guard_link_open(&s->link, &guard, err);
-
-    if (!status)
-        status = tn_guard_link_start(&s->link, err);
-    /* A wish that cannot be met is refused before anybody contends. */
-    if (!status && (o->contain != TN_CONTAIN_AUTO || o->watchdog))
-        status = tn_guard_link_greet(&s->link, err);
-    return status;
-}
-
 static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error *err)
 {
     struct tenure_elector_options o = s->options->elector;
-    struct tn_driver_hooks hooks = {.arg = s, .publish = publish};
-    sigset_t set;
+    struct tn_driver_hooks hooks = {.arg = s};
     enum tenure_status status;
 
-    handled_signals(&set);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    s->signal_fd = tn_supervisor_signals_open();
     s->late_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     s->mailbox.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->signal_fd < 0 || s->late_fd < 0 || s->mailbox.event_fd < 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
     status = tn_supervisor_health_open(s, err);
     if (!status)
-        status = open_guard(s, err);
+        status = tn_supervisor_guard_open(s, err);
     if (status)
         return status;
-    if (strncmp(o.store, "sqlite:", 7) == 0) {
-        hooks.request = on_request;
-        s->clerk.request = on_paper;
-    }
+    tn_supervisor_guard_hooks(s, &hooks);
     if (s->options->state && (status = open_socket(s, &hooks, err)))
         return status;
     /* Nobody else sees what is in these. */

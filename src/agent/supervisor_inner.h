@@ -133,6 +133,20 @@ void tn_supervisor_leave(struct tn_supervisor *s);
 /* How long a planned stop may take. */
 int64_t tn_supervisor_grace(const struct tn_supervisor *s);
 
+/* supervisor_guard.c */
+/* Start a guard.  CONFIG if it cannot do what was wished. */
+enum tenure_status tn_supervisor_guard_open(struct tn_supervisor *s, struct tenure_error *err);
+/* Have the driver and the clerk tell it the deadline, and what they are busy with. */
+void tn_supervisor_guard_hooks(struct tn_supervisor *s, struct tn_driver_hooks *hooks);
+/* Does it do its duty?  Else it is ended, and the program with it. */
+void tn_supervisor_guard_time(struct tn_supervisor *s, int64_t now);
+int64_t tn_supervisor_guard_due(const struct tn_supervisor *s);
+
+/* supervisor_signals.c */
+/* Blocks what is handled; a signalfd, or -1. */
+int tn_supervisor_signals_open(void);
+void tn_supervisor_take_signals(struct tn_supervisor *s);
+
 /* supervisor_api.c */
 /* Before the elector: what happens is told to it.  NULL: out of memory. */
 struct tn_election *tn_supervisor_election(const struct tn_supervisor *s);
@@ -148,6 +162,14 @@ void tn_supervisor_stop_program(struct tn_supervisor *s, int64_t by_ns);
 void tn_supervisor_restart_program(struct tn_supervisor *s, const char *why);
 /* Nothing of the program is left, and nothing else has to be done first. */
 void tn_supervisor_finish_death(struct tn_supervisor *s);
+/* A running program leads from now on. */
+void tn_supervisor_promote(struct tn_supervisor *s, int64_t at_ns);
+/* The guard did not start it. */
+void tn_supervisor_refused(struct tn_supervisor *s);
+/* Nothing of its tree is left. */
+void tn_supervisor_tree_dead(struct tn_supervisor *s, int64_t at_ns);
+
+/* supervisor_reports.c */
 void tn_supervisor_reports(struct tn_supervisor *s);
 void tn_supervisor_guard_died(struct tn_supervisor *s);
 

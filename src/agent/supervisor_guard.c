@@ -1,0 +1,146 @@
+/* What the supervisor has to do with its guard: start it, tell it the deadline, see that it acts.
+ */
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "agent/supervisor_inner.h"
+#include "core/timing.h"
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- What the driver and the clerk tell the guard --------------------------- */
+
+/*
+ * The guard sends KILL a margin before the deadline.  Half of that later it must
+ * have said so: else somebody stopped the guard, and we end it and the program.
+ */
+static int64_t late_at(const struct tn_supervisor *s, int64_t deadline_ns)
+{
+    return deadline_ns - s->link.page->margin_ns / 2;
+}
+
+static bool publish(void *arg, int64_t deadline_ns)
+{
+    struct tn_supervisor *s = arg;
+    int64_t late = late_at(s, deadline_ns);
+    struct itimerspec when = {0};
+    bool ok = tn_guard_link_publish(&s->link, deadline_ns);
+
+    /* It has fired: the program has what is left of its grace, and KILL comes
+     * when it was due before.  The guard is not late until then. */
+    if (!ok)
+        return false;
+    atomic_store(&s->deadline_ns, deadline_ns);
+    if (deadline_ns > 0) {
+        when.it_value.tv_sec = (time_t)(late / TN_S);
+        when.it_value.tv_nsec = (long)(late % TN_S);
+    }
+    timerfd_settime(s->late_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    return true;
+}
+
+/* Half of what a request may last again, and at least half a second: then a
+ * stand-by hangs in it, and who hangs in an SQLite transaction blocks everybody. */
+static int64_t hangs_at(int64_t until_ns)
+{
+    int64_t span = until_ns - tenure_now();
+
+    return until_ns == 0 ? 0 : until_ns + (span > TN_S ? span / 2 : TN_S / 2);
+}
+
+static void on_request(void *arg, int64_t until_ns)
+{
+    struct tn_supervisor *s = arg;
+
+    tn_guard_link_busy(&s->link, TN_BUSY_DRIVER, hangs_at(until_ns));
+}
+
+static void on_paper(void *arg, int64_t until_ns)
+{
+    struct tn_supervisor *s = arg;
+
+    tn_guard_link_busy(&s->link, TN_BUSY_CLERK, hangs_at(until_ns));
+}
+
+void tn_supervisor_guard_hooks(struct tn_supervisor *s, struct tn_driver_hooks *hooks)
+{
+    hooks->publish = publish;
+    if (strncmp(s->options->elector.store, "sqlite:", 7) == 0) {
+        hooks->request = on_request;
+        s->clerk.request = on_paper;
+    }
+}
+
+/* ---- The guard's guard --------------------------------------------------- */
+
+/* It had so long to answer the order to start the program. */
+#define ANSWER_NS (10 * TN_S)
+
+static bool guard_is_late(const struct tn_supervisor *s, int64_t now)
+{
+    int64_t deadline = atomic_load(&s->deadline_ns);
+
+    if (s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_ENDING || s->state == TN_PROGRAM_HOOK)
+        return false;
+    return (deadline > 0 && now >= late_at(s, deadline)) ||
+           (s->state == TN_PROGRAM_ASKED && now - s->started_ns >= ANSWER_NS);
+}
+
+/* No KILL at the deadline, or no answer at all. */
+void tn_supervisor_guard_time(struct tn_supervisor *s, int64_t now)
+{
+    if (!guard_is_late(s, now))
+        return;
+    tn_supervisor_reports(s); /* the word may just have come */
+    if (guard_is_late(s, now)) {
+        tn_log("guard", "the guard does not do its duty; ending it and the program");
+        tn_guard_link_shoot(&s->link);
+    }
+}
+
+int64_t tn_supervisor_guard_due(const struct tn_supervisor *s)
+{
+    return s->state == TN_PROGRAM_ASKED ? s->started_ns + ANSWER_NS : TN_NEVER;
+}
+
+/* ---- Start ---------------------------------------------------------------- */
+
+enum tenure_status tn_supervisor_guard_open(struct tn_supervisor *s, struct tenure_error *err)
+{
+    const struct tn_run_options *o = s->options;
+    struct tn_timing_wish wish = {.ttl_ns = o->elector.ttl_ms * TN_MS,
+                                  .renew_ns = o->elector.renew_ms * TN_MS,
+                                  .grace_ns = o->elector.grace_ms * TN_MS,
+                                  .kill_ns = o->elector.kill_ms * TN_MS,
+                                  .rho_ppm = o->elector.rho_ppm};
+    struct tn_timing timing;
+
+    /* Times that cannot work are refused by the driver, with the arithmetic. */
+    tn_timing_plan(&wish, &timing);
+    if (o->trace) {
+        enum tenure_status opened =
+            tn_trace_file_open(o->trace, o->elector.name, &timing, &s->trace, err);
+        if (opened)
+            return opened;
+    }
+    struct tn_guard_wish guard = {.contain = o->contain,
+                                  .grace_ns = timing.grace_ns,
+                                  .kill_ns = timing.kill_ns,
+                                  .orphan_grace_ns = o->orphan_grace_ns,
+                                  .release_delay_ns = max64(o->release_delay_ns, o->answer_ns),
+                                  .stop_signal = o->stop_signal,
+                                  .watchdog = o->watchdog,
+                                  .watchdog_s = (uint32_t)((timing.kill_ns + TN_S - 1) / TN_S)};
+    enum tenure_status status = tn_guard_link_open(&s->link, &guard, err);
+
+    if (!status)
+        status = tn_guard_link_start(&s->link, err);
+    /* A wish that cannot be met is refused before anybody contends. */
+    if (!status && (o->contain != TN_CONTAIN_AUTO || o->watchdog))
+        status = tn_guard_link_greet(&s->link, err);
+    return status;
+}
