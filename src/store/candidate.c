@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "store/control.h"
+#include "store/edit.h"
 
 #define CANDIDATE_MAX 4096
 
@@ -118,42 +119,32 @@ enum tenure_status tn_candidate_decode(const void *data, size_t len,
 
 /* ---- Writing ------------------------------------------------------------- */
 
-static enum tenure_status put(tenure_store *store, const char *key, const char *text,
-                              int64_t deadline, struct tenure_error *err)
+/* Its own register: a conflict is an earlier try of ours, or a namesake. */
+static enum tenure_status put(void *arg, const struct tenure_value *value, struct tn_edit *edit,
+                              struct tenure_error *err)
 {
-    struct tenure_value value = {0};
-    enum tenure_status status;
+    (void)value;
+    edit->text = tn_candidate_encode(arg);
+    return edit->text ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
+}
 
-    /* Its own register: a conflict is an earlier try of ours, or a namesake. */
-    do {
-        struct tenure_swap swap = {.key = key, .data = text, .len = text ? strlen(text) : 0};
-
-        swap.tombstone = !text;
-        status = tenure_store_read(store, key, &value, deadline, err);
-        if (!status)
-            status = tenure_nonce(swap.nonce, err);
-        if (status || (!text && (tenure_token_absent(&value.token) || value.tombstone)))
-            break;
-        swap.expect = value.token;
-        status = tenure_store_swap(store, &swap, deadline, err);
-    } while ((status == TENURE_CONFLICT || status == TENURE_UNKNOWN) && tenure_now() < deadline);
-    tenure_value_free(&value);
-    return status;
+static enum tenure_status erase(void *arg, const struct tenure_value *value, struct tn_edit *edit,
+                                struct tenure_error *err)
+{
+    (void)arg, (void)err;
+    edit->tombstone = !tenure_token_absent(&value->token) && !value->tombstone;
+    return TENURE_OK;
 }
 
 enum tenure_status tn_candidate_announce(tenure_store *store, const char *name,
                                          const struct tenure_candidate *candidate, int64_t deadline,
                                          struct tenure_error *err)
 {
+    struct tenure_candidate copy = *candidate;
     char key[TENURE_KEY_MAX + 1];
-    char *text = tn_candidate_encode(candidate);
 
-    if (!text)
-        return tenure_fail(err, TENURE_NOMEM, "out of memory");
     tn_candidate_key(name, candidate->id, key);
-    enum tenure_status status = put(store, key, text, deadline, err);
-    free(text);
-    return status;
+    return tn_edit_register(store, key, put, &copy, deadline, err);
 }
 
 enum tenure_status tn_candidate_withdraw(tenure_store *store, const char *name, const char *id,
@@ -162,7 +153,7 @@ enum tenure_status tn_candidate_withdraw(tenure_store *store, const char *name, 
     char key[TENURE_KEY_MAX + 1];
 
     tn_candidate_key(name, id, key);
-    return put(store, key, NULL, deadline, err);
+    return tn_edit_register(store, key, erase, NULL, deadline, err);
 }
 
 /* ---- Listing ------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "base/hex.h"
 #include "base/rfc3339.h"
 #include "os/clock.h"
+#include "store/edit.h"
 
 /* The first answer to a call opens this moment for better ones. */
 #define BETTER_NS (100 * INT64_C(1000000))
@@ -105,54 +106,35 @@ enum tenure_status tenure_control_look(tenure_store *store, const char *name,
 
 /* ---- Changes ------------------------------------------------------------- */
 
-typedef bool (*edit_fn)(json_t *object, const void *arg);
+typedef bool (*change_fn)(json_t *object, const void *arg);
+
+struct change {
+    change_fn make;
+    const void *arg;
+};
 
 /* Members that we do not know stay: the object that was read is the one that is written. */
-static enum tenure_status try_edit(tenure_store *store, const char *key, edit_fn edit,
-                                   const void *arg, int64_t deadline, struct tenure_error *err)
+static enum tenure_status change(void *arg, const struct tenure_value *value, struct tn_edit *edit,
+                                 struct tenure_error *err)
 {
-    struct tenure_value value = {0};
-    struct tenure_swap swap = {.key = key};
-    json_t *object = NULL;
-    char *text = NULL;
-    enum tenure_status status = tenure_store_read(store, key, &value, deadline, err);
+    const struct change *c = arg;
+    json_t *object = load(value, err);
 
-    if (status)
-        goto done;
-    object = load(&value, err);
-    if (!object) {
-        status = TENURE_CORRUPT;
-        goto done;
-    }
-    if (!edit(object, arg) || !(text = json_dumps(object, JSON_COMPACT))) {
-        status = tenure_fail(err, TENURE_NOMEM, "out of memory");
-        goto done;
-    }
-    swap.expect = value.token;
-    swap.data = text;
-    swap.len = strlen(text);
-    status = tenure_nonce(swap.nonce, err);
-    if (!status)
-        status = tenure_store_swap(store, &swap, deadline, err);
-done:
+    if (!object)
+        return TENURE_CORRUPT;
+    edit->text = c->make(object, c->arg) ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
-    free(text);
-    tenure_value_free(&value);
-    return status;
+    return edit->text ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
 }
 
-/* Edits are idempotent, so one whose outcome is unknown is simply done again. */
-static enum tenure_status edit_control(tenure_store *store, const char *name, edit_fn edit,
+static enum tenure_status edit_control(tenure_store *store, const char *name, change_fn make,
                                        const void *arg, int64_t deadline, struct tenure_error *err)
 {
+    struct change c = {.make = make, .arg = arg};
     char key[TENURE_KEY_MAX + 1];
-    enum tenure_status status;
 
     tn_control_key(name, key);
-    do
-        status = try_edit(store, key, edit, arg, deadline, err);
-    while ((status == TENURE_CONFLICT || status == TENURE_UNKNOWN) && tenure_now() < deadline);
-    return status;
+    return tn_edit_register(store, key, change, &c, deadline, err);
 }
 
 struct pause {

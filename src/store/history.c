@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/lease.h"
+#include "store/edit.h"
 
 #define HISTORY_MAX 65536 /* bytes of the register that we look at */
 /* Year 9999; times beyond are nonsense, and would overflow where they are subtracted. */
@@ -206,54 +207,37 @@ enum tenure_status tenure_history_look(tenure_store *store, const char *name,
     return status;
 }
 
-static enum tenure_status try_note(tenure_store *store, const char *key, struct tenure_history *h,
-                                   const struct tenure_term_record *term, uint64_t heard_ms,
-                                   int64_t deadline, struct tenure_error *err)
-{
-    struct tenure_value value = {0};
-    struct tenure_swap swap = {.key = key};
-    char *text = NULL;
-    enum tenure_status status = tenure_store_read(store, key, &value, deadline, err);
+struct note {
+    struct tenure_history *history; /* scratch */
+    const struct tenure_term_record *term;
+    uint64_t heard_ms;
+};
 
-    if (status)
-        goto done;
-    h->n = 0;
-    tn_history_decode(value.data, value.len, h, err); /* damaged: a new one begins here */
-    tn_history_merge(h, term, heard_ms);
-    text = tn_history_encode(h);
-    if (!text) {
-        status = tenure_fail(err, TENURE_NOMEM, "out of memory");
-        goto done;
-    }
-    swap.expect = value.token;
-    swap.data = text;
-    swap.len = strlen(text);
-    status = tenure_nonce(swap.nonce, err);
-    if (!status)
-        status = tenure_store_swap(store, &swap, deadline, err);
-done:
-    free(text);
-    tenure_value_free(&value);
-    return status;
+static enum tenure_status write_down(void *arg, const struct tenure_value *value,
+                                     struct tn_edit *edit, struct tenure_error *err)
+{
+    const struct note *n = arg;
+
+    n->history->n = 0;
+    tn_history_decode(value->data, value->len, n->history, err); /* damaged: a new one begins */
+    tn_history_merge(n->history, n->term, n->heard_ms);
+    edit->text = tn_history_encode(n->history);
+    return edit->text ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
 }
 
 enum tenure_status tenure_history_note(tenure_store *store, const char *name,
                                        const struct tenure_term_record *term, uint64_t heard_ms,
                                        int64_t deadline, struct tenure_error *err)
 {
-    struct tenure_history *h = calloc(1, sizeof *h);
+    struct note n = {.history = calloc(1, sizeof *n.history), .term = term, .heard_ms = heard_ms};
     struct tenure_error scratch;
     char key[TENURE_KEY_MAX + 1];
-    enum tenure_status status;
 
     err = err ? err : &scratch;
-    if (!h)
+    if (!n.history)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     key_of(name, key);
-    /* A note is idempotent, so one whose outcome is unknown is simply made again. */
-    do
-        status = try_note(store, key, h, term, heard_ms, deadline, err);
-    while ((status == TENURE_CONFLICT || status == TENURE_UNKNOWN) && tenure_now() < deadline);
-    free(h);
+    enum tenure_status status = tn_edit_register(store, key, write_down, &n, deadline, err);
+    free(n.history);
     return status;
 }

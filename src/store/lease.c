@@ -22,17 +22,20 @@ enum tenure_status tn_lease_read(tenure_store *store, const char *name, struct t
                                  struct tenure_error *err)
 {
     char key[TENURE_KEY_MAX + 1];
-    struct tn_lease_seen fresh = {0};
-    enum tenure_status status;
 
     tn_lease_key(name, key);
-    status = tenure_store_read(store, key, buffer, deadline, err);
-    if (status)
-        return status;
-    fresh.token = buffer->token;
-    fresh.tombstone = buffer->tombstone;
-    if (!tenure_token_absent(&buffer->token) && !(buffer->tombstone && buffer->len == 0)) {
-        status = tn_lease_decode(buffer->data, buffer->len, &fresh.lease, &fresh.extra, &fresh.why);
+    enum tenure_status status = tenure_store_read(store, key, buffer, deadline, err);
+    return status ? status : tn_lease_see(buffer, seen, err);
+}
+
+enum tenure_status tn_lease_see(const struct tenure_value *value, struct tn_lease_seen *seen,
+                                struct tenure_error *err)
+{
+    struct tn_lease_seen fresh = {.token = value->token, .tombstone = value->tombstone};
+    enum tenure_status status;
+
+    if (!tenure_token_absent(&value->token) && !(value->tombstone && value->len == 0)) {
+        status = tn_lease_decode(value->data, value->len, &fresh.lease, &fresh.extra, &fresh.why);
         fresh.present = status == TENURE_OK;
         fresh.corrupt = status == TENURE_CORRUPT;
         if (status != TENURE_OK && status != TENURE_CORRUPT) {

@@ -5,6 +5,7 @@
 #define TN_STORE_LEASE_H
 
 #include "core/lease.h"
+#include "tenure/lease.h"
 
 /* What a read of a lease found. */
 struct tn_lease_seen {
@@ -24,6 +25,12 @@ void tn_lease_key(const char *name, char key[TENURE_KEY_MAX + 1]);
 enum tenure_status tn_lease_read(tenure_store *store, const char *name, struct tenure_value *buffer,
                                  struct tn_lease_seen *seen, int64_t deadline,
                                  struct tenure_error *err);
+/* The same of a value that was read already. */
+enum tenure_status tn_lease_see(const struct tenure_value *value, struct tn_lease_seen *seen,
+                                struct tenure_error *err);
+/* And as people see it; view->size says how much of it is filled.  NOMEM. */
+enum tenure_status tn_lease_view_fill(const struct tenure_value *value,
+                                      struct tenure_lease_view *view, struct tenure_error *err);
 /* Swap.  extra may be NULL.  *token is set on OK only. */
 enum tenure_status tn_lease_swap(tenure_store *store, const char *name,
                                  const struct tenure_token *expect,

@@ -44,23 +44,18 @@ static void show_record(struct tenure_lease_view *v, const struct tn_lease *l)
     tn_hex_encode(l->grant, TENURE_NONCE_SIZE, v->grant);
 }
 
-enum tenure_status tenure_lease_look(tenure_store *store, const char *name,
-                                     struct tenure_lease_view *view, int64_t deadline,
-                                     struct tenure_error *err)
+enum tenure_status tn_lease_view_fill(const struct tenure_value *value,
+                                      struct tenure_lease_view *view, struct tenure_error *err)
 {
-    struct tenure_lease_view v = TENURE_LEASE_VIEW;
-    struct tenure_value buffer = {0};
+    struct tenure_lease_view v = {.size = view->size};
     struct tn_lease_seen seen = {0};
-    enum tenure_status status;
+    enum tenure_status status = tn_lease_see(value, &seen, err);
 
-    if ((status = check_name(name, err)))
-        return status;
-    status = tn_lease_read(store, name, &buffer, &seen, deadline, err);
     if (status)
-        goto done;
+        return status;
     v.token = seen.token;
     tn_hex_encode(seen.token.nonce, TENURE_NONCE_SIZE, v.nonce);
-    tn_hex_encode(buffer.prev, TENURE_NONCE_SIZE, v.prev);
+    tn_hex_encode(value->prev, TENURE_NONCE_SIZE, v.prev);
     if (seen.present)
         show_record(&v, &seen.lease);
     if (seen.corrupt || (seen.present && !tn_lease_sane(&seen.lease))) {
@@ -70,11 +65,25 @@ enum tenure_status tenure_lease_look(tenure_store *store, const char *name,
     } else if (seen.present && !seen.tombstone) {
         v.state = tn_lease_held(&seen.lease) ? TENURE_LEASE_HELD : TENURE_LEASE_FREE;
     }
-    uint32_t size = view->size;
-    memcpy(view, &v, size < sizeof v ? size : sizeof v);
-    view->size = size;
-done:
+    memcpy(view, &v, v.size < sizeof v ? v.size : sizeof v);
     tn_lease_seen_free(&seen);
+    return TENURE_OK;
+}
+
+enum tenure_status tenure_lease_look(tenure_store *store, const char *name,
+                                     struct tenure_lease_view *view, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    struct tenure_value buffer = {0};
+    char key[TENURE_KEY_MAX + 1];
+    enum tenure_status status = check_name(name, err);
+
+    if (status)
+        return status;
+    tn_lease_key(name, key);
+    status = tenure_store_read(store, key, &buffer, deadline, err);
+    if (!status)
+        status = tn_lease_view_fill(&buffer, view, err);
     tenure_value_free(&buffer);
     return status;
 }

@@ -1,0 +1,41 @@
+#include "store/edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum tenure_status try_edit(tenure_store *store, const char *key, tn_edit_fn edit, void *arg,
+                                   struct tenure_value *value, int64_t deadline,
+                                   struct tenure_error *err)
+{
+    struct tenure_swap swap = {.key = key};
+    struct tn_edit wanted = {0};
+    enum tenure_status status = tenure_store_read(store, key, value, deadline, err);
+
+    if (!status)
+        status = edit(arg, value, &wanted, err);
+    if (status || (!wanted.text && !wanted.tombstone))
+        goto done;
+    swap.expect = value->token;
+    swap.data = wanted.text;
+    swap.len = wanted.text ? strlen(wanted.text) : 0;
+    swap.tombstone = wanted.tombstone;
+    status = tenure_nonce(swap.nonce, err);
+    if (!status)
+        status = tenure_store_swap(store, &swap, deadline, err);
+done:
+    free(wanted.text);
+    return status;
+}
+
+enum tenure_status tn_edit_register(tenure_store *store, const char *key, tn_edit_fn edit,
+                                    void *arg, int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    enum tenure_status status;
+
+    do
+        status = try_edit(store, key, edit, arg, &value, deadline, err);
+    while ((status == TENURE_CONFLICT || status == TENURE_UNKNOWN) && tenure_now() < deadline);
+    tenure_value_free(&value);
+    return status;
+}
