@@ -46,6 +46,8 @@ struct cli_common {
     const char *name;  /* --name, TENURE_NAME */
     bool json;
     int64_t timeout_ns; /* --timeout */
+    bool any;           /* the verb does without a name: it means every election */
+    bool all;           /* --all: forget TENURE_NAME */
 };
 
 /* getopt_long() values of the common options; a verb's own start at CLI_OPT_OWN. */
@@ -86,6 +88,21 @@ const char *cli_default_store(const struct cli_verb *verb);
 
 /* Open the store of c.  NULL with a message on stderr. */
 tenure_store *cli_open(const struct cli_verb *verb, const struct cli_common *c);
+
+/* An option of a verb's own: with a value, or a flag.  A list of them ends with a zero. */
+struct cli_own {
+    const char *name;
+    const char **value; /* argv's; NULL: it is a flag */
+    bool *flag;
+};
+
+/*
+ * The beginning of every verb on an election: the common options and own (may
+ * be NULL), its name (an argument will do), the store.  c was initialised, and
+ * perhaps given other defaults.  false: *code is the exit code, all is said.
+ */
+bool cli_begin(const struct cli_verb *verb, int argc, char **argv, const struct cli_own *own,
+               struct cli_common *c, tenure_store **store, int *code);
 
 /* Colour: on a terminal, unless NO_COLOR is set.  "" otherwise. */
 const char *cli_bold(void);

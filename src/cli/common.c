@@ -151,6 +151,56 @@ tenure_store *cli_open(const struct cli_verb *verb, const struct cli_common *c)
     return store;
 }
 
+/* ---- The beginning of a verb --------------------------------------------- */
+
+#define OWN_MAX 4
+
+/* false: said, or getopt_long() has. */
+static bool take_options(const struct cli_verb *verb, int argc, char **argv,
+                         const struct cli_own *own, struct cli_common *c)
+{
+    struct option options[5 + OWN_MAX + 1] = {CLI_COMMON_OPTIONS};
+    int opt;
+
+    for (int i = 0; own && own[i].name && i < OWN_MAX; i++)
+        options[5 + i] = (struct option){
+            own[i].name, own[i].value ? required_argument : no_argument, NULL, CLI_OPT_OWN + i};
+    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (opt < CLI_OPT_OWN) {
+            if (!cli_common_take(c, verb, opt))
+                return false;
+        } else if (own[opt - CLI_OPT_OWN].value) {
+            *own[opt - CLI_OPT_OWN].value = optarg;
+        } else {
+            *own[opt - CLI_OPT_OWN].flag = true;
+        }
+    }
+    return true;
+}
+
+bool cli_begin(const struct cli_verb *verb, int argc, char **argv, const struct cli_own *own,
+               struct cli_common *c, tenure_store **store, int *code)
+{
+    *code = CLI_USAGE;
+    if (!take_options(verb, argc, argv, own, c))
+        return false;
+    if (c->all)
+        c->name = NULL;
+    else if (optind < argc && !c->name)
+        c->name = argv[optind++];
+    if (optind < argc) {
+        cli_misuse(verb, "unexpected '%.40s'", argv[optind]);
+        return false;
+    }
+    if (!c->name && !c->any) {
+        cli_misuse(verb, "which election? give --name NAME");
+        return false;
+    }
+    *store = cli_open(verb, c);
+    *code = CLI_FAILED;
+    return *store != NULL;
+}
+
 /* ---- Colour -------------------------------------------------------------- */
 
 static const char *paint(const char *code)

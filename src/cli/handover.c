@@ -26,8 +26,6 @@ static const char step_down_help[] =
     "\n"
     "Exit: 0 asked, 1 the store said no, 2 usage, 3 nobody leads.\n";
 
-enum { OPT_TO = CLI_OPT_OWN, OPT_FOR };
-
 static int show(const struct cli_common *c, const struct tenure_handover *r, const char *to)
 {
     if (c->json) {
@@ -51,27 +49,18 @@ static int show(const struct cli_common *c, const struct tenure_handover *r, con
 
 static int run_handover(const struct cli_verb *verb, int argc, char **argv)
 {
-    static const struct option options[] = {
-        CLI_COMMON_OPTIONS, {"to", required_argument, NULL, OPT_TO}, {0}};
     struct tenure_handover result = TENURE_HANDOVER;
     const char *to = NULL;
+    const struct cli_own own[] = {{"to", &to, NULL}, {0}};
+    tenure_store *store = NULL;
     struct tenure_error err;
     struct cli_common c;
-    int opt, code;
+    int code;
 
     cli_common_init(&c);
     c.timeout_ns = INT64_C(60000000000);
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (opt == OPT_TO)
-            to = optarg;
-        else if (!cli_common_take(&c, verb, opt))
-            return CLI_USAGE;
-    }
-    if (!c.name || optind < argc)
-        return cli_misuse(verb, "give --name NAME, perhaps --to ID, and nothing else");
-    tenure_store *store = cli_open(verb, &c);
-    if (!store)
-        return CLI_FAILED;
+    if (!cli_begin(verb, argc, argv, own, &c, &store, &code))
+        return code;
     enum tenure_status status =
         tenure_handover(store, c.name, to, &result, tenure_now() + c.timeout_ns, &err);
     if (status)
@@ -102,25 +91,16 @@ static int step_down(const struct cli_verb *verb, tenure_store *store, const str
 
 static int run_step_down(const struct cli_verb *verb, int argc, char **argv)
 {
-    static const struct option options[] = {
-        CLI_COMMON_OPTIONS, {"for", required_argument, NULL, OPT_FOR}, {0}};
-    int64_t for_ns = INT64_C(30000000000);
+    const char *span = "30s";
+    const struct cli_own own[] = {{"for", &span, NULL}, {0}};
+    tenure_store *store = NULL;
     struct cli_common c;
-    int opt, code;
+    int code;
 
     cli_common_init(&c);
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (opt == OPT_FOR)
-            for_ns = cli_duration(verb, "--for", optarg);
-        else if (!cli_common_take(&c, verb, opt))
-            return CLI_USAGE;
-    }
-    if (!c.name || optind < argc)
-        return cli_misuse(verb, "give --name NAME and nothing else");
-    tenure_store *store = cli_open(verb, &c);
-    if (!store)
-        return CLI_FAILED;
-    code = step_down(verb, store, &c, for_ns);
+    if (!cli_begin(verb, argc, argv, own, &c, &store, &code))
+        return code;
+    code = step_down(verb, store, &c, cli_duration(verb, "--for", span));
     tenure_store_close(store);
     return code;
 }

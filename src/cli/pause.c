@@ -22,30 +22,20 @@ static const char resume_help[] = "usage: tenure resume --name NAME [--store URL
                                   "\n"
                                   "Exit: 0 done, 1 the store said no, 2 usage.\n";
 
-enum { OPT_REASON = CLI_OPT_OWN };
-
 static int change(const struct cli_verb *verb, int argc, char **argv, bool pause)
 {
-    static const struct option options[] = {
-        CLI_COMMON_OPTIONS, {"reason", required_argument, NULL, OPT_REASON}, {0}};
     const struct passwd *user = getpwuid(getuid());
     const char *reason = NULL;
+    const struct cli_own own[] = {{pause ? "reason" : NULL, &reason, NULL}, {0}};
+    tenure_store *store = NULL;
     struct tenure_error err;
     struct cli_common c;
-    int opt, code = CLI_OK;
+    int code;
 
     cli_common_init(&c);
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (opt == OPT_REASON && pause)
-            reason = optarg;
-        else if (!cli_common_take(&c, verb, opt))
-            return CLI_USAGE;
-    }
-    if (!c.name || optind < argc)
-        return cli_misuse(verb, "give --name NAME and nothing else");
-    tenure_store *store = cli_open(verb, &c);
-    if (!store)
-        return CLI_FAILED;
+    if (!cli_begin(verb, argc, argv, own, &c, &store, &code))
+        return code;
+    code = CLI_OK;
     int64_t by = tenure_now() + c.timeout_ns;
     enum tenure_status status =
         pause ? tenure_control_pause(store, c.name, user ? user->pw_name : "", reason, by, &err)

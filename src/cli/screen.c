@@ -1,130 +1,174 @@
-/* tenure watch on a terminal: a table that is drawn again at every change, and each second. */
+/* tenure watch on a terminal: asked at every change, drawn again each second besides. */
 #include "cli/screen.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "tenure/control.h"
-#include "tenure/history.h"
-#include "tenure/lease.h"
+#include "cli/show.h"
+#include "cli/terminal.h"
 
-#define BEAT_NS  INT64_C(1000000000)
-#define TERMS    8 /* of the history, the newest */
-#define ROWS_MAX 32
+#define BEAT_NS    INT64_C(1000000000)       /* times that run are drawn so often */
+#define AT_MOST_NS (3 * INT64_C(1000000000)) /* a store that says nothing is asked so often */
+#define BETWEEN_NS (INT64_C(200000000))      /* a busy one no more often than this */
+#define TERMS      8
 
 struct screen {
-    struct tenure_lease_view lease;
-    struct tenure_control control;
-    struct tenure_history history;
-    struct tenure_candidate rows[ROWS_MAX];
-    unsigned n_rows;
-    char token[64];     /* of the renewal that was last seen */
-    int64_t renewed_ns; /* when, on our own clock */
-    char trouble[512];
+    const struct cli_common *common;
+    tenure_store *store;
+    char store_text[256];
+    char prefix[TENURE_KEY_MAX + 2]; /* what is watched: "NAME/", or everything */
+    char mark[TENURE_VERSION_MAX + 1];
+    struct cli_look *look; /* one */
+    struct cli_rows rows;  /* all */
+    int64_t asked_ns;      /* the last answer is of then; 0: none yet */
+    int64_t next_ns;       /* to ask again by itself */
+    struct tenure_error trouble;
 };
 
-static bool keep(void *arg, const struct tenure_candidate *candidate)
-{
-    struct screen *s = arg;
+/* ---- Asking -------------------------------------------------------------- */
 
-    s->rows[s->n_rows++] = *candidate;
-    return s->n_rows < ROWS_MAX;
+static bool stop_at_once(void *arg, const char *key, const struct tenure_value *value)
+{
+    (void)arg, (void)key, (void)value;
+    return false;
 }
 
-/* Everything that is there; what cannot be read stays as it was. */
-static void look(struct screen *s, tenure_store *store, const struct cli_common *c)
+/* What cannot be read stays as it was, with its age. */
+static void ask(struct screen *s)
 {
-    int64_t by = tenure_now() + c->timeout_ns;
-    struct tenure_error err;
+    int64_t now = tenure_now(), by = now + s->common->timeout_ns;
+    const char *name = s->common->name;
+    struct tenure_error err = {0};
+    enum tenure_status status;
 
-    s->trouble[0] = '\0';
-    if (tenure_lease_look(store, c->name, &s->lease, by, &err)) {
-        snprintf(s->trouble, sizeof s->trouble, "%s", err.text);
-        return;
+    if (name) { /* the mark first: what changes behind it is told by the wait */
+        status =
+            tenure_store_list(s->store, s->prefix, NULL, stop_at_once, NULL, s->mark, by, &err);
+        if (!status)
+            status = cli_look_again(s->look, s->store, name, by, &err);
+    } else {
+        status = cli_rows_again(&s->rows, s->store, s->mark, by, &err);
     }
-    if (strcmp(s->token, s->lease.token.version) != 0) {
-        snprintf(s->token, sizeof s->token, "%s", s->lease.token.version);
-        s->renewed_ns = tenure_now();
+    if (status)
+        s->trouble = err;
+    else
+        s->trouble.code = TENURE_OK;
+    if (!status)
+        s->asked_ns = now;
+    s->next_ns = tenure_now() + (status ? BEAT_NS : AT_MOST_NS);
+}
+
+/* Until something changed, a key was pressed, or a second has passed.  true: ask again. */
+static bool rest(struct screen *s)
+{
+    struct tenure_watch watch = {.key = s->prefix, .prefix = true};
+    int64_t until = tenure_now() + BEAT_NS;
+    struct pollfd key = {.fd = cli_terminal_fd(), .events = POLLIN};
+
+    memcpy(watch.mark, s->mark, sizeof watch.mark);
+    if (!s->trouble.code) {
+        enum tenure_status status =
+            tenure_store_wait(s->store, &watch, 1, cli_terminal_fd(), until, NULL);
+
+        if (status == TENURE_OK)
+            s->next_ns = s->asked_ns + BETWEEN_NS;
+        if (status == TENURE_TIMEOUT || status == TENURE_CANCELLED)
+            return tenure_now() >= s->next_ns;
+        until = status == TENURE_OK ? s->next_ns : until; /* it cannot wait: we do */
     }
-    tenure_control_look(store, c->name, &s->control, by, NULL);
-    tenure_history_look(store, c->name, &s->history, by, NULL);
-    s->n_rows = 0;
-    tenure_candidates(store, c->name, keep, s, by, NULL);
+    int64_t left_ms = (until - tenure_now()) / 1000000;
+    poll(&key, 1, left_ms > 0 ? (int)left_ms : 0);
+    return tenure_now() >= s->next_ns;
 }
 
 /* ---- Drawing ------------------------------------------------------------- */
 
-#define NEXT_LINE "\033[K\n" /* what was longer before is wiped */
-
-static void draw_lease(const struct screen *s, const char *name)
+static void draw_head(const struct screen *s, FILE *to)
 {
-    const struct tenure_lease_view *v = &s->lease;
-    double ago = (double)(tenure_now() - s->renewed_ns) / 1e9, ttl = v->ttl_ms / 1000.0;
+    char now[16];
+    time_t t = time(NULL);
+    struct tm tm;
 
-    printf("%s%s%s  ", cli_bold(), name, cli_plain());
-    if (v->state == TENURE_LEASE_HELD)
-        printf("led by %s%s%s, epoch %" PRIu64 ", since %s (%s)" NEXT_LINE, cli_green(), v->holder,
-               cli_plain(), v->epoch, v->acquired_at, v->cause);
+    localtime_r(&t, &tm);
+    strftime(now, sizeof now, "%H:%M:%S", &tm);
+    fprintf(to, "%s%s  tenure watch, q quits  %s%s\n", cli_dim(), now, s->store_text, cli_plain());
+    if (s->trouble.code)
+        fprintf(to, "%sthe store: %s%s\n", cli_red(), s->trouble.text, cli_plain());
+    if (s->trouble.code && s->asked_ns)
+        fprintf(to, "%swhat follows was so %.0f s ago%s\n", cli_red(),
+                (double)(tenure_now() - s->asked_ns) / 1e9, cli_plain());
+    fputc('\n', to);
+}
+
+static void draw_lease(const struct screen *s, FILE *to)
+{
+    const struct tenure_lease_view *v = &s->look->lease;
+    int64_t left = cli_left_ms(v, s->look->renewed_ns);
+    char age[24];
+
+    fprintf(to, "%s%s%s  ", cli_bold(), s->common->name, cli_plain());
+    if (v->state != TENURE_LEASE_HELD) {
+        fprintf(to, "%s%s%s: nobody leads%s%s\n", cli_red(), tenure_lease_state_word(v->state),
+                cli_plain(), v->trouble[0] ? "; " : "", v->trouble);
+        return;
+    }
+    cli_span(cli_age_ms(v), age);
+    fprintf(to, "led by %s%s%s, epoch %" PRIu64 ", for %s (%s)\n", cli_green(), v->holder,
+            cli_plain(), v->epoch, age, v->cause);
+    fprintf(to, "  lease  ");
+    if (left == CLI_LEFT_UNKNOWN)
+        fprintf(to, "renewed at %s, ttl %.3g s\n", v->renewed_at, v->ttl_ms / 1e3);
+    else if (left <= 0)
+        fprintf(to, "%snot renewed for %.1f s%s, ttl %.3g s\n", cli_red(),
+                (double)(v->ttl_ms - left) / 1e3, cli_plain(), v->ttl_ms / 1e3);
     else
-        printf("%s%s%s: nobody leads" NEXT_LINE, cli_red(), tenure_lease_state_word(v->state),
-               cli_plain());
-    if (v->state == TENURE_LEASE_HELD)
-        printf("  %slast renewal seen%s %s%.1f s%s ago, ttl %.3g s" NEXT_LINE, cli_dim(),
-               cli_plain(), ago > ttl / 2 ? cli_red() : "", ago, cli_plain(), ttl);
-    if (s->control.paused)
-        printf("  %sPAUSED%s%s%s%s: %s" NEXT_LINE, cli_red(), s->control.paused_by[0] ? " by " : "",
-               s->control.paused_by, cli_plain(), "", s->control.reason);
-    if (s->trouble[0])
-        printf("  %sthe store: %s%s" NEXT_LINE, cli_red(), s->trouble, cli_plain());
+        fprintf(to, "%s%s%.1f s%s left of %.3g s\n", left < v->ttl_ms / 3 ? cli_red() : cli_green(),
+                s->look->renewed_ns ? "" : "~", (double)left / 1e3, cli_plain(), v->ttl_ms / 1e3);
 }
 
-static void draw_candidates(const struct screen *s)
+static void draw_one(const struct screen *s, FILE *to, int width)
 {
-    printf(NEXT_LINE "%s  %-24s %-10s %-9s %8s  %s%s" NEXT_LINE, cli_dim(), "candidate", "state",
-           "health", "priority", "build", cli_plain());
-    for (unsigned i = 0; i < s->n_rows; i++) {
-        const struct tenure_candidate *r = &s->rows[i];
-
-        printf("  %s%-24s%s %-10s %s%-9s%s %8d  %s%s%s" NEXT_LINE,
-               strcmp(r->state, "leading") == 0 ? cli_green() : "", r->id, cli_plain(), r->state,
-               r->healthy ? "" : cli_red(), r->healthy ? "healthy" : "unhealthy", cli_plain(),
-               (int)r->priority, r->build, r->trouble[0] ? "; " : "", r->trouble);
+    draw_lease(s, to);
+    if (s->look->control.paused) {
+        fputs("  ", to);
+        cli_show_pause(to, &s->look->control);
     }
+    if (s->look->partly[0])
+        fprintf(to, "  %s%s%s\n", cli_red(), s->look->partly, cli_plain());
+    fputc('\n', to);
+    cli_table_candidates(to, s->look, width);
+    fputc('\n', to);
+    cli_table_terms(to, s->look, TERMS, width);
 }
 
-static void draw_history(const struct screen *s)
+static bool draw(const struct screen *s)
 {
-    uint32_t first = s->history.n > TERMS ? s->history.n - TERMS : 0;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *to = open_memstream(&text, &len);
+    int width = cli_width();
 
-    printf(NEXT_LINE "%s  %-8s  %-24s %-9s %9s  %s%s" NEXT_LINE, cli_dim(), "from", "leader",
-           "began by", "gap", "ended by", cli_plain());
-    for (uint32_t i = s->history.n; i > first; i--) {
-        const struct tenure_term_record *t = &s->history.terms[i - 1];
-        time_t at = (time_t)(t->from_ms / 1000);
-        char from[16], gap[24] = "";
-        struct tm tm;
-
-        localtime_r(&at, &tm);
-        strftime(from, sizeof from, "%H:%M:%S", &tm);
-        if (t->gap_ms >= 0)
-            snprintf(gap, sizeof gap, "%.3f s", (double)t->gap_ms / 1e3);
-        printf("  %s  %-24s %-9s %9s  %s" NEXT_LINE, from, t->holder, t->cause, gap, t->end);
-    }
+    if (!to)
+        return false;
+    width = width ? width : 80;
+    draw_head(s, to);
+    if (s->asked_ns && s->common->name)
+        draw_one(s, to, width);
+    else if (s->asked_ns && s->rows.n)
+        cli_table_rows(to, &s->rows, width);
+    else if (s->asked_ns)
+        fputs("there are no elections in this store\n", to);
+    bool well = fclose(to) == 0 && cli_terminal_draw(text);
+    free(text);
+    return well;
 }
 
-static bool draw(const struct screen *s, const char *name)
-{
-    fputs("\033[H", stdout); /* over what is there: nothing flickers */
-    draw_lease(s, name);
-    draw_candidates(s);
-    draw_history(s);
-    fputs("\033[J", stdout);
-    return fflush(stdout) == 0;
-}
+/* ---- Life ---------------------------------------------------------------- */
 
 bool cli_screen_possible(void)
 {
@@ -133,26 +177,35 @@ bool cli_screen_possible(void)
     return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-int cli_screen(const struct cli_common *c, tenure_store *store)
+int cli_screen(const struct cli_verb *verb, const struct cli_common *c, tenure_store *store)
 {
-    struct screen *s = calloc(1, sizeof *s);
+    struct screen s = {.common = c, .store = store, .look = cli_look_new()};
+    int code = CLI_FAILED;
 
-    if (!s)
-        return CLI_FAILED;
-    s->lease = (struct tenure_lease_view)TENURE_LEASE_VIEW;
-    s->control = (struct tenure_control)TENURE_CONTROL;
-    s->history.size = sizeof s->history;
-    fputs("\033[2J", stdout);
-    do {
-        int64_t next = tenure_now() + BEAT_NS;
-
-        look(s, store, c);
-        if (!draw(s, c->name))
-            break;
-        if (s->trouble[0] ||
-            tenure_lease_wait(store, c->name, &s->lease, -1, next, NULL) == TENURE_UNAVAILABLE)
-            sleep(1);
-    } while (!ferror(stdout));
-    free(s);
-    return CLI_FAILED;
+    const char *url = c->store ? c->store : cli_default_store(verb);
+    tenure_url_redact(url ? url : "", s.store_text, sizeof s.store_text);
+    if (c->name)
+        snprintf(s.prefix, sizeof s.prefix, "%.254s/", c->name);
+    if (!s.look)
+        return cli_fail(verb, CLI_FAILED, "out of memory");
+    ask(&s);
+    if (s.trouble.code == TENURE_INVALID) {
+        code = cli_fail(verb, CLI_FAILED, "%s", s.trouble.text);
+    } else if (cli_terminal_take()) {
+        for (;;) {
+            if (!draw(&s))
+                break;
+            bool again = rest(&s);
+            if (cli_terminal_asked_to_end()) {
+                code = CLI_OK;
+                break;
+            }
+            if (again)
+                ask(&s);
+        }
+        cli_terminal_give_back();
+    }
+    cli_rows_free(&s.rows);
+    free(s.look);
+    return code;
 }

@@ -1,71 +1,28 @@
-/* tenure status, tenure watch: who leads. */
-#include <errno.h>
+/* tenure status: who leads. */
 #include <inttypes.h>
-#include <jansson.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "cli/cli.h"
-#include "cli/screen.h"
-#include "tenure/control.h"
-#include "tenure/lease.h"
+#include "cli/show.h"
 
-static const char status_help[] =
-    "usage: tenure status --name NAME [--store URL] [--json] [--timeout 5s]\n"
+static const char help[] =
+    "usage: tenure status [--name NAME] [--all] [--store URL] [--json] [--timeout 5s]\n"
     "\n"
-    "Shows who leads an election.  Without --store: the SQLite file in your state\n"
-    "directory, as `tenure run` uses it.  TENURE_STORE and TENURE_NAME do as well.\n"
+    "Shows who leads: one election in full, with its candidates and last terms; without\n"
+    "a name every election of the store, a line each.  Without --store: the SQLite file in\n"
+    "your state directory, as `tenure run` uses it.  TENURE_STORE and TENURE_NAME do as well.\n"
     "\n"
+    "  --all      every election, also if TENURE_NAME is set\n"
     "  --json     one JSON object: name, state (held, free, absent, refused), holder,\n"
-    "             epoch, ttl_ms, transitions, version, paused, and more\n"
+    "             epoch, ttl_ms, left_ms, transitions, version, paused, candidates,\n"
+    "             history, and more; of all: elections, an array of these\n"
     "\n"
-    "Exit: 0 held, 3 free or absent, 1 the store said no or the record is damaged,\n"
-    "      2 usage.\n";
-
-static const char watch_help[] =
-    "usage: tenure watch --name NAME [--store URL] [--json] [--lines]\n"
+    "What is left of a lease is an estimate (~): by the holder's wall clock and this one's.\n"
     "\n"
-    "Follows an election live, until Ctrl-C.  On a terminal: a table that is drawn again\n"
-    "as things change, with the candidates and the last terms; NO_COLOR takes the colours\n"
-    "away.  Elsewhere, and with --lines: a line for every change of hands.\n"
-    "\n"
-    "  --json     one JSON object a line, as `tenure status --json`\n";
+    "Exit: 0 held, 3 free or absent, 1 the store said no or a record is damaged,\n"
+    "      2 usage.  Of all elections: the worst of them, and 3 if there is none.\n";
 
-static json_t *to_json(const char *name, const struct tenure_lease_view *v)
-{
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, "
-                     "s:s, s:s, s:s}",
-                     "name", name, "state", tenure_lease_state_word(v->state), "holder", v->holder,
-                     "epoch", (json_int_t)v->epoch, "ttl_ms", (json_int_t)v->ttl_ms, "transitions",
-                     (json_int_t)v->transitions, "version", v->token.version, "cause", v->cause,
-                     "acquired_at", v->acquired_at, "renewed_at", v->renewed_at, "address",
-                     v->address, "build", v->build, "priority", (int)v->priority, "incarnation",
-                     v->incarnation, "grant", v->grant, "nonce", v->nonce, "prev", v->prev,
-                     "trouble", v->trouble);
-}
-
-/* control may be NULL: watch shows the lease alone. */
-static int print_json(const char *name, const struct tenure_lease_view *v,
-                      const struct tenure_control *control)
-{
-    json_t *object = to_json(name, v);
-
-    if (object && control) {
-        json_object_set_new(object, "paused", json_boolean(control->paused));
-        json_object_set_new(object, "paused_by", json_string(control->paused_by));
-        json_object_set_new(object, "paused_at", json_string(control->paused_at));
-        json_object_set_new(object, "reason", json_string(control->reason));
-    }
-    int failed = !object || json_dumpf(object, stdout, JSON_COMPACT) != 0;
-
-    json_decref(object);
-    putchar('\n');
-    return failed || fflush(stdout) != 0 ? CLI_FAILED : CLI_OK;
-}
+#define TERMS 5 /* the newest; `tenure history` has them all */
 
 static int code_of(const struct tenure_lease_view *v)
 {
@@ -79,15 +36,31 @@ static int code_of(const struct tenure_lease_view *v)
     }
 }
 
+/* ---- One ----------------------------------------------------------------- */
+
 static void row(const char *label, const char *value)
 {
     if (*value)
         printf("  %s%-12s%s %s\n", cli_dim(), label, cli_plain(), value);
 }
 
-static void print_view(const char *name, const struct tenure_lease_view *v)
+static void row_left(const struct tenure_lease_view *v)
 {
+    int64_t left = cli_left_ms(v, 0);
     char text[64];
+
+    if (left == CLI_LEFT_UNKNOWN)
+        snprintf(text, sizeof text, "unknown: the clocks disagree");
+    else if (left > 0)
+        snprintf(text, sizeof text, "~%.1f s", (double)left / 1e3);
+    else
+        snprintf(text, sizeof text, "%snothing: not renewed in time%s", cli_red(), cli_plain());
+    row("left", text);
+}
+
+static void print_lease(const char *name, const struct tenure_lease_view *v)
+{
+    char text[96], age[24];
 
     switch (v->state) {
     case TENURE_LEASE_HELD:
@@ -110,7 +83,14 @@ static void print_view(const char *name, const struct tenure_lease_view *v)
     row("epoch", text);
     snprintf(text, sizeof text, "%.3g s", v->ttl_ms / 1000.0);
     row("ttl", text);
-    row("since", v->acquired_at);
+    if (v->state == TENURE_LEASE_HELD)
+        row_left(v);
+    int64_t age_ms = cli_age_ms(v);
+    cli_span(age_ms, age);
+    bool aged = age_ms >= 0 && v->state == TENURE_LEASE_HELD;
+    snprintf(text, sizeof text, "%s%s%s%s", v->acquired_at, aged ? " (" : "", aged ? age : "",
+             aged ? ")" : "");
+    row("since", text);
     row("renewed", v->renewed_at);
     row("cause", v->cause);
     snprintf(text, sizeof text, "%" PRIu64, v->transitions);
@@ -119,144 +99,124 @@ static void print_view(const char *name, const struct tenure_lease_view *v)
     row("build", v->build);
 }
 
-static void print_pause(const struct tenure_control *control)
+static void print_one(const char *name, const struct cli_look *l)
 {
-    if (!control->paused)
-        return;
-    printf("%sPAUSED%s%s%s%s%s: nobody takes over until `tenure resume`%s%s\n", cli_red(),
-           control->paused_by[0] ? " by " : "", control->paused_by,
-           control->paused_at[0] ? " since " : "", control->paused_at, cli_plain(),
-           control->reason[0] ? "; " : "", control->reason);
+    int width = cli_width();
+
+    if (l->control.paused)
+        cli_show_pause(stdout, &l->control);
+    print_lease(name, &l->lease);
+    if (l->n_candidates) {
+        putchar('\n');
+        cli_table_candidates(stdout, l, width);
+    }
+    if (l->history.n) {
+        putchar('\n');
+        cli_table_terms(stdout, l, TERMS, width);
+    }
 }
 
-enum { OPT_LINES = CLI_OPT_OWN };
-
-/* Shared beginning of both verbs.  true: go on; else *code is the exit code. */
-static bool begin(const struct cli_verb *verb, int argc, char **argv, struct cli_common *c,
-                  tenure_store **store, bool *lines, int *code)
+static json_t *one_json(const char *name, const struct cli_look *l)
 {
-    static const struct option options[] = {
-        CLI_COMMON_OPTIONS, {"lines", no_argument, NULL, OPT_LINES}, {0}};
-    int opt;
+    json_t *object = cli_lease_json(name, &l->lease, &l->control);
+    json_t *candidates = json_array(), *history = json_array();
 
-    cli_common_init(c);
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (opt == OPT_LINES && lines) {
-            *lines = true;
-        } else if (!cli_common_take(c, verb, opt)) {
-            *code = CLI_USAGE;
-            return false;
-        }
-    }
-    if (optind < argc && !c->name)
-        c->name = argv[optind++];
-    if (optind < argc || !c->name) {
-        *code = cli_misuse(verb, c->name ? "unexpected '%s'" : "which election? give --name NAME%s",
-                           c->name ? argv[optind] : "");
-        return false;
-    }
-    *store = cli_open(verb, c);
-    *code = CLI_FAILED;
-    return *store != NULL;
+    for (unsigned i = 0; i < l->n_candidates; i++)
+        json_array_append_new(candidates, cli_candidate_json(&l->candidates[i]));
+    for (uint32_t i = 0; i < l->history.n; i++)
+        json_array_append_new(history, cli_term_json(&l->history.terms[i]));
+    json_object_set_new(object, "candidates", candidates);
+    json_object_set_new(object, "history", history);
+    return object;
 }
 
-static int run_status(const struct cli_verb *verb, int argc, char **argv)
+static int show_one(const struct cli_verb *verb, const struct cli_common *c, tenure_store *store)
 {
-    struct tenure_lease_view view = TENURE_LEASE_VIEW;
-    struct tenure_control control = TENURE_CONTROL;
+    struct cli_look *l = cli_look_new();
     struct tenure_error err;
+    int code;
+
+    if (!l)
+        return cli_fail(verb, CLI_FAILED, "out of memory");
+    if (cli_look_again(l, store, c->name, tenure_now() + c->timeout_ns, &err)) {
+        code = cli_fail(verb, CLI_FAILED, "%s", err.text);
+    } else {
+        code = code_of(&l->lease);
+        if (l->partly[0])
+            cli_fail(verb, 0, "%s", l->partly);
+        if (!c->json)
+            print_one(c->name, l);
+        else if (cli_print_json(one_json(c->name, l)))
+            code = CLI_FAILED;
+    }
+    free(l);
+    return code;
+}
+
+/* ---- All ----------------------------------------------------------------- */
+
+static json_t *all_json(const struct cli_rows *rows)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct tenure_election *e = &rows->row[i].election;
+        json_t *object = cli_lease_json(e->name, &e->lease, &e->control);
+
+        json_object_set_new(object, "candidates_count", json_integer(e->candidates));
+        json_object_set_new(object, "healthy_count", json_integer(e->healthy));
+        json_array_append_new(array, object);
+    }
+    return json_pack("{s:o}", "elections", array);
+}
+
+/* One that is damaged outdoes one that nobody leads. */
+static int worst(const struct cli_rows *rows)
+{
+    int code = rows->n ? CLI_OK : CLI_NOT_HELD;
+
+    for (size_t i = 0; i < rows->n; i++) {
+        int one = code_of(&rows->row[i].election.lease);
+
+        code = one == CLI_FAILED || code == CLI_OK ? one : code;
+        if (code == CLI_FAILED)
+            break;
+    }
+    return code;
+}
+
+static int show_all(const struct cli_verb *verb, const struct cli_common *c, tenure_store *store)
+{
+    struct cli_rows rows = {0};
+    struct tenure_error err;
+
+    if (cli_rows_again(&rows, store, NULL, tenure_now() + c->timeout_ns, &err))
+        return cli_fail(verb, CLI_FAILED, "%s", err.text);
+    int code = worst(&rows);
+    if (c->json && cli_print_json(all_json(&rows)))
+        code = CLI_FAILED;
+    else if (!c->json && rows.n)
+        cli_table_rows(stdout, &rows, cli_width());
+    else if (!c->json)
+        puts("there are no elections in this store");
+    cli_rows_free(&rows);
+    return code;
+}
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
     struct cli_common c;
+    const struct cli_own own[] = {{"all", NULL, &c.all}, {0}};
     tenure_store *store = NULL;
     int code;
 
-    if (!begin(verb, argc, argv, &c, &store, NULL, &code))
+    cli_common_init(&c);
+    c.any = true;
+    if (!cli_begin(verb, argc, argv, own, &c, &store, &code))
         return code;
-    int64_t by = tenure_now() + c.timeout_ns;
-    if (tenure_lease_look(store, c.name, &view, by, &err)) {
-        code = cli_fail(verb, CLI_FAILED, "%s", err.text);
-    } else {
-        code = code_of(&view);
-        /* Without it the lease is still worth showing. */
-        if (tenure_control_look(store, c.name, &control, by, &err))
-            cli_fail(verb, 0, "%s", err.text);
-        if (!c.json) {
-            print_pause(&control);
-            print_view(c.name, &view);
-        } else if (print_json(c.name, &view, &control)) {
-            code = CLI_FAILED;
-        }
-    }
+    code = c.name ? show_one(verb, &c, store) : show_all(verb, &c, store);
     tenure_store_close(store);
     return code;
 }
 
-const struct cli_verb cli_status = {"status", "show who leads", status_help, run_status};
-
-/* ---- watch --------------------------------------------------------------- */
-
-static void print_line(const char *name, const struct tenure_lease_view *v)
-{
-    char now[16];
-    time_t t = time(NULL);
-    struct tm tm;
-
-    localtime_r(&t, &tm);
-    strftime(now, sizeof now, "%H:%M:%S", &tm);
-    if (v->state == TENURE_LEASE_HELD)
-        printf("%s%s%s %s: %s%s%s leads, epoch %" PRIu64 " (%s)\n", cli_dim(), now, cli_plain(),
-               name, cli_green(), v->holder, cli_plain(), v->epoch, v->cause);
-    else
-        printf("%s%s%s %s: %s%s%s%s%s\n", cli_dim(), now, cli_plain(), name, cli_red(),
-               tenure_lease_state_word(v->state), cli_plain(), *v->trouble ? ": " : "", v->trouble);
-    fflush(stdout);
-}
-
-static bool same_term(const struct tenure_lease_view *a, const struct tenure_lease_view *b)
-{
-    return a->state == b->state && a->epoch == b->epoch && strcmp(a->grant, b->grant) == 0;
-}
-
-static int run_watch(const struct cli_verb *verb, int argc, char **argv)
-{
-    struct tenure_lease_view shown = TENURE_LEASE_VIEW, view = TENURE_LEASE_VIEW;
-    struct tenure_error err;
-    struct cli_common c;
-    tenure_store *store = NULL;
-    bool first = true, silent = false, lines = false;
-    int code;
-
-    if (!begin(verb, argc, argv, &c, &store, &lines, &code))
-        return code;
-    if (!lines && !c.json && cli_screen_possible()) {
-        code = cli_screen(&c, store);
-        tenure_store_close(store);
-        return code;
-    }
-    for (;;) {
-        if (tenure_lease_look(store, c.name, &view, tenure_now() + c.timeout_ns, &err)) {
-            /* Said once, not every second; it goes on by itself when it can. */
-            if (!silent)
-                cli_fail(verb, 0, "%s; trying again", err.text);
-            silent = true;
-            if (tenure_status_class(err.code) == TENURE_CLASS_PERMANENT && first)
-                break;
-            sleep(1);
-            continue;
-        }
-        silent = false;
-        if (first || !same_term(&shown, &view)) {
-            if (c.json ? print_json(c.name, &view, NULL) != CLI_OK
-                       : (print_line(c.name, &view), ferror(stdout)))
-                break;
-            shown = view;
-            first = false;
-        }
-        if (tenure_lease_wait(store, c.name, &view, -1, tenure_now() + 10 * INT64_C(1000000000),
-                              &err) == TENURE_UNAVAILABLE)
-            sleep(1);
-    }
-    tenure_store_close(store);
-    return CLI_FAILED;
-}
-
-const struct cli_verb cli_watch = {"watch", "follow who leads, live", watch_help, run_watch};
+const struct cli_verb cli_status = {"status", "show who leads", help, run};

@@ -1,0 +1,179 @@
+/* tenure watch: who leads, as it changes. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/screen.h"
+#include "cli/show.h"
+
+static const char help[] =
+    "usage: tenure watch [--name NAME] [--all] [--store URL] [--json] [--lines]\n"
+    "\n"
+    "Follows an election live, until Ctrl-C or q; without a name every election of the\n"
+    "store.  On a terminal: a table that is drawn again as things change, with the\n"
+    "candidates and the last terms; NO_COLOR takes the colours away.  Elsewhere, and with\n"
+    "--lines: a line for every change of hands.\n"
+    "\n"
+    "  --all      every election, also if TENURE_NAME is set\n"
+    "  --json     one JSON object a line, as `tenure status --json`, the lease alone\n"
+    "  --lines    a line for every change of hands, on a terminal too\n";
+
+#define REST_NS    INT64_C(10000000000) /* then it looks, whatever the store's wait says */
+#define BETWEEN_MS 200                  /* from one listing of a busy store to the next */
+
+static void print_line(const char *name, const struct tenure_lease_view *v)
+{
+    char now[16];
+    time_t t = time(NULL);
+    struct tm tm;
+
+    localtime_r(&t, &tm);
+    strftime(now, sizeof now, "%H:%M:%S", &tm);
+    if (v->state == TENURE_LEASE_HELD)
+        printf("%s%s%s %s: %s%s%s leads, epoch %" PRIu64 " (%s)\n", cli_dim(), now, cli_plain(),
+               name, cli_green(), v->holder, cli_plain(), v->epoch, v->cause);
+    else
+        printf("%s%s%s %s: %s%s%s%s%s\n", cli_dim(), now, cli_plain(), name, cli_red(),
+               tenure_lease_state_word(v->state), cli_plain(), *v->trouble ? ": " : "", v->trouble);
+    fflush(stdout);
+}
+
+/* false: nobody reads any more. */
+static bool tell(const struct cli_common *c, const char *name, const struct tenure_lease_view *v)
+{
+    if (c->json)
+        return cli_print_json(cli_lease_json(name, v, NULL)) == CLI_OK;
+    print_line(name, v);
+    return !ferror(stdout);
+}
+
+static bool same_term(const struct tenure_lease_view *a, const struct tenure_lease_view *b)
+{
+    return a->state == b->state && a->epoch == b->epoch && strcmp(a->grant, b->grant) == 0;
+}
+
+/* ---- Lines --------------------------------------------------------------- */
+
+struct follower {
+    const struct cli_verb *verb;
+    const struct cli_common *common;
+    tenure_store *store;
+    bool begun;  /* it has answered */
+    bool silent; /* its silence has been told */
+};
+
+/* Said once, not every second; it goes on by itself when it can.  false: it never will. */
+static bool try_again(struct follower *f, const struct tenure_error *err)
+{
+    if (!f->silent)
+        cli_fail(f->verb, 0, "%s; trying again", err->text);
+    f->silent = true;
+    if (tenure_status_class(err->code) == TENURE_CLASS_PERMANENT && !f->begun)
+        return false;
+    sleep(1);
+    return true;
+}
+
+static void answered(struct follower *f)
+{
+    f->begun = true;
+    f->silent = false;
+}
+
+static void follow_one(struct follower *f)
+{
+    struct tenure_lease_view shown = TENURE_LEASE_VIEW, view = TENURE_LEASE_VIEW;
+    const struct cli_common *c = f->common;
+    struct tenure_error err;
+
+    for (;;) {
+        if (tenure_lease_look(f->store, c->name, &view, tenure_now() + c->timeout_ns, &err)) {
+            if (!try_again(f, &err))
+                return;
+            continue;
+        }
+        if (!f->begun || !same_term(&shown, &view)) {
+            if (!tell(c, c->name, &view))
+                return;
+            shown = view;
+        }
+        answered(f);
+        if (tenure_lease_wait(f->store, c->name, &view, -1, tenure_now() + REST_NS, &err) ==
+            TENURE_UNAVAILABLE)
+            sleep(1);
+    }
+}
+
+/* What is in now and was not so in old.  Both are sorted by name. */
+static bool tell_news(const struct cli_common *c, const struct cli_rows *old,
+                      const struct cli_rows *now)
+{
+    size_t j = 0;
+
+    for (size_t i = 0; i < now->n; i++) {
+        const struct tenure_election *e = &now->row[i].election;
+
+        while (j < old->n && strcmp(old->row[j].election.name, e->name) < 0)
+            j++;
+        bool known = j < old->n && strcmp(old->row[j].election.name, e->name) == 0;
+        if (!(known && same_term(&old->row[j].election.lease, &e->lease)) &&
+            !tell(c, e->name, &e->lease))
+            return false;
+    }
+    return true;
+}
+
+static void follow_all(struct follower *f)
+{
+    struct cli_rows shown = {0}, now = {0};
+    struct tenure_watch watch = {.key = "", .prefix = true};
+    const struct cli_common *c = f->common;
+    struct tenure_error err;
+
+    for (;;) {
+        if (cli_rows_again(&now, f->store, watch.mark, tenure_now() + c->timeout_ns, &err)) {
+            if (!try_again(f, &err))
+                break;
+            continue;
+        }
+        answered(f);
+        if (!tell_news(c, &shown, &now))
+            break;
+        cli_rows_free(&shown);
+        shown = now;
+        now = (struct cli_rows){0};
+        usleep(BETWEEN_MS * 1000);
+        if (tenure_store_wait(f->store, &watch, 1, -1, tenure_now() + REST_NS, &err) ==
+            TENURE_UNAVAILABLE)
+            sleep(1);
+    }
+    cli_rows_free(&shown);
+    cli_rows_free(&now);
+}
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct cli_common c;
+    bool lines = false;
+    const struct cli_own own[] = {{"all", NULL, &c.all}, {"lines", NULL, &lines}, {0}};
+    struct follower f = {.verb = verb, .common = &c};
+    int code;
+
+    cli_common_init(&c);
+    c.any = true;
+    if (!cli_begin(verb, argc, argv, own, &c, &f.store, &code))
+        return code;
+    code = CLI_FAILED;
+    if (!lines && !c.json && cli_screen_possible())
+        code = cli_screen(verb, &c, f.store);
+    else if (c.name)
+        follow_one(&f);
+    else
+        follow_all(&f);
+    tenure_store_close(f.store);
+    return code;
+}
+
+const struct cli_verb cli_watch = {"watch", "follow who leads, live", help, run};
