@@ -1,4 +1,5 @@
 /* tenure - one verb a file; this one finds it. */
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "";
     const struct cli_verb *verb;
 
+    mallopt(M_ARENA_MAX, 1); /* few threads, seldom busy: one heap is the smallest */
     if (strcmp(name, "help") == 0 && argc > 2 && (verb = find(argv[2]))) {
         fputs(verb->help, stdout);
         return CLI_OK;

@@ -27,6 +27,7 @@
 struct settings {
     int64_t retain_ns; /* 0: not given */
     bool create;
+    bool made;   /* the directory was not there */
     int network; /* -1: find out */
     int place;   /* commits of the state in place; -1: where that can be done */
 };
@@ -144,13 +145,16 @@ static enum tenure_status read_url(const char *text, struct tn_file *f, struct s
 
 /* ---- The directory and its marker ---------------------------------------- */
 
-static enum tenure_status sync_above_root(const struct tn_file *f, struct tenure_error *err)
+static enum tenure_status sync_above_root(const struct tn_file *f, bool made,
+                                          struct tenure_error *err)
 {
     const char *slash = strrchr(f->root, '/');
     char above[PATH_MAX];
 
     snprintf(above, sizeof above, "%.*s", slash == f->root ? 1 : (int)(slash - f->root), f->root);
     int fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES && !made)
+        return TENURE_OK; /* an administrator's place; he made the directory long ago */
     if (fd >= 0 && tn_file_sync_dir(fd)) {
         close(fd);
         return TENURE_OK;
@@ -161,13 +165,11 @@ static enum tenure_status sync_above_root(const struct tn_file *f, struct tenure
     return tn_file_fail(err, saved, "cannot flush", above, "");
 }
 
-/* The directory itself; *made says that it was not there. */
-static enum tenure_status make_root(struct tn_file *f, bool create, bool *made,
+static enum tenure_status make_root(struct tn_file *f, struct settings *set,
                                     struct tenure_error *err)
 {
     struct stat st;
 
-    *made = false;
     if (stat(f->root, &st) == 0) {
         if (!S_ISDIR(st.st_mode))
             return tenure_fail(err, TENURE_CONFIG, "file: %.300s is not a directory; name one",
@@ -176,11 +178,11 @@ static enum tenure_status make_root(struct tn_file *f, bool create, bool *made,
     }
     if (errno != ENOENT)
         return tn_file_fail(err, errno, "cannot open", f->root, "");
-    if (!create)
+    if (!set->create)
         return tenure_fail(err, TENURE_CONFIG,
                            "file: %.300s is not there, and create=no; is it mounted?", f->root);
-    *made = mkdir(f->root, f->dir_mode) == 0;
-    if (!*made && errno != EEXIST) {
+    set->made = mkdir(f->root, f->dir_mode) == 0;
+    if (!set->made && errno != EEXIST) {
         if (errno == ENOENT)
             return tenure_fail(err, TENURE_CONFIG,
                                "file: %.300s cannot be made: the directory above it is not there; "
@@ -188,7 +190,7 @@ static enum tenure_status make_root(struct tn_file *f, bool create, bool *made,
                                f->root);
         return tn_file_fail(err, errno, "cannot make", f->root, "");
     }
-    if (*made && f->exact_mode && chmod(f->root, f->dir_mode) != 0)
+    if (set->made && f->exact_mode && chmod(f->root, f->dir_mode) != 0)
         return tn_file_fail(err, errno, "cannot set the mode of", f->root, "");
     return TENURE_OK;
 }
@@ -214,15 +216,16 @@ static enum tenure_status check_empty(struct tn_file *f, struct tenure_error *er
     return status;
 }
 
-static enum tenure_status write_marker(struct tn_file *f, const char *path, int64_t retain_ns,
-                                       bool place, struct tenure_error *err)
+static enum tenure_status write_marker(struct tn_file *f, const char *path,
+                                       const struct settings *set, struct tenure_error *err)
 {
     char line[96], span[TN_DURATION_TEXT], from[PATH_MAX];
     struct tn_file_temp temp = {.fd = -1};
     uint8_t nonce[TENURE_NONCE_SIZE];
     enum tenure_status status = tenure_nonce(nonce, err);
 
-    tn_duration_format(retain_ns, span);
+    bool place = set->place < 0 ? !f->network : set->place;
+    tn_duration_format(set->retain_ns ? set->retain_ns : RETAIN_NS, span);
     int n = snprintf(line, sizeof line, "%s%s\n", place ? MARKER_PLACE : MARKER_LINE, span);
     if (!status)
         status = tn_file_make_dirs(f, TN_FILE_TMP, err);
@@ -230,6 +233,10 @@ static enum tenure_status write_marker(struct tn_file *f, const char *path, int6
         status = tn_file_temp_write(f, nonce, line, (size_t)n, NULL, 0, &temp, err);
     if (!status)
         status = tn_file_temp_sync(f, &temp, err);
+    /* Before the marker has its name: whoever sees that may rely on the directory, whoever made
+     * it.  Only now, because what the file's flush has written anyway costs next to nothing. */
+    if (!status)
+        status = sync_above_root(f, set->made, err);
     /* Linked like a slot, so that this also tells whether slots can be. */
     if (!status && tn_file_path(f, temp.name, from) && link(from, path) != 0 && errno != EEXIST)
         status =
@@ -291,8 +298,7 @@ static enum tenure_status settle_marker(struct tn_file *f, const struct settings
                                f->root);
         status = check_empty(f, err);
         if (!status)
-            status = write_marker(f, path, set->retain_ns ? set->retain_ns : RETAIN_NS,
-                                  set->place < 0 ? !f->network : set->place, err);
+            status = write_marker(f, path, set, err);
         /* Others open it too: what is there by now may be theirs, the marker first. */
         enum tenure_status again = read_marker(f, path, &retain_ns, status ? &ignored : err);
         if (!status || (!again && retain_ns))
@@ -322,17 +328,13 @@ enum tenure_status tn_file_setup(struct tn_file *f, const char *url, struct tenu
 {
     struct settings set = {.network = -1, .place = -1};
     enum tenure_status status;
-    bool made = false;
 
     f->poll_ns = POLL_NS;
     f->dir_mode = 0700;
     f->file_mode = 0600;
     status = read_url(url, f, &set, err);
     if (!status)
-        status = make_root(f, set.create, &made, err);
-    /* Before the marker: whoever sees that may rely on the directory. */
-    if (!status && made)
-        status = sync_above_root(f, err);
+        status = make_root(f, &set, err);
     if (status)
         return status;
     int network = set.network >= 0 ? set.network : tn_fs_network(f->root, NULL);

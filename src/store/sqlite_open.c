@@ -218,29 +218,41 @@ static enum tenure_status create_schema(struct tn_sqlite *h, struct tenure_error
 }
 
 /*
- * Switch to the write-ahead log, which stays so for ever.  In an empty database
- * there is nothing that a power failure could tear, so instead of the journal,
- * its directory and the file only the file is synced: two syncs less until the
- * first lease.  It must be on the disk before the log is, because SQLite throws
- * a log away whose database is empty.
+ * The file of an empty database on the disk.  That must come before the first
+ * commit there, because SQLite throws a log away whose database is empty.
  */
-static int use_wal(sqlite3 *db, bool empty, char mode[32])
+static int flush_database(sqlite3 *db)
 {
     sqlite3_file *file = NULL;
-    int rc = SQLITE_OK;
+    int rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
 
-    if (empty)
-        rc = sqlite3_exec(db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
+    return rc == SQLITE_OK ? file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) : rc;
+}
+
+/*
+ * Make the database of an empty file: the log, then the schema.  Nobody is told
+ * of either, so of all the syncs until the first lease only this one is made:
+ * the first commit flushes the whole log, with its directory, and the schema is
+ * in front of it there (C3).
+ */
+static enum tenure_status create(struct tn_sqlite *h, char mode[32], struct tenure_error *err)
+{
+    enum tenure_status status;
+    int rc = sqlite3_exec(h->db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
+
     if (rc == SQLITE_OK)
-        rc = ask(db, "PRAGMA journal_mode = WAL", mode);
-    if (!empty || rc != SQLITE_OK)
-        return rc;
-    rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+        rc = ask(h->db, "PRAGMA journal_mode = WAL", mode);
     if (rc == SQLITE_OK)
-        rc = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_exec(db, "PRAGMA synchronous = FULL", NULL, NULL, NULL);
-    return rc;
+        rc = flush_database(h->db);
+    if (rc != SQLITE_OK)
+        return tn_sqlite_fail(h, rc, err);
+    if (strcmp(mode, "wal") != 0)
+        return TENURE_OK;
+    status = create_schema(h, err);
+    if (status)
+        return status;
+    rc = sqlite3_exec(h->db, "PRAGMA synchronous = FULL", NULL, NULL, NULL);
+    return rc == SQLITE_OK ? TENURE_OK : tn_sqlite_fail(h, rc, err);
 }
 
 /* The database as it should be.  Nothing is written to one that is not ours. */
@@ -259,16 +271,20 @@ static enum tenure_status prepare(struct tn_sqlite *h, struct tenure_error *err)
     if (status)
         return status;
     rc = sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);
-    if (rc == SQLITE_OK)
-        rc = use_wal(h->db, empty, mode);
+    if (rc == SQLITE_OK && !empty)
+        rc = ask(h->db, "PRAGMA journal_mode = WAL", mode); /* which stays so for ever */
     if (rc != SQLITE_OK)
         return tn_sqlite_fail(h, rc, err);
+    if (empty)
+        status = create(h, mode, err);
+    if (status)
+        return status;
     if (strcmp(mode, "wal") != 0)
         return tenure_fail(err, TENURE_CONFIG,
                            "sqlite: %s: this file system has no shared memory for SQLite; name a "
                            "file on a local disk, or use file:",
                            h->path);
-    return empty ? create_schema(h, err) : TENURE_OK;
+    return TENURE_OK;
 }
 
 /* Remember which -wal file is ours: see moved(). */
