@@ -22,7 +22,7 @@ import failover  # noqa: E402
 import state  # noqa: E402
 from lib import contenders, measure  # noqa: E402
 from lib.contenders import (BUILD, ROOT, Etcd, EtcdElect, EtcdLock, Flock,  # noqa: E402
-                            Library, Redlock, Tenure)
+                            Leads, Library, Redlock, Tenure)
 
 
 def note(text):
@@ -108,10 +108,13 @@ def latencies(report, all_of_them, folder, rounds):
     for title, how in (("From exec to leading, on an empty store", measure.exec_to_lead),
                        ("Clean hand-over: from TERM until the stand-by's program runs",
                         measure.hand_over)):
-        values = {c.name: [] for c, _ in all_of_them}
+        these = list(all_of_them)
+        if how is measure.exec_to_lead:
+            these += [(Leads(c.url), fresh) for c, fresh in all_of_them if isinstance(c, Tenure)]
+        values = {c.name: [] for c, _ in these}
         for i in range(rounds):
             note(f"{title}: round {i + 1} of {rounds}")
-            for contender, fresh in all_of_them:
+            for contender, fresh in these:
                 values[contender.name].append(how(contender, folder, fresh))
         base = measure.median_ms(values.get("etcdctl lock", [0]))
         rows = []

@@ -1,5 +1,6 @@
 """The programs that are measured side by side: each supervises `stamp`."""
 
+import json
 import os
 import shutil
 import socket
@@ -36,6 +37,22 @@ class Tenure:
 
     def stop(self):
         pass
+
+
+class Leads(Tenure):
+    """tenure run until it leads, which its trace tells; the program's start comes after that."""
+
+    def __init__(self, url):
+        super().__init__(url, f"tenure leads, {url.split(':')[0]}:")
+
+    def command(self, log):
+        tenure, run, *rest = super().command(log)
+        return [tenure, run, "--trace", log + ".trace", *rest]
+
+    def moment(self, log):
+        with open(log + ".trace") as trace:
+            return next(event["at_ns"] for event in map(json.loads, trace)
+                        if event.get("event") == "granted")
 
 
 class Library:
