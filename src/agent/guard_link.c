@@ -309,9 +309,10 @@ bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len)
     return ftruncate(l->facts_fd, 0) == 0 && pwrite(l->facts_fd, facts, len, 0) == (ssize_t)len;
 }
 
-bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd)
+/* An order and a descriptor. */
+static bool order_with(struct tn_guard_link *l, uint32_t kind, int fd)
 {
-    struct tn_guard_command command = {.kind = TN_GUARD_SPAWN};
+    struct tn_guard_command command = {.kind = kind};
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(int))];
@@ -326,9 +327,19 @@ bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd)
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &block_fd, sizeof block_fd);
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
     return l->alive &&
            sendmsg(l->socket, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof command;
+}
+
+bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd)
+{
+    return order_with(l, TN_GUARD_SPAWN, block_fd);
+}
+
+bool tn_guard_link_prepared(struct tn_guard_link *l, int socket)
+{
+    return order_with(l, TN_GUARD_PREPARED, socket);
 }
 
 void tn_guard_link_signal(struct tn_guard_link *l, int signal)

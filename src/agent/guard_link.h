@@ -70,8 +70,10 @@ void tn_guard_link_busy(struct tn_guard_link *l, enum tn_busy who, int64_t until
 /* What the releaser needs; replaces what was there.  false: it could not be written. */
 bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len);
 
-/* Orders.  block_fd stays the caller's. */
+/* Orders.  What they pass on stays the caller's. */
 bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd);
+/* A releaser is prepared at the other end of socket. */
+bool tn_guard_link_prepared(struct tn_guard_link *l, int socket);
 void tn_guard_link_signal(struct tn_guard_link *l, int signal);
 void tn_guard_link_stop(struct tn_guard_link *l, int signal, int64_t by_ns);
 /* The next report, if there is one. */

@@ -1,6 +1,11 @@
 /*
- * agent/releaser.h - `tenure release-grant`: what the guard becomes when tenure
- * is dead and the program's whole tree is too.
+ * agent/releaser.h - `tenure release-grant`: what frees the lease when tenure is
+ * dead and the program's whole tree is too.
+ *
+ * The guard becomes one.  Where it takes long to open a store, tenure also keeps
+ * one prepared while it leads (agent/prepared.h): it has everything open already
+ * and only waits for the guard's word, which is the one thing that makes it
+ * write (I8).
  *
  * The facts come in a memfd that the guard was born with: they hold the store's
  * URL, which may hold a password, so they never stand in an argument.
@@ -31,5 +36,11 @@ bool tn_release_facts_read(struct tn_release_facts *facts, char *text);
 
 /* Read the facts from fd and release.  Tries for as long as somebody may gain by it. */
 enum tenure_status tn_release_from(int fd, struct tenure_error *err);
+
+/*
+ * Open the store of the facts in fd, keep it open, and do the same when the word
+ * comes on the socket (guard/protocol.h).  OK also if it ends without a word.
+ */
+enum tenure_status tn_release_when_told(int socket, int fd, struct tenure_error *err);
 
 #endif

@@ -230,6 +230,7 @@ static void close_all(struct tn_supervisor *s)
     tn_clerk_end(&s->clerk, s->announced);
     tn_election_free(s->election);
     tn_supervisor_health_close(s);
+    tn_prepared_end(&s->prepared);
     tn_guard_link_quit(&s->link);
     tn_guard_link_close(&s->link);
     tn_notify_close(&s->notify);
@@ -273,6 +274,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
                               .late_fd = -1,
                               .stop_signal = options->stop_signal,
                               .program_notify = -1,
+                              .prepared.due_ns = TN_NEVER,
                               .restart_at_ns = TN_NEVER,
                               .quiet_at_ns = TN_NEVER,
                               .trim_at_ns = TN_NEVER,

@@ -91,7 +91,7 @@ static bool guard_is_late(const struct tn_supervisor *s, int64_t now)
 }
 
 /* No KILL at the deadline, or no answer at all. */
-void tn_supervisor_guard_time(struct tn_supervisor *s, int64_t now)
+static void check_guard(struct tn_supervisor *s, int64_t now)
 {
     if (!guard_is_late(s, now))
         return;
@@ -102,9 +102,25 @@ void tn_supervisor_guard_time(struct tn_supervisor *s, int64_t now)
     }
 }
 
+/* From when the program runs until its term is over; also between two programs of one term. */
+static bool wants_releaser(const struct tn_supervisor *s)
+{
+    return s->epoch != 0 && (s->prepared.pid > 0 || s->state == TN_PROGRAM_RUNNING) &&
+           s->options->program.args && tn_prepared_pays(s->options->elector.store);
+}
+
+void tn_supervisor_guard_time(struct tn_supervisor *s, int64_t now)
+{
+    check_guard(s, now);
+    tn_prepared_time(&s->prepared, &s->link, wants_releaser(s), now);
+}
+
 int64_t tn_supervisor_guard_due(const struct tn_supervisor *s)
 {
-    return s->state == TN_PROGRAM_ASKED ? s->started_ns + ANSWER_NS : TN_NEVER;
+    int64_t answer = s->state == TN_PROGRAM_ASKED ? s->started_ns + ANSWER_NS : TN_NEVER;
+    int64_t due = tn_prepared_due(&s->prepared);
+
+    return answer < due ? answer : due;
 }
 
 /* ---- Start ---------------------------------------------------------------- */

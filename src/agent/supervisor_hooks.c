@@ -63,7 +63,8 @@ void tn_supervisor_reaped(struct tn_supervisor *s, pid_t pid, int status)
     bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     enum tn_helper_kind kind;
 
-    if (!tn_helpers_reaped(&s->helpers, pid, &kind))
+    if (tn_prepared_reaped(&s->prepared, pid, tenure_now()) ||
+        !tn_helpers_reaped(&s->helpers, pid, &kind))
         return; /* an orphan: they come to us as PID 1, or as their sub-reaper */
     if (kind == TN_HELPER_PROBE || kind == TN_HELPER_CANDIDATE_PROBE) {
         tn_supervisor_health_result(s, kind, well);

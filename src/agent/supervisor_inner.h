@@ -8,6 +8,7 @@
 #include "agent/driver.h"
 #include "agent/helpers.h"
 #include "agent/notify.h"
+#include "agent/prepared.h"
 #include "agent/state_socket.h"
 #include "agent/supervisor.h"
 #include "agent/trace_file.h"
@@ -59,6 +60,7 @@ struct tn_supervisor {
     const struct tn_run_options *options;
     const struct tn_run_codes *codes;
     struct tn_guard_link link;
+    struct tn_prepared prepared; /* the releaser, for our own crash */
     struct tn_mailbox mailbox;
     struct tn_notify notify;
     struct tn_state_socket *socket; /* NULL: the program has no state */

@@ -1,4 +1,6 @@
-/* tenure release-grant: what the guard executes when tenure has died. */
+/* tenure release-grant: frees the lease of a tenure that died, at the guard's word. */
+#include <string.h>
+
 #include "agent/releaser.h"
 #include "cli/cli.h"
 #include "guard/protocol.h"
@@ -6,9 +8,11 @@
 static int release_grant(const struct cli_verb *verb, int argc, char **argv)
 {
     struct tenure_error err = {0};
-    enum tenure_status status = tn_release_from(TN_GUARD_FD_FACTS, &err);
+    bool wait = argc > 1 && strcmp(argv[1], "--when-told") == 0;
+    enum tenure_status status =
+        wait ? tn_release_when_told(TN_GUARD_FD_SOCKET, TN_GUARD_FD_FACTS, &err)
+             : tn_release_from(TN_GUARD_FD_FACTS, &err);
 
-    (void)argc, (void)argv;
     if (status && status != TENURE_CONFLICT) /* somebody else has it: nothing to do */
         return cli_fail(verb, CLI_FAILED, "%s", err.text);
     return CLI_OK;

@@ -4,13 +4,8 @@
  * followed by a release (I8).
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -188,28 +183,6 @@ static void check_hang(struct tn_guard *g, int64_t now)
         shoot_tenure(g, now);
 }
 
-/* Become the releaser: the program is dead, and so is whoever else could do it. */
-static _Noreturn void release(struct tn_guard *g)
-{
-    static char name[] = "tenure", verb[] = "release-grant", empty[] = "";
-    char *const args[] = {name, verb, NULL};
-    struct sched_param normal = {0};
-    struct stat st;
-    sigset_t none;
-
-    if (fstat(TN_GUARD_FD_FACTS, &st) != 0 || st.st_size == 0)
-        _exit(0); /* there never was a grant */
-    tn_cgroup_remove(&g->tree);
-    /* It is short, and a whole election waits for it: ahead of others where we may. */
-    sched_setscheduler(0, SCHED_OTHER, &normal);
-    setpriority(PRIO_PROCESS, 0, min64(g->origin.nice, -10));
-    fcntl(TN_GUARD_FD_FACTS, F_SETFD, 0);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    syscall(SYS_execveat, TN_GUARD_FD_EXE, empty, args, environ, 0x1000 /* AT_EMPTY_PATH */);
-    _exit(1); /* the lease runs out by itself */
-}
-
 static void check_end(struct tn_guard *g, int64_t now)
 {
     if (g->phase != TN_GUARD_IDLE)
@@ -231,7 +204,7 @@ static void check_end(struct tn_guard *g, int64_t now)
     if (g->release_at_ns == TN_GUARD_NEVER)
         g->release_at_ns = now + g->page->release_delay_ns;
     if (now >= g->release_at_ns)
-        release(g);
+        tn_releaser_run(g, now);
 }
 
 void tn_guard_orphan(struct tn_guard *g, bool dead)
@@ -318,6 +291,9 @@ void tn_guard_obey(struct tn_guard *g, const struct tn_guard_command *command, i
     case TN_GUARD_QUIT:
         g->quit = true;
         start_kill(g, tn_guard_now());
+        break;
+    case TN_GUARD_PREPARED:
+        tn_releaser_take(g, block);
         break;
     default:
         break;

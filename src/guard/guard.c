@@ -87,7 +87,7 @@ static int set_up(struct tn_guard *g)
     sigset_t all, child;
 
     memset(g, 0, sizeof *g);
-    g->tree.socket = g->tree.cgroup = g->watchdog = -1;
+    g->tree.socket = g->tree.cgroup = g->watchdog = g->releaser = -1;
     g->hang_by_ns = g->release_at_ns = g->pet_at_ns = TN_GUARD_NEVER;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -178,9 +178,10 @@ static void wait_for_something(struct tn_guard *g)
         {.fd = TN_GUARD_FD_TIMER, .events = POLLIN},
         {.fd = TN_GUARD_FD_BUSY, .events = POLLIN},
         {.fd = g->own_timer, .events = POLLIN},
+        {.fd = g->releaser, .events = POLLIN},
     };
 
-    if (poll(fds, 7, -1) < 0)
+    if (poll(fds, 8, -1) < 0)
         return;
     for (int i = 3; i < 7; i++) {
         if (fds[i].revents)
@@ -192,6 +193,9 @@ static void wait_for_something(struct tn_guard *g)
         tn_guard_orphan(g, true);
     if (fds[2].revents)
         hear_keeper(g);
+    /* Only what was polled: a command may have replaced it since. */
+    if (fds[7].revents && fds[7].fd == g->releaser)
+        tn_releaser_hear(g);
 }
 
 int main(void)

@@ -49,6 +49,8 @@ struct tn_guard {
     int signals;   /* signalfd: SIGCHLD */
     int own_timer; /* timerfd: everything that is due but the deadline */
     int watchdog;  /* -1 */
+    int releaser;  /* socket to the one that is prepared; -1: none */
+    bool told;     /* it has been told to release */
 
     enum tn_guard_phase phase;
     bool warm;        /* what runs may run without a grant */
@@ -62,7 +64,7 @@ struct tn_guard {
     int64_t stop_by_ns;    /* STOPPING: KILL then */
     int64_t kill_again_ns; /* KILLING: look again then */
     int64_t hang_by_ns;    /* tenure must have answered by then */
-    int64_t release_at_ns; /* the releaser is executed then */
+    int64_t release_at_ns; /* the lease is released then; once told: a releaser is executed */
     int64_t pet_at_ns;     /* the watchdog wants to hear from us then */
 };
 
@@ -136,6 +138,19 @@ void tn_guard_orphan(struct tn_guard *g, bool dead);
 /* Do everything that is due, and arm the timers for what will be.  Exits when
  * there is nothing left to guard. */
 void tn_guard_act(struct tn_guard *g);
+
+/* ---- releaser.c ---------------------------------------------------------- */
+
+/* One is prepared at the other end of the socket, which stays the caller's. */
+void tn_releaser_take(struct tn_guard *g, int socket);
+/* Word from it, or its end. */
+void tn_releaser_hear(struct tn_guard *g);
+/*
+ * The program is dead, and so is whoever else could release: tell the prepared
+ * releaser, or become one if there is none or it did not answer.  Call again at
+ * release_at_ns.
+ */
+void tn_releaser_run(struct tn_guard *g, int64_t now);
 
 /* ---- watchdog.c ---------------------------------------------------------- */
 

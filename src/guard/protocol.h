@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TN_GUARD_ABI 1u
+#define TN_GUARD_ABI 2u
 
 #define TN_WORD_FIRED    (UINT64_C(1) << 63)
 #define TN_WORD_DEADLINE (TN_WORD_FIRED - 1)
@@ -84,6 +84,9 @@ enum tn_guard_command_kind {
     TN_GUARD_STOP,
     TN_GUARD_LOWER, /* if the word is still expect, the deadline is by_ns now */
     TN_GUARD_QUIT,  /* end the tree, if there is one, and exit: tenure releases */
+    /* The attached socket leads to a prepared releaser (see below), which replaces
+     * the one before.  Not answered. */
+    TN_GUARD_PREPARED,
 };
 
 struct tn_guard_command {
@@ -92,6 +95,18 @@ struct tn_guard_command {
     int64_t by_ns;
     uint64_t expect;
 };
+
+/* ---- The prepared releaser ----------------------------------------------- */
+
+/*
+ * A child of tenure's that has opened the store already and sleeps on a socket
+ * (SOCK_SEQPACKET) of which the guard has the only other end.  GO is said when
+ * the tree is dead and tenure too, and by the guard alone: nothing else makes
+ * the releaser write (I8).  It answers DONE when the lease is free, or not ours
+ * any more.  The end of the socket, on either side, means that the other one is
+ * gone: the releaser just ends then, and the guard executes one of its own.
+ */
+enum tn_releaser_word { TN_RELEASER_GO = 'g', TN_RELEASER_DONE = 'd' };
 
 /* ---- Reports ------------------------------------------------------------- */
 

@@ -27,7 +27,7 @@ BOOTTIME, NONBLOCK, ABSTIME = 7, os.O_NONBLOCK, 1
 FIRED = 1 << 63
 MS = 1_000_000
 
-SPAWN, SIGNAL, STOP, LOWER, QUIT = range(1, 6)
+SPAWN, SIGNAL, STOP, LOWER, QUIT, PREPARED = range(1, 7)
 (HELLO, ACCEPTED, SPAWNED, FAILED, REFUSED, EXITED, HAS_FIRED, KILLS, DEAD) = range(1, 10)
 GROUP, CGROUP, PIDNS = 1, 2, 3
 USER, PRIVS, WARM = 1, 2, 4
@@ -58,7 +58,7 @@ class Guard:
         page_fd = os.memfd_create("page")
         os.ftruncate(page_fd, 4096)
         self.page = mmap.mmap(page_fd, 4096)
-        struct.pack_into("IIQQqqqqqiI120s", self.page, 0, 1, contain, 0, 0, grace, margin, orphan,
+        struct.pack_into("IIQQqqqqqiI120s", self.page, 0, 2, contain, 0, 0, grace, margin, orphan,
                          hang, delay, signal.SIGTERM, 1, watchdog.encode())
         facts_fd = os.memfd_create("facts")
         os.write(facts_fd, facts)
@@ -112,6 +112,14 @@ class Guard:
         os.write(fd, block)
         socket.send_fds(self.socket, [struct.pack("IiqQ", SPAWN, 0, 0, 0)], [fd])
         os.close(fd)
+
+    def prepared(self):
+        """Give it a prepared releaser, which is the socket that is returned."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        socket.send_fds(self.socket, [struct.pack("IiqQ", PREPARED, 0, 0, 0)], [theirs.fileno()])
+        theirs.close()
+        ours.settimeout(w.PATIENCE)
+        return ours
 
     def __enter__(self):
         return self

@@ -7,6 +7,7 @@
     proxy.delay = 0.2        every piece waits that long
     proxy.cut_after("down", n)   after n more bytes that way, reset the connection
     proxy.cut()              reset all connections now
+    proxy.strand()           nothing passes any more on what is open; new connections are sound
     proxy.half_close()       the server seems to have ended its side
     proxy.refusing = True    new connections are reset at once
     proxy.black_hole = True  new connections are taken, and nothing happens on them
@@ -44,7 +45,7 @@ class _Pair:
         self.client = client
         self.peer = client.getpeername()[1]
         self.server = None
-        self.dead = False
+        self.dead = self.stranded = False
 
     def run(self):
         try:
@@ -68,7 +69,7 @@ class _Pair:
                 data = source.recv(_PIECE)
                 if proxy.delay:
                     time.sleep(proxy.delay)
-                while way in proxy.held and not self.dead:
+                while (way in proxy.held or self.stranded) and not self.dead:
                     time.sleep(0.002)
                 if not data:
                     sink.shutdown(socket.SHUT_WR)
@@ -158,6 +159,11 @@ class Proxy:
     def cut_after(self, way, n):
         with self._lock:
             self._budget[way] = n
+
+    def strand(self):
+        with self._lock:
+            for pair in self._pairs:
+                pair.stranded = True
 
     def cut(self):
         with self._lock:
