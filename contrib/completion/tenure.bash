@@ -20,6 +20,7 @@ _tenure()
     --watchdog) words="off auto required" ;;
     --prefer) words="none oldest-build newest-build" ;;
     --log) words="auto text json none" ;;
+    --log-level) words="error warn info debug" ;;
     --listen-reads) words="open token" ;;
     --stop-signal | --warm-signal) words="TERM INT QUIT HUP USR1 USR2" ;;
     esac

@@ -51,16 +51,17 @@ struct tenure_term {
 
 /* What the elector did, for logs, tests and people.  Valid during the call only. */
 enum tenure_trace_kind {
-    TENURE_TRACE_LEADER,   /* somebody leads, or nobody does */
-    TENURE_TRACE_GRANTED,  /* this candidate won a term */
-    TENURE_TRACE_STARTED,  /* and began to lead */
-    TENURE_TRACE_RENEWED,  /* a renewal was acknowledged */
-    TENURE_TRACE_STOPPING, /* leadership is over; text says why */
-    TENURE_TRACE_STOPPED,  /* the work has ended */
-    TENURE_TRACE_RELEASED, /* the lease is free */
-    TENURE_TRACE_TROUBLE,  /* a store request failed; text and status say how */
-    TENURE_TRACE_REFUSED,  /* the record cannot be used; an operator must look */
-    TENURE_TRACE_HALTED,   /* this candidate has ended */
+    TENURE_TRACE_LEADER,    /* somebody leads, or nobody does */
+    TENURE_TRACE_GRANTED,   /* this candidate won a term */
+    TENURE_TRACE_STARTED,   /* and began to lead */
+    TENURE_TRACE_RENEWED,   /* a renewal was acknowledged */
+    TENURE_TRACE_STOPPING,  /* leadership is over; text says why */
+    TENURE_TRACE_STOPPED,   /* the work has ended */
+    TENURE_TRACE_RELEASED,  /* the lease is free */
+    TENURE_TRACE_TROUBLE,   /* a store request failed; text and status say how */
+    TENURE_TRACE_REFUSED,   /* the record cannot be used; an operator must look */
+    TENURE_TRACE_HALTED,    /* this candidate has ended */
+    TENURE_TRACE_RECOVERED, /* the store answers again; took_ns says after how long */
 };
 
 struct tenure_trace {
@@ -71,7 +72,7 @@ struct tenure_trace {
     const char *leader; /* LEADER: who, or "" */
     uint64_t epoch;
     enum tenure_status status; /* TROUBLE */
-    int64_t took_ns;           /* RENEWED, RELEASED: how long the store took */
+    int64_t took_ns;           /* RENEWED, RELEASED: how long the store took; RECOVERED */
     const char *text;          /* one line, never NULL */
     int64_t deadline_ns;       /* in force: the work must have ended by then; 0: no grant */
 };

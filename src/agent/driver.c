@@ -33,7 +33,9 @@ static void trace(tenure_elector *e, const struct tenure_trace *t)
     e->options.trace(e->options.arg, &full);
 }
 
-static void trouble(tenure_elector *e, const char *doing, enum tenure_status status,
+enum { FAILING_REQUESTS = 1, FAILING_WAITS = 2 };
+
+static void trouble(tenure_elector *e, unsigned what, const char *doing, enum tenure_status status,
                     const struct tenure_error *err)
 {
     char text[TENURE_ERROR_TEXT_MAX + 32];
@@ -43,14 +45,27 @@ static void trouble(tenure_elector *e, const char *doing, enum tenure_status sta
     e->status.troubles++;
     snprintf(e->status.trouble, sizeof e->status.trouble, "%.255s", text);
     pthread_mutex_unlock(&e->lock);
+    if (!e->failing)
+        e->failing_since_ns = tenure_now();
+    e->failing |= what;
     trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_TROUBLE, .status = status, .text = text});
 }
 
-static void fine(tenure_elector *e)
+/* A store that answers while its notifications fail is told as well only when both work: else
+ * each poll between two failing waits would be a recovery. */
+static void fine(tenure_elector *e, unsigned what)
 {
-    pthread_mutex_lock(&e->lock);
-    e->status.trouble[0] = '\0';
-    pthread_mutex_unlock(&e->lock);
+    bool over = e->failing && !(e->failing & ~what);
+
+    e->failing &= ~what;
+    if (what & FAILING_REQUESTS) {
+        pthread_mutex_lock(&e->lock);
+        e->status.trouble[0] = '\0';
+        pthread_mutex_unlock(&e->lock);
+    }
+    if (over)
+        trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RECOVERED,
+                                        .took_ns = tenure_now() - e->failing_since_ns});
 }
 
 /* What other threads may see of the machine after a step. */
@@ -218,10 +233,10 @@ static void do_read(tenure_elector *e, struct tn_event *ev)
     ev->status =
         tn_lease_read(e->store, e->name, &e->buffer, &e->seen, e->actions.request_by_ns, &err);
     if (ev->status) {
-        trouble(e, "reading the lease", ev->status, &err);
+        trouble(e, FAILING_REQUESTS, "reading the lease", ev->status, &err);
         return;
     }
-    fine(e);
+    fine(e, FAILING_REQUESTS);
     ev->token = e->seen.token;
     /* The lease it was.  If the control register has changed too, the next wait ends at once:
      * a stand-by makes one request a renewal, not two. */
@@ -269,10 +284,10 @@ static void do_swap(tenure_elector *e, struct tn_event *ev)
     if (ev->status == TENURE_CONFLICT)
         return; /* somebody was faster: the ordinary end of a race */
     if (ev->status) {
-        trouble(e, purposes[a->purpose], ev->status, &err);
+        trouble(e, FAILING_REQUESTS, purposes[a->purpose], ev->status, &err);
         return;
     }
-    fine(e);
+    fine(e, FAILING_REQUESTS);
     if (a->purpose == TN_FOR_RENEW) {
         pthread_mutex_lock(&e->lock);
         e->status.renewals++;
@@ -330,7 +345,7 @@ static void look_at_control(tenure_elector *e)
     status = tenure_store_read(e->store, e->control_key, &e->control, by, &err);
     mark_request(e, 0);
     if (status) {
-        trouble(e, "reading the control register", status, &err);
+        trouble(e, FAILING_REQUESTS, "reading the control register", status, &err);
         return; /* still due */
     }
     e->control_due = false;
@@ -381,15 +396,18 @@ static void do_wait(tenure_elector *e, struct tn_event *ev)
     status = tenure_store_wait(e->store, watches, n, e->wake_fd, until, &err);
     e->control_due |=
         e->control_key[0] && ((status == TENURE_OK && !a->watch) || must_poll_control(e));
+    bool waited = status == TENURE_OK || status == TENURE_TIMEOUT || status == TENURE_CANCELLED;
+    if (waited)
+        fine(e, FAILING_WAITS);
     if (status == TENURE_OK && a->watch) {
         e->woken = true;
         e->woken_from = a->expect;
         ev->kind = TN_EV_CHANGED;
-    } else if (status != TENURE_OK && status != TENURE_TIMEOUT && status != TENURE_CANCELLED) {
+    } else if (!waited) {
         /* Without notifications the poll still works; do not ask in a hot loop. */
         int64_t later = tenure_now() + e->machine.cfg.timing.retry_ns;
 
-        trouble(e, "watching the lease", status, &err);
+        trouble(e, FAILING_WAITS, "watching the lease", status, &err);
         doze(e, later < until ? later : until);
     }
 }

@@ -46,7 +46,9 @@ struct tenure_elector {
     struct tn_lease_seen seen;
     struct tenure_value buffer;
     int64_t published_ns;
-    struct tn_timing timing;              /* that the machine was told last */
+    struct tn_timing timing; /* that the machine was told last */
+    unsigned failing;        /* FAILING_...: what the store refused at the last try */
+    int64_t failing_since_ns;
     bool stop_sent;                       /* a stop is with the callbacks, not yet quiet */
     char control_key[TENURE_KEY_MAX + 1]; /* "" without a control hook */
     struct tenure_value control;          /* as last read */

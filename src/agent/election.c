@@ -157,6 +157,9 @@ static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint
         news = strcmp(f->trouble, t->text) != 0;
         snprintf(f->trouble, sizeof f->trouble, "%s", t->text);
         return news;
+    case TENURE_TRACE_RECOVERED:
+        f->trouble[0] = '\0';
+        break;
     case TENURE_TRACE_GRANTED:
         f->heard_ms = heard_ms;
         break;

@@ -112,10 +112,16 @@ static void start(struct tn_fleet *f, struct member *m)
     static char tenure[] = "tenure", agent[] = "agent", config[] = "--config";
     static char election[] = "--election";
     char *path = (char *)(uintptr_t)f->options.config; /* execv(3) writes to none of them */
-    static char log[] = "--log";
+    static char log[] = "--log", log_level[] = "--log-level";
     char *format = (char *)(uintptr_t)f->options.log;
-    char *const args[] = {tenure, agent, config, path, election, m->name, format ? log : NULL,
-                          format, NULL};
+    char *level = (char *)(uintptr_t)f->options.level;
+    char *args[11] = {tenure, agent, config, path, election, m->name};
+    size_t n = 6;
+
+    if (format)
+        args[n++] = log, args[n++] = format;
+    if (level)
+        args[n++] = log_level, args[n++] = level;
     pid_t self = getpid(), pid = fork();
 
     if (pid == 0)

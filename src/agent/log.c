@@ -13,8 +13,52 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum tn_log_format how = TN_LOG_TEXT;
+static enum tn_log_level limit = TN_LEVEL_INFO;
 static const char *verb = "run";
 static char name[208], id[512]; /* the id as JSON wants it */
+
+/* ---- Levels -------------------------------------------------------------- */
+
+static const char *const levels[] = {"error", "warn", "info", "debug"};
+
+/* What is not here is info.  error: something did not work that should have.  warn: leadership or
+ * its safety is affected, or may soon be.  debug: what happens all the time. */
+static const struct {
+    const char *event;
+    enum tn_log_level level;
+} told_as[] = {
+    {"failed", TN_LEVEL_ERROR},    {"guard", TN_LEVEL_ERROR},  {"config", TN_LEVEL_ERROR},
+    {"lost", TN_LEVEL_WARN},       {"fired", TN_LEVEL_WARN},   {"trouble", TN_LEVEL_WARN},
+    {"unhealthy", TN_LEVEL_WARN},  {"exposed", TN_LEVEL_WARN}, {"hook", TN_LEVEL_WARN},
+    {"restarting", TN_LEVEL_WARN}, {"control", TN_LEVEL_WARN}, {"token", TN_LEVEL_WARN},
+    {"renewed", TN_LEVEL_DEBUG},   {"probed", TN_LEVEL_DEBUG},
+};
+
+static enum tn_log_level level_of(const char *event)
+{
+    for (size_t i = 0; i < sizeof told_as / sizeof told_as[0]; i++) {
+        if (strcmp(event, told_as[i].event) == 0)
+            return told_as[i].level;
+    }
+    return TN_LEVEL_INFO;
+}
+
+void tn_log_limit(enum tn_log_level level)
+{
+    pthread_mutex_lock(&lock);
+    limit = level;
+    pthread_mutex_unlock(&lock);
+}
+
+bool tn_log_wants(enum tn_log_level level)
+{
+    pthread_mutex_lock(&lock);
+    bool wanted = how != TN_LOG_NONE && level <= limit;
+    pthread_mutex_unlock(&lock);
+    return wanted;
+}
+
+/* ---- Lines --------------------------------------------------------------- */
 
 /* JSON wants quotes, backslashes and control characters escaped; bytes above
  * that are passed on, as all our words are ASCII or a store's own UTF-8. */
@@ -61,10 +105,11 @@ static int as_json(const char *event, const char *text, char *line, size_t size)
     gmtime_r(&now.tv_sec, &utc);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
     escape(text, escaped, sizeof escaped);
-    return snprintf(line, size,
-                    "{\"time\":\"%s.%03ldZ\",\"name\":\"%s\",\"id\":\"%s\",\"event\":\"%s\","
-                    "\"text\":\"%s\"}\n",
-                    when, now.tv_nsec / 1000000, name, id, event, escaped);
+    return snprintf(
+        line, size,
+        "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"name\":\"%s\",\"id\":\"%s\",\"event\":\"%s\","
+        "\"text\":\"%s\"}\n",
+        when, now.tv_nsec / 1000000, levels[level_of(event)], name, id, event, escaped);
 }
 
 /*
@@ -93,7 +138,7 @@ void tn_log(const char *event, const char *format, ...)
         n = as_json(event, text, line, sizeof line);
     else
         n = snprintf(line, sizeof line, "tenure %s: %s: %s\n", verb, name, text);
-    bool silent = how == TN_LOG_NONE;
+    bool silent = how == TN_LOG_NONE || level_of(event) > limit;
     pthread_mutex_unlock(&lock);
     if (n >= (int)sizeof line) {
         n = (int)sizeof line - 1;

@@ -169,10 +169,16 @@ static void ask(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind
 /* Results come from several sides; they are counted where all of them pass. */
 static void tell(struct tn_supervisor *s, struct tn_probe *p, enum tn_probe_of which)
 {
-    for (; p->told_good < p->good; p->told_good++)
+    const char *whose = which == TN_PROBE_OF_PROGRAM ? "program" : "candidate";
+
+    for (; p->told_good < p->good; p->told_good++) {
         tn_election_probed(s->election, which, true);
-    for (; p->told_bad < p->bad; p->told_bad++)
+        tn_log("probed", "the %s's probe: well", whose);
+    }
+    for (; p->told_bad < p->bad; p->told_bad++) {
         tn_election_probed(s->election, which, false);
+        tn_log("probed", "the %s's probe: failed", whose);
+    }
 }
 
 void tn_supervisor_health_time(struct tn_supervisor *s, int64_t now)

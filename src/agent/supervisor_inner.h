@@ -41,6 +41,9 @@ struct tn_mailbox {
     bool halted;
     bool troubled; /* a store request failed since the last look */
     char trouble[256];
+    bool renewed; /* told at level debug */
+    int64_t renewal_ns;
+    int64_t gone_ns; /* until trouble became "": how long the store was gone; 0: unknown */
 
     /* The control register, as the driver read it. */
     struct tenure_control control;

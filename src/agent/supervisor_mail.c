@@ -57,13 +57,24 @@ static void on_new_leader(void *arg, const char *leader, uint64_t epoch)
     tn_supervisor_wake(m);
 }
 
+static void tell_renewal(struct tn_mailbox *m, int64_t took_ns)
+{
+    pthread_mutex_lock(&m->lock);
+    m->renewed = true;
+    m->renewal_ns = took_ns;
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
 /* On the driver's thread: whoever reads our stderr must not be able to hold it up. */
 static void on_trace(void *arg, const struct tenure_trace *t)
 {
     struct tn_supervisor *s = arg;
     struct tn_mailbox *m = &s->mailbox;
-    bool well = t->kind == TENURE_TRACE_RENEWED || t->kind == TENURE_TRACE_LEADER;
+    bool well = t->kind == TENURE_TRACE_RECOVERED || t->kind == TENURE_TRACE_LEADER;
 
+    if (t->kind == TENURE_TRACE_RENEWED && tn_log_wants(TN_LEVEL_DEBUG))
+        tell_renewal(m, t->took_ns);
     tn_trace_file_event(s->trace, t);
     tn_election_trace(s->election, t);
     if (!well && t->kind != TENURE_TRACE_TROUBLE && t->kind != TENURE_TRACE_REFUSED)
@@ -72,6 +83,8 @@ static void on_trace(void *arg, const struct tenure_trace *t)
     bool news = well ? m->trouble[0] != '\0' : strcmp(m->trouble, t->text) != 0;
     snprintf(m->trouble, sizeof m->trouble, "%.255s", well ? "" : t->text);
     m->troubled |= news;
+    if (news)
+        m->gone_ns = t->kind == TENURE_TRACE_RECOVERED ? t->took_ns : 0;
     pthread_mutex_unlock(&m->lock);
     if (news)
         tn_supervisor_wake(m);
@@ -133,6 +146,18 @@ static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t ep
     tn_notify(&s->notify, "STATUS=stand-by; %s leads", leader[0] ? leader : "nobody");
 }
 
+/* Trouble is said once, not at every try; its end too, with how long it lasted. */
+static void take_trouble(struct tn_supervisor *s, const char *trouble, int64_t gone_ns)
+{
+    if (trouble[0] && strcmp(trouble, s->last_trouble) != 0)
+        tn_log("trouble", "%s", trouble);
+    else if (!trouble[0] && s->last_trouble[0] && gone_ns > 0)
+        tn_log("recovered", "the store answers again, after %.1f s", (double)gone_ns / 1e9);
+    else if (!trouble[0] && s->last_trouble[0])
+        tn_log("recovered", "the store answers again");
+    snprintf(s->last_trouble, sizeof s->last_trouble, "%s", trouble);
+}
+
 bool tn_supervisor_take_mail(struct tn_supervisor *s)
 {
     struct tn_mailbox *m = &s->mailbox;
@@ -143,16 +168,15 @@ bool tn_supervisor_take_mail(struct tn_supervisor *s)
         return false;
     pthread_mutex_lock(&m->lock);
     mail = *m;
-    m->start = m->leader_changed = m->control_changed = m->request_fresh = m->troubled = false;
+    m->start = m->renewed = m->leader_changed = m->control_changed = m->request_fresh =
+        m->troubled = false;
     memset(&m->news, 0, sizeof m->news);
     pthread_mutex_unlock(&m->lock);
 
-    if (mail.troubled && mail.trouble[0] && strcmp(mail.trouble, s->last_trouble) != 0)
-        tn_log("trouble", "%s", mail.trouble);
-    else if (mail.troubled && !mail.trouble[0] && s->last_trouble[0])
-        tn_log("recovered", "the store answers again");
     if (mail.troubled)
-        memcpy(s->last_trouble, mail.trouble, sizeof s->last_trouble);
+        take_trouble(s, mail.trouble, mail.gone_ns);
+    if (mail.renewed)
+        tn_log("renewed", "the lease was renewed in %.1f ms", (double)mail.renewal_ns / 1e6);
     if (mail.stop && !s->stop_passed_on) {
         s->stop_passed_on = true;
         take_stop(s, mail.why);

@@ -55,6 +55,7 @@ void tn_supervisor_reload(struct tn_supervisor *s)
     if (!next || s->leaving)
         return;
     tn_log_setup(next->log, next->elector.name, s->id);
+    tn_log_limit(next->log_level);
     change_times(s, next);
     change_probe(&s->probe, &next->probe, s->state == TN_PROGRAM_RUNNING);
     change_probe(&s->candidate_probe, &next->candidate_probe, true);

@@ -121,7 +121,7 @@ void tn_trace_file_event(struct tn_trace_file *f, const struct tenure_trace *t)
 {
     json_t *line;
 
-    if (!f)
+    if (!f || t->kind == TENURE_TRACE_RECOVERED) /* no rule judges it */
         return;
     line = json_pack("{s:I, s:s, s:s}", "at_ns", (json_int_t)t->at_ns, "id", t->id, "event",
                      words[t->kind]);

@@ -13,7 +13,7 @@
 #include "config/change.h"
 
 static const char help[] =
-    "usage: tenure agent [--config FILE] [--log FORMAT]\n"
+    "usage: tenure agent [--config FILE] [--log FORMAT] [--log-level LEVEL]\n"
     "\n"
     "Takes part in the elections of FILE (default: TENURE_CONFIG, ./tenure.yaml,\n"
     "/etc/tenure/tenure.yaml): with a program each, run only while leading, as `tenure run`\n"
@@ -22,6 +22,7 @@ static const char help[] =
     "\n"
     "  --config FILE        what to do\n"
     "  --log FORMAT         on stderr: auto, text, json, none; wins over log.format\n"
+    "  --log-level LEVEL    error, warn, info, debug; wins over log.level\n"
     "\n"
     "SIGHUP reads FILE again: what can change does, what cannot is named in the log.\n"
     "SIGTERM stops the programs, releases their leases, and ends.\n"
@@ -30,7 +31,7 @@ static const char help[] =
     "      when every election has ended by itself, the highest of their codes, which\n"
     "      are those of `tenure run`.\n";
 
-enum { OPT_CONFIG = CLI_OPT_OWN, OPT_LOG, OPT_ELECTION };
+enum { OPT_CONFIG = CLI_OPT_OWN, OPT_LOG, OPT_LOG_LEVEL, OPT_ELECTION };
 
 /* A child's exit code for "try again later", which no program has by accident. */
 #define AGAIN 122
@@ -40,7 +41,8 @@ struct agent {
     const char *path;
     const char *election; /* in a child: which; else NULL */
     int log;              /* --log; -1: what the file says */
-    const char *log_word;
+    int log_level;        /* --log-level; -1: what the file says */
+    const char *log_word, *level_word;
     struct tn_fleet *fleet;
     struct tn_config config;            /* in a child: the first one */
     struct tn_run_options effective[2]; /* in a child: in force, and the next; in turns */
@@ -97,8 +99,12 @@ static enum tenure_status read_child(const struct agent *a, struct tn_config *c,
     free(text);
     if (status)
         return tenure_fail(err, status, "%s", c->n_complaints ? c->complaints[0] : "out of memory");
-    for (size_t i = 0; i < c->n_elections && a->log >= 0; i++)
-        c->elections[i].run.log = (enum tn_log_format)a->log;
+    for (size_t i = 0; i < c->n_elections; i++) {
+        struct tn_run_options *o = &c->elections[i].run;
+
+        o->log = a->log >= 0 ? (enum tn_log_format)a->log : o->log;
+        o->log_level = a->log_level >= 0 ? (enum tn_log_level)a->log_level : o->log_level;
+    }
     if (!tn_config_find(c, a->election))
         return tenure_fail(err, TENURE_CONFIG, "there is no election '%s'", a->election);
     return TENURE_OK;
@@ -155,6 +161,7 @@ static int run_child(struct agent *a)
     o->reload = reload_child;
     o->reload_arg = a;
     tn_log_as("agent");
+    tn_log_limit(o->log_level);
     enum tenure_status status = o->program.args ? tn_program_check(&o->program, &err) : TENURE_OK;
     if (status) {
         tn_log_setup(o->log, e->name.text, "");
@@ -185,6 +192,7 @@ static int apply(struct agent *a, void (*tell)(const char *line))
             names[i] = c.elections[i].name.text;
         tn_log_as("agent");
         tn_log_setup(a->log >= 0 ? (enum tn_log_format)a->log : c.log, "agent", "");
+        tn_log_limit(a->log_level >= 0 ? (enum tn_log_level)a->log_level : c.log_level);
         status = tn_fleet_set(a->fleet, text, len, names, c.n_elections, &err);
         if (status)
             tell(err.text);
@@ -213,6 +221,7 @@ static int run_agent(struct agent *a)
 {
     struct tn_fleet_options o = {.config = a->path,
                                  .log = a->log_word,
+                                 .level = a->level_word,
                                  .codes = {.again = AGAIN, .usage = CLI_USAGE},
                                  .reload = reload,
                                  .arg = a};
@@ -229,15 +238,17 @@ static int run_agent(struct agent *a)
 
 /* ---- The verb ------------------------------------------------------------ */
 
-static int take_log(const struct cli_verb *verb)
-{
-    static const char *const words[] = {"auto", "text", "json", "none"};
+static const char *const formats[] = {"auto", "text", "json", "none"};
+static const char *const levels[] = {"error", "warn", "info", "debug"};
 
+static int take_word(const struct cli_verb *verb, const char *option, const char *const words[4])
+{
     for (int i = 0; i < 4; i++) {
         if (strcmp(optarg, words[i]) == 0)
             return i;
     }
-    exit(cli_misuse(verb, "--log '%.40s': give one of auto, text, json, none", optarg));
+    exit(cli_misuse(verb, "%s '%.40s': give one of %s, %s, %s, %s", option, optarg, words[0],
+                    words[1], words[2], words[3]));
 }
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
@@ -246,9 +257,10 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         {"help", no_argument, NULL, CLI_OPT_HELP},
         {"config", required_argument, NULL, OPT_CONFIG},
         {"log", required_argument, NULL, OPT_LOG},
+        {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
         {"election", required_argument, NULL, OPT_ELECTION}, /* for our own children */
         {0}};
-    struct agent a = {.verb = verb, .log = -1};
+    struct agent a = {.verb = verb, .log = -1, .log_level = -1};
     int opt;
 
     while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -259,7 +271,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         if (opt == OPT_CONFIG)
             a.path = optarg;
         else if (opt == OPT_LOG)
-            a.log = take_log(verb), a.log_word = optarg;
+            a.log = take_word(verb, "--log", formats), a.log_word = optarg;
+        else if (opt == OPT_LOG_LEVEL)
+            a.log_level = take_word(verb, "--log-level", levels), a.level_word = optarg;
         else if (opt == OPT_ELECTION)
             a.election = optarg;
         else

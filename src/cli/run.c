@@ -72,6 +72,7 @@ static const char help[] =
     "  --tls-cert FILE --tls-key FILE --tls-client-ca FILE\n"
     "\n"
     "  --log auto           what tenure tells on stderr: text, json, none\n"
+    "  --log-level info     how much of it: error, warn, info, debug\n"
     "  --trace FILE         append what the elector and COMMAND did, a JSON line each;\n"
     "                       `tenure sim --check FILE ...` judges such traces\n"
     "\n"
@@ -108,6 +109,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     struct tn_run_options o = {
         .elector = TENURE_ELECTOR_OPTIONS,
         .stop_signal = SIGTERM,
+        .log_level = TN_LEVEL_INFO,
         .crash_limit = 5,
         .hook_timeout_ns = 10 * S,
         .preempt_delay_ns = 5 * S,
@@ -147,6 +149,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
                         err.text);
     o.elector.name = c.name;
     o.elector.store = c.store ? c.store : cli_default_store(verb);
+    tn_log_limit(o.log_level);
     if (o.seal && !o.state)
         return cli_misuse(verb, "--seal is of use with --state only");
     if (o.state && strcmp(o.state, CLI_LEASE_STORE) == 0)

@@ -27,6 +27,7 @@ enum {
     OPT_WATCHDOG,
     OPT_WATCHDOG_DEVICE,
     OPT_LOG,
+    OPT_LOG_LEVEL,
     OPT_TRACE,
     OPT_STATE,
     OPT_SOCKET,
@@ -78,6 +79,7 @@ const struct option cli_run_options[] = {
     {"watchdog", required_argument, NULL, OPT_WATCHDOG},
     {"watchdog-device", required_argument, NULL, OPT_WATCHDOG_DEVICE},
     {"log", required_argument, NULL, OPT_LOG},
+    {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
     {"trace", required_argument, NULL, OPT_TRACE},
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"listen-reads", required_argument, NULL, OPT_LISTEN_READS},
@@ -295,6 +297,7 @@ void cli_run_take(const struct cli_verb *verb, struct tn_run_options *o, int opt
     static const char *const contains[] = {"auto", "group", "cgroup", "pidns", "userns", NULL};
     static const char *const watchdogs[] = {"off", "auto", "required", NULL};
     static const char *const logs[] = {"auto", "text", "json", "none", NULL};
+    static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 
     switch (opt) {
     case OPT_ID:
@@ -356,6 +359,9 @@ void cli_run_take(const struct cli_verb *verb, struct tn_run_options *o, int opt
         break;
     case OPT_LOG:
         o->log = (enum tn_log_format)choose(verb, "--log", logs);
+        break;
+    case OPT_LOG_LEVEL:
+        o->log_level = (enum tn_log_level)choose(verb, "--log-level", levels);
         break;
     case OPT_TRACE:
         o->trace = optarg;

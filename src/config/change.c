@@ -57,6 +57,7 @@ static void take_what_can(const struct tn_run_options *a, const struct tn_run_op
     TAKE("preempt", preempt, a->preempt != b->preempt);
     TAKE("preempt_delay", preempt_delay_ns, a->preempt_delay_ns != b->preempt_delay_ns);
     TAKE("log.format", log, a->log != b->log);
+    TAKE("log.level", log_level, a->log_level != b->log_level);
     /* The program has the socket of a notify probe from its start, or has none. */
     bool notify = same(a->probe.spec, "notify") != same(b->probe.spec, "notify");
     TAKE("probe", probe, !notify && !same_probe(&a->probe, &b->probe));

@@ -45,10 +45,11 @@ static const struct tn_key top_keys[] = {
     {0},
 };
 struct log {
-    int format;
+    int format, level;
 };
 static const struct tn_key log_keys[] = {
     {"format", NULL, TN_KEY_WORD, offsetof(struct log, format), .words = tn_config_logs},
+    {"level", "log_level", TN_KEY_WORD, offsetof(struct log, level), .words = tn_config_levels},
     {0},
 };
 /* clang-format on */
@@ -140,7 +141,7 @@ static void take_file(struct tn_reader *r, const struct tn_yaml *root, struct tn
     struct top top = {0};
     struct tn_seen seen = {0}, log_seen = {0};
     struct tn_draft base;
-    struct log log = {0};
+    struct log log = {.level = TN_LEVEL_INFO};
 
     tn_keys_take(r, root, "", top_keys, &seen, &top);
     if (root->kind != TN_YAML_MAP)
@@ -148,11 +149,14 @@ static void take_file(struct tn_reader *r, const struct tn_yaml *root, struct tn
     if (top.log)
         tn_keys_take(r, top.log, "log", log_keys, &log_seen, &log);
     c->log = (enum tn_log_format)log.format;
+    c->log_level = (enum tn_log_level)log.level;
     tn_draft_init(&base);
     base.line = tn_keys_line(top_keys, &seen, offsetof(struct top, name), root->line);
     base.name = top.name;
     take_sections(r, &top, &base);
     take_elections(r, &top, &base, c);
+    for (size_t i = 0; i < c->n_elections; i++)
+        c->elections[i].run.log_level = c->log_level;
 }
 
 /* ---- Life ---------------------------------------------------------------- */

@@ -38,6 +38,7 @@ struct tn_config {
     struct tn_config_election *elections;
     size_t n_elections;
     enum tn_log_format log;
+    enum tn_log_level log_level;
     char *complaints[TN_CONFIG_COMPLAINTS];
     unsigned n_complaints; /* 0: it can be used; may be more than are kept */
 };

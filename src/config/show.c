@@ -149,6 +149,7 @@ void tn_config_show(const struct tn_config *c, FILE *to)
         show_election(&c->elections[i], to);
     fprintf(to, "\nlog\n");
     line(to, "format", tn_config_logs[c->log]);
+    line(to, "level", tn_config_levels[c->log_level]);
 }
 
 /* ---- For programs -------------------------------------------------------- */
@@ -256,6 +257,8 @@ json_t *tn_config_json(const struct tn_config *c)
     for (size_t i = 0; i < c->n_elections; i++)
         json_array_append_new(list, election_json(&c->elections[i]));
     json_object_set_new(j, "elections", list);
-    json_object_set_new(j, "log", json_pack("{s:s}", "format", tn_config_logs[c->log]));
+    json_object_set_new(j, "log",
+                        json_pack("{s:s, s:s}", "format", tn_config_logs[c->log], "level",
+                                  tn_config_levels[c->log_level]));
     return j;
 }

@@ -164,6 +164,11 @@ def test_reload(place):
     agent.says("jobs: changed: ttl, renew_interval, on_new_leader; needs a restart of the agent: user")
     eventually("a renewal with the new ttl",
                lambda: place.leader("web").get("ttl_ms") == 12000)
+    assert "the lease was renewed" not in agent.words()
+    agent.write(text + "log: {level: debug}\n")
+    agent.signal(signal.SIGHUP)
+    agent.says("web: changed: ttl, renew_interval, log.level\n")
+    agent.says("web: the lease was renewed in ")
     # A file that cannot be used changes nothing.
     agent.write(text.replace("ttl: 10s", "ttl: 10"))
     agent.signal(signal.SIGHUP)

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -63,11 +64,48 @@ static void an_id_with_quotes_stays_one_member(void **state)
     close(ends[1]);
 }
 
+/* What each level lets through, by events that stand for the rest. */
+static void a_level_is_a_limit(void **state)
+{
+    static const char *const events[] = {"failed", "lost", "leading", "renewed"};
+    static const char *const words[] = {"error", "warn", "info", "debug"};
+
+    (void)state;
+    tn_log_setup(TN_LOG_JSON, "job", "a");
+    for (int limit = TN_LEVEL_ERROR; limit <= TN_LEVEL_DEBUG; limit++) {
+        char lines[2048] = "", wanted[32];
+        int ends[2];
+
+        assert_int_equal(pipe(ends), 0);
+        tn_log_limit((enum tn_log_level)limit);
+        stderr_to(ends[1]);
+        for (int i = 0; i < 4; i++)
+            tn_log(events[i], "line");
+        tn_log("end", "that the pipe is not empty");
+        tn_log_limit(TN_LEVEL_INFO);
+        tn_log("end", "that the pipe is not empty");
+        stderr_back();
+        assert_true(read(ends[0], lines, sizeof lines - 1) > 0);
+        for (int i = 0; i < 4; i++) {
+            snprintf(wanted, sizeof wanted, "\"event\":\"%s\"", events[i]);
+            assert_int_equal(strstr(lines, wanted) != NULL, i <= limit);
+            tn_log_limit((enum tn_log_level)limit);
+            assert_int_equal(tn_log_wants((enum tn_log_level)i), i <= limit);
+            tn_log_limit(TN_LEVEL_INFO);
+        }
+        snprintf(wanted, sizeof wanted, "\"level\":\"%s\"", words[limit]);
+        assert_non_null(strstr(lines, wanted));
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reader_that_stands_still_holds_nobody_up),
         cmocka_unit_test(an_id_with_quotes_stays_one_member),
+        cmocka_unit_test(a_level_is_a_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
