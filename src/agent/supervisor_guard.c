@@ -4,6 +4,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "agent/guard_watch.h"
 #include "agent/supervisor_inner.h"
 #include "core/timing.h"
 
@@ -14,33 +15,29 @@ static int64_t max64(int64_t a, int64_t b)
 
 /* ---- What the driver and the clerk tell the guard --------------------------- */
 
-/*
- * The guard sends KILL a margin before the deadline.  Half of that later it must
- * have said so: else somebody stopped the guard, and we end it and the program.
- */
-static int64_t late_at(const struct tn_supervisor *s, int64_t deadline_ns)
+static void watch(struct tn_supervisor *s, int64_t deadline_ns, int64_t told_ns)
 {
-    return deadline_ns - s->link.page->margin_ns / 2;
+    int64_t late = tn_guard_late_at(deadline_ns, told_ns, s->link.page->margin_ns);
+    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(late / TN_S), /* zero disarms */
+                                           .tv_nsec = (long)(late % TN_S)}};
+
+    atomic_store(&s->deadline_ns, deadline_ns);
+    atomic_store(&s->late_ns, late);
+    timerfd_settime(s->late_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
 static bool publish(void *arg, int64_t deadline_ns)
 {
     struct tn_supervisor *s = arg;
-    int64_t late = late_at(s, deadline_ns);
-    struct itimerspec when = {0};
+    int64_t now = tenure_now();
     bool ok = tn_guard_link_publish(&s->link, deadline_ns);
+    uint64_t word = atomic_load(&s->link.page->word);
 
-    /* It has fired: the program has what is left of its grace, and KILL comes
-     * when it was due before.  The guard is not late until then. */
-    if (!ok)
-        return false;
-    atomic_store(&s->deadline_ns, deadline_ns);
-    if (deadline_ns > 0) {
-        when.it_value.tv_sec = (time_t)(late / TN_S);
-        when.it_value.tv_nsec = (long)(late % TN_S);
-    }
-    timerfd_settime(s->late_fd, TFD_TIMER_ABSTIME, &when, NULL);
-    return true;
+    /* It has fired.  If not on this deadline, the program has what is left of its grace, KILL
+     * comes when it was due before, and the guard is not late until then. */
+    if (ok || word == ((uint64_t)deadline_ns | TN_WORD_FIRED))
+        watch(s, deadline_ns, now);
+    return ok;
 }
 
 /* Half of what a request may last again, and at least half a second: then a
@@ -82,11 +79,11 @@ void tn_supervisor_guard_hooks(struct tn_supervisor *s, struct tn_driver_hooks *
 
 static bool guard_is_late(const struct tn_supervisor *s, int64_t now)
 {
-    int64_t deadline = atomic_load(&s->deadline_ns);
+    int64_t late = atomic_load(&s->late_ns);
 
     if (s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_ENDING || s->state == TN_PROGRAM_HOOK)
         return false;
-    return (deadline > 0 && now >= late_at(s, deadline)) ||
+    return (late > 0 && now >= late) ||
            (s->state == TN_PROGRAM_ASKED && now - s->started_ns >= ANSWER_NS);
 }
 

@@ -74,9 +74,10 @@ struct tn_supervisor {
     struct tn_election *election; /* what we tell of it */
     struct tn_api *api;           /* NULL: to nobody */
     int signal_fd;
-    int late_fd; /* timerfd: the deadline is here, and the guard should have acted */
+    int late_fd; /* timerfd: the guard should have acted by now */
     _Atomic int64_t deadline_ns;
-    bool has_terminal; /* a hang-up means that the terminal is gone */
+    _Atomic int64_t late_ns; /* when it fires; 0: no grant (agent/guard_watch.h) */
+    bool has_terminal;       /* a hang-up means that the terminal is gone */
 
     /* The program. */
     enum tn_program_state state;

@@ -167,6 +167,59 @@ def test_guard_stopped_and_leadership_lost(contain):
     )
 
 
+def take_away(world):
+    """The leader finds a lease that is not its own: a definite loss (I9)."""
+    command = [w.TENURE, "reset", "--force", "--name", "w", "--store", world.url]
+    # A renewal may come between its look and its swap.
+    eventually("it is taken", lambda: subprocess.run(command, capture_output=True).returncode == 0)
+
+
+@pytest.mark.parametrize("contain", CONTAINS)
+def test_a_definite_loss_is_the_guards_to_act_on(contain):
+    """The deadline is now: the guard gets its moment to kill, and lives."""
+
+    def trial(world):
+        epoch, leader = world.table.top(), world.leader()
+        guard = leader.guard()
+        take_away(world)
+        world.next_leader(epoch)
+        assert leader.proc.poll() is None
+        if w.punctual():  # else it may have to queue for longer than tenure waits
+            assert leader.guard() == guard and "duty" not in leader.words()
+
+    def make():
+        world = World(ttl_ms=15000, words=["stubborn", "daemon"],
+                      options=["--contain", contain, "--renew", "100ms"])
+        world.start()
+        world.next_leader(0)
+        return world
+
+    trials(10, make, trial, workers=2)
+
+
+@pytest.mark.parametrize("contain", CONTAINS)
+def test_a_definite_loss_under_a_stopped_guard(contain):
+    """It does not act: tenure ends it, and the program with it."""
+
+    def trial(world):
+        epoch, leader = world.table.top(), world.leader()
+        guard = leader.guard()
+        os.kill(guard, signal.SIGSTOP)
+        take_away(world)
+        world.next_leader(epoch)
+        assert leader.proc.poll() is None and not w.alive(guard)
+        assert "the guard does not do its duty" in leader.words()
+
+    def make():
+        world = World(ttl_ms=15000, words=["stubborn", "daemon"],
+                      options=["--contain", contain, "--renew", "100ms"])
+        world.start()
+        world.next_leader(0)
+        return world
+
+    trials(6, make, trial, workers=2)
+
+
 @pytest.mark.parametrize("contain", CONTAINS)
 def test_the_grace_is_the_programs_when_the_store_is_gone(contain):
     """Told by the guard, it has until the deadline to end by itself; nobody hastens it."""
