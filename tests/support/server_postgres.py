@@ -1,6 +1,7 @@
 """Real PostgreSQL servers, standbys and poolers of Debian's packages."""
 
 import atexit
+import contextlib
 import functools
 import glob
 import os
@@ -41,7 +42,7 @@ def _give(path):
 
 
 @functools.lru_cache(maxsize=None)
-def _template():
+def template():
     """A data folder made once, to be copied: initdb takes a second."""
     top = pathlib.Path(tempfile.mkdtemp(prefix="tenure-initdb-"))
     atexit.register(shutil.rmtree, top, ignore_errors=True)
@@ -100,7 +101,7 @@ class Postgres(Daemon):
                                      "-R", "-X", "stream", "-c", "fast", "--no-sync"]),
                            check=True, capture_output=True, cwd=self.dir)
         else:
-            subprocess.run(["cp", "-a", str(_template()), str(self.data)], check=True)
+            subprocess.run(["cp", "-a", str(template()), str(self.data)], check=True)
         self.settings = {"max_connections": 60, "shared_buffers": "16MB", "log_min_messages": "log",
                          **settings}
         self.start()
@@ -146,14 +147,18 @@ class Postgres(Daemon):
                 pids.append(int(stat.parent.name))
         return pids
 
-    def pause(self):
+    def tell(self, number):
+        """All of them; a session may end meanwhile."""
         for pid in self.family():
-            os.kill(pid, signal.SIGSTOP)
-        super().pause()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def pause(self):
+        super().pause()  # from now on there are no new ones
+        self.tell(signal.SIGSTOP)
 
     def resume(self):
-        for pid in self.family():
-            os.kill(pid, signal.SIGCONT)
+        self.tell(signal.SIGCONT)
 
     def kill(self):
         """As if the power had failed: nothing is flushed that was not before."""

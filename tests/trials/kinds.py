@@ -17,6 +17,10 @@ import time
 import world as w
 from bed import Bed, pair, refill, settle
 from proxy import Proxy
+from server_etcd import MISSING as NO_ETCD
+from server_etcd import Etcd
+from server_postgres import MISSING as NO_POSTGRES
+from server_postgres import Postgres, template
 from server_redis import MISSING as NO_REDIS
 from server_redis import Redis
 
@@ -41,6 +45,10 @@ class Kind:
     def missing():
         """Why it cannot be tried here, or None."""
         return None
+
+    @staticmethod
+    def prepare():
+        """What all beds share, once."""
 
     def scheme(self):
         return "sqlite" if self.worker // 2 % 2 else "file"
@@ -159,17 +167,24 @@ class AllKilled(Kind):
         return new
 
 
+def redis():
+    return Redis(("appendonly", "yes"), ("appendfsync", "always"))
+
+
 class Outage(Kind):
-    """A Redis server of its own, every change on disk."""
+    """A server of its own, every change on disk."""
 
     @staticmethod
     def missing():
         return NO_REDIS
 
+    def make_server(self):
+        return redis()
+
     @contextlib.contextmanager
     def make(self):
-        with Redis(("appendonly", "yes"), ("appendfsync", "always")) as self.server:
-            with self.reach() as port, self.bed(url=f"redis://127.0.0.1:{port}") as bed:
+        with self.make_server() as self.server, self.reach() as port:
+            with self.bed(url=self.server.url().replace(f":{self.server.port}", f":{port}")) as bed:
                 yield bed
 
     @contextlib.contextmanager
@@ -184,6 +199,30 @@ class Outage(Kind):
         return bed.after(term)
 
 
+class AnyOutage(Outage):
+    """Of four beds two on Redis, one on PostgreSQL, one on etcd; each with each containment."""
+
+    @staticmethod
+    def prepare():
+        if not NO_POSTGRES:
+            template()
+
+    def make_server(self):
+        missing, make = [(NO_REDIS, redis), (NO_REDIS, redis), (NO_POSTGRES, Postgres),
+                         (NO_ETCD, Etcd)][(self.worker + self.worker // 4) % 4]
+        if missing or make is redis:
+            return redis()
+        self.ttl_ms = 2000  # they take their time
+        return make()
+
+
+class TenureKilledOnServer(AnyOutage):
+    """Its releaser is ready, or getting ready, or not there yet."""
+
+    name, what = "tenure-killed-server", "tenure gets SIGKILL; Redis, PostgreSQL, etcd"
+    trial = TenureKilled.trial
+
+
 class StoreStopped(Outage):
     name, what = "store-stopped", "the store's server is killed, and started again after D"
 
@@ -194,7 +233,7 @@ class StoreStopped(Outage):
         self.server.start()
 
 
-class StoreHung(Outage):
+class StoreHung(AnyOutage):
     name, what = "store-hung", "the store's server gets SIGSTOP, and SIGCONT after D"
 
     def fail(self):
@@ -204,7 +243,7 @@ class StoreHung(Outage):
         self.server.resume()
 
 
-class StoreHalfOpen(Outage):
+class StoreHalfOpen(AnyOutage):
     name, what = "store-half-open", "nothing passes on open or new connections, nothing is closed"
     ttl_ms = 1500  # the proxy needs its time too
 
@@ -234,10 +273,12 @@ class DiskFull(Kind):
 
     @contextlib.contextmanager
     def make(self):
-        self.disk = tempfile.mkdtemp(prefix="tenure-disk-")
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", self.disk], check=True)
+        self.disk, self.trials = tempfile.mkdtemp(prefix="tenure-disk-"), 0
+        size, path = {"file": ("1m", "store"), "sqlite": ("12m", "store.db")}[self.scheme()]
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", self.disk],
+                       check=True)
         try:
-            with self.bed(url=f"file:{self.disk}/store") as bed:
+            with self.bed(url=f"{self.scheme()}:{self.disk}/{path}") as bed:
                 yield bed
         finally:
             subprocess.run(["umount", "-l", self.disk], check=True)
@@ -258,7 +299,22 @@ class DiskFull(Kind):
 
         w.eventually("the end on a full disk", full)
         os.unlink(f"{self.disk}/ballast")
-        return bed.after(term)
+        self.trials += 1
+        new = bed.after(term)
+        return self.anew(bed) if self.scheme() == "sqlite" and self.trials % 10 == 0 else new
+
+    @staticmethod
+    def anew(bed):
+        """SQLite's log is used again from its beginning when it has grown to its 4 MiB; then a full
+        disk is no fault any more.  It is removed when the last one closes it."""
+        for c in list(bed.candidates):
+            c.end()
+            bed.candidates.remove(c)
+        above, since = bed.table.top(), bed.rows_taken()
+        bed.start()
+        new = bed.term(above, since)
+        bed.start()
+        return new
 
 
 class Stubborn(Kind):
@@ -336,9 +392,9 @@ class HandOver(Kind):
         return bed.after(term)
 
 
-KINDS = [TenureKilled, TenureStopped, TenureStoppedAndWoken, GuardKilled, BothKilled, AllKilled,
-         StoreStopped, StoreHung, StoreHalfOpen, DiskFull, Stubborn, ExitsAtOnce, CannotRun,
-         HandOver]
+KINDS = [TenureKilled, TenureKilledOnServer, TenureStopped, TenureStoppedAndWoken, GuardKilled,
+         BothKilled, AllKilled, StoreStopped, StoreHung, StoreHalfOpen, DiskFull, Stubborn,
+         ExitsAtOnce, CannotRun, HandOver]
 
 
 def one(kind, bed, term):

@@ -102,6 +102,7 @@ def enter(kind_class, number, left, results):
 
 def run(kind_class, count, beds):
     """That many trials of a kind, in beds side by side, each a process of its own."""
+    kind_class.prepare()
     fork = multiprocessing.get_context("fork")
     left, results = fork.Value("i", count), fork.SimpleQueue()
     workers = [fork.Process(target=enter, args=(kind_class, i, left, results))
@@ -166,7 +167,9 @@ the deadline. The deadline is the earlier of two: the one in the guard's shared 
 left of the quarter of K, at most 50 ms, by which KILL goes out early. "Nobody ran for" is the time
 between the last stamp of one program and the first of the next; where nobody is left to release the
 lease, or the store was gone, it is mostly the ttl. The ttl is 1 s (1.5 s behind the
-proxy of half-open connections, 2 s and 5 s in the last three).
+proxy of half-open connections, 2 s and 5 s in the last three). Servers are Redis; those that hang and
+half-open connections also PostgreSQL and etcd, with a ttl of 2 s. Full disks are those of `file:` and
+`sqlite:`.
 Half of the elections hold the program in a PID namespace, half by process group and sub-reaper alone.
 """
 
@@ -182,7 +185,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     if args.list:
-        print("\n".join(f"{k.name:16} {k.what}" for k in kinds.KINDS))
+        print("\n".join(f"{k.name:20} {k.what}" for k in kinds.KINDS))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # every bed tidies up behind itself
     wanted = [k for k in kinds.KINDS if not args.kinds or k.name in args.kinds]
@@ -196,7 +199,7 @@ def main():
             tally = run(kind, args.count, args.beds)
             loads.append(os.getloadavg()[0])
             rows.append(row(kind, tally))
-            print(f"{kind.name:16} {time.monotonic() - started:4.0f} s  "
+            print(f"{kind.name:20} {time.monotonic() - started:4.0f} s  "
                   + "  ".join(map(str, rows[-1][1:])), flush=True)
             for sentence in tally.bad():
                 print("    " + sentence, flush=True)
