@@ -1,19 +1,17 @@
 /*
  * commits URL COUNT KEYS SEALED [DIR] - durable, fenced commits of the state.
  *
- * Prints, in microseconds: one commit; one commit of KEYS together, a key; and in
- * milliseconds how long the next leader takes to seal SEALED documents.  DIR: where
- * the modules are.
- *
- * commits --floor FILE COUNT - what the disk can do: 512 bytes in place, one flush.
+ * Prints, in microseconds: one commit of a document; of KEYS documents one by one, and
+ * together, a key; and in milliseconds how long the next leader takes to seal SEALED
+ * documents.  DIR: where the modules are.  Medians, but for the last.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <tenure/state.h>
+
+#define ROUNDS 20
+#define ALONE  25 /* commits of one document after each batch */
 
 static const char text[] =
     "a checkpoint: 1234567890 of source/0001, some 100 bytes as they are seen "
@@ -42,21 +40,41 @@ static tenure_state *lead(const char *url, uint64_t epoch)
     return state;
 }
 
-static double one_by_one(tenure_state *s, unsigned count)
+static int by_size(const void *a, const void *b)
+{
+    const int64_t *left = a, *right = b;
+
+    return (*left > *right) - (*left < *right);
+}
+
+/* The median of n times, in microseconds. */
+static double median(int64_t *took, unsigned n)
+{
+    qsort(took, n, sizeof *took, by_size);
+    return (double)took[n / 2] / 1e3;
+}
+
+static void one_by_one(tenure_state *s, unsigned count)
 {
     struct tenure_commit c = {
         .collection = "one", .id = "checkpoint", .data = text, .len = sizeof text - 1};
     struct tenure_error err = {0};
+    int64_t *took = calloc(count, sizeof *took);
 
     check(tenure_state_commit(s, &c, 1, soon(), &err), &err);
-    int64_t from = tenure_now();
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count; i++) {
+        took[i] = tenure_now();
         check(tenure_state_commit(s, &c, 1, soon(), &err), &err);
-    return (double)(tenure_now() - from) / count / 1e3;
+        took[i] = tenure_now() - took[i];
+    }
+    printf("single %.2f\n", median(took, count));
+    free(took);
 }
 
-static double together(tenure_state *s, const char *collection, unsigned keys, unsigned rounds)
+/* The same documents by turns: a round together, a few of them one by one. */
+static void together(tenure_state *s, const char *collection, unsigned keys, unsigned rounds)
 {
+    static int64_t all[ROUNDS], each[ROUNDS * ALONE];
     struct tenure_commit *c = calloc(keys, sizeof *c);
     char(*ids)[16] = calloc(keys, sizeof *ids);
     struct tenure_error err = {0};
@@ -68,13 +86,20 @@ static double together(tenure_state *s, const char *collection, unsigned keys, u
             .collection = collection, .id = ids[i], .data = text, .len = sizeof text - 1};
     }
     check(tenure_state_commit(s, c, keys, soon(), &err), &err); /* creates them */
-    int64_t from = tenure_now();
-    for (unsigned i = 0; i < rounds; i++)
+    for (unsigned i = 0; i < rounds; i++) {
+        all[i] = tenure_now();
         check(tenure_state_commit(s, c, keys, soon(), &err), &err);
-    int64_t took = tenure_now() - from;
+        all[i] = tenure_now() - all[i];
+        for (unsigned k = i * ALONE; k < (i + 1) * ALONE; k++) {
+            each[k] = tenure_now();
+            check(tenure_state_commit(s, &c[k * 37 % keys], 1, soon(), &err), &err);
+            each[k] = tenure_now() - each[k];
+        }
+    }
+    if (rounds)
+        printf("each %.2f\nbatch %.3f\n", median(each, rounds * ALONE), median(all, rounds) / keys);
     free(c);
     free(ids);
-    return rounds ? (double)took / rounds / keys / 1e3 : 0;
 }
 
 static double seal(tenure_state *s)
@@ -86,36 +111,18 @@ static double seal(tenure_state *s)
     return (double)(tenure_now() - from) / 1e6;
 }
 
-static int floor_place(const char *path, unsigned count)
-{
-    static char block[512], zeroes[1 << 20];
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-
-    if (fd < 0 || write(fd, zeroes, sizeof zeroes) < 0 || fsync(fd) != 0)
-        return 1;
-    int64_t from = tenure_now();
-    for (unsigned i = 0; i < count; i++) {
-        memset(block, (int)i, sizeof block);
-        if (pwrite(fd, block, sizeof block, (off_t)(i % 2048) * 512) < 0 || fdatasync(fd) != 0)
-            return 1;
-    }
-    printf("single %.2f\n", (double)(tenure_now() - from) / count / 1e3);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     struct tenure_error err = {0};
 
-    if (argc == 4 && strcmp(argv[1], "--floor") == 0)
-        return floor_place(argv[2], (unsigned)atoi(argv[3]));
     if (argc < 5)
         return 2;
     if (argc > 5)
         check(tenure_store_module_dir(argv[5], &err), &err);
     tenure_state *s = lead(argv[1], 1);
-    printf("single %.2f\n", one_by_one(s, (unsigned)atoi(argv[2])));
-    printf("batch %.3f\n", together(s, "keys", (unsigned)atoi(argv[3]), 20));
+    if (atoi(argv[2]) > 0)
+        one_by_one(s, (unsigned)atoi(argv[2]));
+    together(s, "keys", (unsigned)atoi(argv[3]), ROUNDS);
     unsigned many = (unsigned)atoi(argv[4]);
     if (many) {
         together(s, "many", many, 0);

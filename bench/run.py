@@ -219,9 +219,7 @@ def server_floors(report):
 def state_commits(report, folder, rounds, count):
     note("commits of the state")
     report.table("One durable, fenced commit of the state", state.HEAD,
-                 state.report(pathlib.Path(BUILD), folder, rounds, count),
-                 "Bare: 512 bytes in place and one fdatasync (file), a conditional UPDATE with WAL "
-                 "and FULL (SQLite), pgbench's conditional UPDATE (PostgreSQL).")
+                 state.report(pathlib.Path(BUILD), folder, rounds, count), state.NOTE)
 
 
 def steps(report):

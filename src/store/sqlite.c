@@ -95,53 +95,6 @@ static enum tenure_status sqlite_read(void *impl, const char *key, struct tenure
     return status;
 }
 
-/* ---- Transactions -------------------------------------------------------- */
-
-/* One of the statements that take and give nothing. */
-static int run(struct tn_sqlite *h, enum tn_sqlite_stmt which)
-{
-    int rc;
-    sqlite3_stmt *stmt = tn_sqlite_stmt(h, which, &rc);
-
-    if (!stmt)
-        return rc;
-    rc = sqlite3_step(stmt);
-    sqlite3_reset(stmt);
-    return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
-/* After some errors SQLite has rolled back by itself; after a drop there is nothing. */
-static void roll_back(struct tn_sqlite *h)
-{
-    if (h->db && !sqlite3_get_autocommit(h->db) && run(h, TN_SQL_ROLLBACK) != SQLITE_OK)
-        tn_sqlite_drop(h);
-}
-
-/* Take the writer's lock before looking at anything: what a swap compares with
- * is then what it replaces (C2), and nothing has to be retried. */
-static enum tenure_status begin(struct tn_sqlite *h, int64_t deadline, struct tenure_error *err)
-{
-    enum tenure_status status = tn_sqlite_ready(h, deadline, err);
-
-    if (status)
-        return status;
-    int rc = run(h, TN_SQL_BEGIN);
-    return rc == SQLITE_OK ? TENURE_OK : tn_sqlite_fail(h, rc, err);
-}
-
-static enum tenure_status commit(struct tn_sqlite *h, struct tenure_error *err)
-{
-    if (tenure_now() >= h->deadline)
-        return tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: the deadline passed before the commit",
-                           h->path);
-    int rc = run(h, TN_SQL_COMMIT);
-    if (rc != SQLITE_OK)
-        return tn_sqlite_fail_commit(h, rc, err);
-    tn_sqlite_ring(h);
-    tn_sqlite_checkpoint(h);
-    return TENURE_OK;
-}
-
 int tn_sqlite_newest(struct tn_sqlite *h, sqlite3_int64 *version)
 {
     int rc;
@@ -154,122 +107,6 @@ int tn_sqlite_newest(struct tn_sqlite *h, sqlite3_int64 *version)
         *version = sqlite3_column_int64(stmt, 0);
     sqlite3_reset(stmt);
     return rc == SQLITE_ROW ? SQLITE_OK : rc;
-}
-
-/* ---- Swaps --------------------------------------------------------------- */
-
-/* What INSERT and UPDATE have in common. */
-static int bind_swap(sqlite3_stmt *stmt, const struct tenure_swap *swap, sqlite3_int64 version)
-{
-    int rc = sqlite3_bind_text(stmt, 1, swap->key, -1, SQLITE_STATIC);
-
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_int64(stmt, 2, version);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_blob(stmt, 3, swap->nonce, TENURE_NONCE_SIZE, SQLITE_STATIC);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_int(stmt, 4, swap->tombstone);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_blob(stmt, 5, swap->len ? swap->data : "", (int)swap->len, SQLITE_STATIC);
-    return rc;
-}
-
-/* Write one register inside a transaction.  *written tells a match from a conflict. */
-static int write_row(struct tn_sqlite *h, const struct tenure_swap *swap, sqlite3_int64 version,
-                     bool *written)
-{
-    bool create = tenure_token_absent(&swap->expect);
-    sqlite3_int64 expect = 0;
-    int rc;
-
-    *written = false;
-    if (!create && !tn_sqlite_version(swap->expect.version, &expect))
-        return SQLITE_OK; /* not a token of this store: it matches nothing */
-    sqlite3_stmt *stmt = tn_sqlite_stmt(h, create ? TN_SQL_INSERT : TN_SQL_UPDATE, &rc);
-    if (!stmt)
-        return rc;
-    rc = bind_swap(stmt, swap, version);
-    if (rc == SQLITE_OK && !create)
-        rc = sqlite3_bind_int64(stmt, 6, expect);
-    if (rc == SQLITE_OK && !create)
-        rc = sqlite3_bind_blob(stmt, 7, swap->expect.nonce, TENURE_NONCE_SIZE, SQLITE_STATIC);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(stmt);
-    *written = rc == SQLITE_DONE && sqlite3_changes(h->db) == 1;
-    sqlite3_reset(stmt);
-    return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
-/* Apply swaps in the transaction under way; sets the status and token of each.
- * OK if each was either written or found in conflict. */
-static enum tenure_status apply(struct tn_sqlite *h, struct tenure_swap *swaps, size_t n,
-                                size_t *n_written, struct tenure_error *err)
-{
-    sqlite3_int64 version = 0;
-    int rc = tn_sqlite_newest(h, &version);
-
-    *n_written = 0;
-    for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
-        bool written;
-
-        if (tenure_now() >= h->deadline)
-            return tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: the deadline passed at '%s'",
-                               h->path, swaps[i].key);
-        if (version == INT64_MAX)
-            return tenure_fail(err, TENURE_CORRUPT, "sqlite: %s: the versions have run out",
-                               h->path);
-        rc = write_row(h, &swaps[i], version + 1, &written);
-        if (rc != SQLITE_OK)
-            break;
-        swaps[i].status = written ? TENURE_OK : TENURE_CONFLICT;
-        if (!written)
-            continue;
-        version++;
-        ++*n_written;
-        memset(&swaps[i].token, 0, sizeof swaps[i].token);
-        snprintf(swaps[i].token.version, sizeof swaps[i].token.version, "%lld", version);
-        memcpy(swaps[i].token.nonce, swaps[i].nonce, TENURE_NONCE_SIZE);
-    }
-    return rc == SQLITE_OK ? TENURE_OK : tn_sqlite_fail(h, rc, err);
-}
-
-/*
- * A batch is one transaction: what of it takes effect does so at one instant,
- * and survives a crash as a whole.  It is not atomic in the contract's sense,
- * because a conflict in one register does not hold back the others.
- */
-static enum tenure_status sqlite_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
-                                           int64_t deadline, struct tenure_error *err)
-{
-    struct tn_sqlite *h = impl;
-    enum tenure_status status;
-    size_t n_written = 0;
-
-    for (size_t i = 0; i < n; i++)
-        swaps[i].status = TENURE_OK; /* until answered otherwise */
-    status = begin(h, deadline, err);
-    if (!status)
-        status = apply(h, swaps, n, &n_written, err);
-    if (!status && n_written)
-        status = commit(h, err);
-    if (status || !n_written)
-        roll_back(h);
-    /* A conflict stays one: it was found under the lock (C3). */
-    for (size_t i = 0; status && i < n; i++) {
-        if (swaps[i].status == TENURE_OK)
-            swaps[i].status = status;
-    }
-    return status;
-}
-
-static enum tenure_status sqlite_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
-                                      struct tenure_error *err)
-{
-    enum tenure_status status = sqlite_swap_many(impl, swap, 1, deadline, err);
-
-    if (!status && swap->status == TENURE_CONFLICT)
-        tenure_fail(err, TENURE_CONFLICT, "sqlite: %s has changed", swap->key);
-    return swap->status;
 }
 
 /* ---- List ---------------------------------------------------------------- */
@@ -389,8 +226,8 @@ static const struct tenure_store_ops ops = {
     .close = tn_sqlite_close,
     .info = sqlite_info,
     .read = sqlite_read,
-    .swap = sqlite_swap,
-    .swap_many = sqlite_swap_many,
+    .swap = tn_sqlite_swap,
+    .swap_many = tn_sqlite_swap_many,
     .wait = tn_sqlite_wait,
     .list = sqlite_list,
 };

@@ -1,7 +1,8 @@
 /*
  * store/sqlite.h - what the files of the sqlite: store share.
  *
- *   sqlite.c             the table: read, swap, batch, list
+ *   sqlite.c             the table: read, list
+ *   sqlite_swap.c        swap, batch
  *   sqlite_place.c       the path, and whether it will do
  *   sqlite_open.c        the connection, the schema
  *   sqlite_checkpoint.c  keeping the write-ahead log short
@@ -28,6 +29,7 @@ enum tn_sqlite_stmt {
     TN_SQL_NEWEST,
     TN_SQL_INSERT,
     TN_SQL_UPDATE,
+    TN_SQL_UPDATE_ALONE,
     TN_SQL_LIST,
     TN_SQL_SINCE,
     TN_SQL_COUNT,
@@ -39,11 +41,17 @@ struct tn_sqlite {
     sqlite3_stmt *stmts[TN_SQL_COUNT];
     int64_t deadline; /* of the call under way, for the busy handler */
     bool listing;     /* TN_SQL_LIST is in the middle of its rows */
+    bool roomy;       /* the cache has grown for batches */
+
+    /* Of a swap in one statement: see sqlite_swap.c. */
+    bool committing;     /* it has come to its commit */
+    sqlite3_int64 taken; /* the version that it took */
 
     const char *wal; /* the path of the -wal file; belongs to db */
     dev_t wal_dev;   /* and the file that it named when we connected */
     ino_t wal_ino;
     int frames;         /* in the -wal file after our last commit */
+    int frames_most;    /* of a log that is long enough */
     int checkpoint_due; /* try when frames reaches this */
 
     int notify_fd; /* inotify; -1 until the first wait on this connection */
@@ -82,10 +90,21 @@ int tn_sqlite_newest(struct tn_sqlite *h, sqlite3_int64 *version);
 /* Is text a version that this store could have written?  If so, its number. */
 bool tn_sqlite_version(const char *text, sqlite3_int64 *version);
 
+/* ---- sqlite_swap.c ------------------------------------------------------- */
+
+/* What a swap in one statement needs of a new connection.  An SQLite code. */
+int tn_sqlite_swap_init(struct tn_sqlite *h);
+enum tenure_status tn_sqlite_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                  struct tenure_error *err);
+enum tenure_status tn_sqlite_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
+                                       int64_t deadline, struct tenure_error *err);
+
 /* ---- sqlite_checkpoint.c ------------------------------------------------- */
 
 /* Register for the size of the log after each commit. */
 void tn_sqlite_checkpoint_init(struct tn_sqlite *h);
+/* A page has this many bytes: so many make a log long enough. */
+void tn_sqlite_checkpoint_page(struct tn_sqlite *h, long page);
 /* After a commit: copy the log into the database if it has grown long enough. */
 void tn_sqlite_checkpoint(struct tn_sqlite *h);
 

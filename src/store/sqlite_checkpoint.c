@@ -14,9 +14,9 @@
  */
 #include "store/sqlite.h"
 
-#define CHECKPOINT_FRAMES 1000 /* a log of 4 MiB */
-#define RETRY_FRAMES      200
-#define LOCK_WAIT_NS      5000000
+#define LOG_BYTES    4194304 /* what a log may grow to */
+#define RETRY_PART   5       /* of that more, until it is tried again */
+#define LOCK_WAIT_NS 5000000
 
 static int count_frames(void *arg, sqlite3 *db, const char *name, int frames)
 {
@@ -31,8 +31,13 @@ static int count_frames(void *arg, sqlite3 *db, const char *name, int frames)
 void tn_sqlite_checkpoint_init(struct tn_sqlite *h)
 {
     h->frames = 0;
-    h->checkpoint_due = CHECKPOINT_FRAMES;
     sqlite3_wal_hook(h->db, count_frames, h); /* and no automatic checkpoint */
+}
+
+void tn_sqlite_checkpoint_page(struct tn_sqlite *h, long page)
+{
+    h->frames_most = LOG_BYTES / (page >= 512 ? (int)page : 512);
+    h->checkpoint_due = h->frames_most;
 }
 
 void tn_sqlite_checkpoint(struct tn_sqlite *h)
@@ -40,11 +45,11 @@ void tn_sqlite_checkpoint(struct tn_sqlite *h)
     int64_t deadline = h->deadline, soon = tenure_now() + LOCK_WAIT_NS;
     sqlite3 *lock = NULL;
 
-    if (h->frames < CHECKPOINT_FRAMES)
-        h->checkpoint_due = CHECKPOINT_FRAMES; /* somebody else did it */
+    if (h->frames < h->frames_most)
+        h->checkpoint_due = h->frames_most; /* somebody else did it */
     if (h->frames < h->checkpoint_due)
         return;
-    h->checkpoint_due = h->frames + RETRY_FRAMES;
+    h->checkpoint_due = h->frames + h->frames_most / RETRY_PART;
     /* The commit is done and told to whoever waits; this is housekeeping, and
      * gives way to a writer in a hurry. */
     if (soon < h->deadline)

@@ -64,6 +64,9 @@ static enum tenure_status fail_io(struct tn_sqlite *h, int rc, const char *what,
 static enum tenure_status map(struct tn_sqlite *h, int rc, const char *what,
                               struct tenure_error *err)
 {
+    if (rc == SQLITE_CONSTRAINT_COMMITHOOK)
+        return tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: the deadline passed before the commit",
+                           h->path);
     switch (rc & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
@@ -125,6 +128,7 @@ enum tenure_status tn_sqlite_fail(struct tn_sqlite *h, int rc, struct tenure_err
  * next recovers from the file and may find a good commit there.  So:
  *
  *   BUSY    before any frame was written: certain.
+ *   CONSTRAINT_COMMITHOOK  our own hook refused it before that: certain.
  *   IOERR   a sync that failed, or an index that cannot grow, comes after the
  *           marked frame: it may yet take effect (C3, I6).
  *   FULL    the marked frame was not written whole.  Mostly its checksum fails
@@ -134,7 +138,7 @@ enum tenure_status tn_sqlite_fail(struct tn_sqlite *h, int rc, struct tenure_err
  */
 enum tenure_status tn_sqlite_fail_commit(struct tn_sqlite *h, int rc, struct tenure_error *err)
 {
-    if ((rc & 0xff) == SQLITE_BUSY)
+    if ((rc & 0xff) == SQLITE_BUSY || rc == SQLITE_CONSTRAINT_COMMITHOOK)
         return tn_sqlite_fail(h, rc, err);
     return tenure_fail(err, TENURE_UNKNOWN,
                        "sqlite: %s: the commit failed and may still take effect: %s", h->path,

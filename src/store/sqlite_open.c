@@ -3,10 +3,12 @@
  * processes may find missing at once.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,10 +36,10 @@ static const char schema[] = "CREATE TABLE register ("
 
 /*
  * synchronous = FULL: a commit is on the disk before it is answered (C3).  The
- * cache is small because an idle candidate should be; a batch may exceed it,
- * and is then kept in memory instead of being written early.
+ * cache is small (64 KiB) because an idle candidate should be; a batch may
+ * exceed it, and is then kept in memory instead of being written early.
  */
-static const char settings[] = "PRAGMA cache_size = 16;"
+static const char settings[] = "PRAGMA cache_size = -64;"
                                "PRAGMA cache_spill = OFF;"
                                "PRAGMA mmap_size = 0;"
                                "PRAGMA synchronous = FULL;"
@@ -55,6 +57,11 @@ static const char *const sql[TN_SQL_COUNT] = {
                       " VALUES (?1, ?2, ?3, zeroblob(16), ?4, ?5) ON CONFLICT (key) DO NOTHING",
     [TN_SQL_UPDATE] = "UPDATE register SET version = ?2, prev = nonce, nonce = ?3, tombstone = ?4,"
                       " data = ?5 WHERE key = ?1 AND version = ?6 AND nonce = ?7",
+    /* ?2: the version that is expected; a statement that commits by itself. */
+    [TN_SQL_UPDATE_ALONE] =
+        "UPDATE register SET version = tenure_take((SELECT max(version) FROM register)),"
+        " prev = nonce, nonce = ?3, tombstone = ?4, data = ?5"
+        " WHERE key = ?1 AND version = ?2 AND nonce = ?6",
     [TN_SQL_LIST] = "SELECT version, nonce, prev, tombstone, data, key FROM register"
                     " WHERE key >= ?1 AND key < ?2 ORDER BY key",
     /* The plus keeps SQLite from walking along the keys instead of the versions. */
@@ -108,7 +115,7 @@ void tn_sqlite_drop(struct tn_sqlite *h)
     sqlite3_close(h->db);
     h->db = NULL;
     h->wal = NULL;
-    h->listing = false;
+    h->listing = h->roomy = false;
 }
 
 sqlite3_stmt *tn_sqlite_stmt(struct tn_sqlite *h, enum tn_sqlite_stmt which, int *rc)
@@ -233,12 +240,14 @@ static int flush_database(sqlite3 *db)
  * Make the database of an empty file: the log, then the schema.  Nobody is told
  * of either, so of all the syncs until the first lease only this one is made:
  * the first commit flushes the whole log, with its directory, and the schema is
- * in front of it there (C3).
+ * in front of it there (C3).  Pages are small: a commit writes two, the row's
+ * and the index's, and both together are then less than one of the usual size.
  */
 static enum tenure_status create(struct tn_sqlite *h, char mode[32], struct tenure_error *err)
 {
     enum tenure_status status;
-    int rc = sqlite3_exec(h->db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
+    int rc =
+        sqlite3_exec(h->db, "PRAGMA synchronous = OFF; PRAGMA page_size = 1024;", NULL, NULL, NULL);
 
     if (rc == SQLITE_OK)
         rc = ask(h->db, "PRAGMA journal_mode = WAL", mode);
@@ -261,6 +270,7 @@ static enum tenure_status prepare(struct tn_sqlite *h, struct tenure_error *err)
     enum tenure_status status;
     bool empty = false;
     char mode[32];
+    long page = 0;
     int rc = sqlite3_exec(h->db, settings, NULL, NULL, NULL);
 
     if (rc == SQLITE_OK)
@@ -279,6 +289,10 @@ static enum tenure_status prepare(struct tn_sqlite *h, struct tenure_error *err)
         status = create(h, mode, err);
     if (status)
         return status;
+    rc = ask_number(h->db, "PRAGMA page_size", &page);
+    if (rc != SQLITE_OK)
+        return tn_sqlite_fail(h, rc, err);
+    tn_sqlite_checkpoint_page(h, page);
     if (strcmp(mode, "wal") != 0)
         return tenure_fail(err, TENURE_CONFIG,
                            "sqlite: %s: this file system has no shared memory for SQLite; name a "
@@ -319,7 +333,8 @@ static enum tenure_status connect_once(struct tn_sqlite *h, bool create, struct 
     }
     distrust(h->db);
     tn_sqlite_checkpoint_init(h);
-    status = prepare(h, err);
+    rc = tn_sqlite_swap_init(h);
+    status = rc == SQLITE_OK ? prepare(h, err) : tn_sqlite_fail(h, rc, err);
     if (!status)
         status = remember(h, err);
 done:
@@ -347,16 +362,19 @@ static enum tenure_status connect(struct tn_sqlite *h, bool create, struct tenur
 
 /*
  * Has somebody replaced the database, or its log, under us?  Then what we
- * write is seen by nobody who came later.
+ * write is seen by nobody who came later.  The log's times are not asked for:
+ * since Linux 6.13 a time that somebody has looked at makes the next write
+ * dirty the inode, and its sync would write two places of the disk, not one.
  */
 static bool moved(struct tn_sqlite *h)
 {
-    struct stat st;
+    struct statx st;
     int answer = 0;
 
     if (sqlite3_file_control(h->db, "main", SQLITE_FCNTL_HAS_MOVED, &answer) != SQLITE_OK)
         answer = 0;
-    return answer || stat(h->wal, &st) != 0 || st.st_dev != h->wal_dev || st.st_ino != h->wal_ino;
+    return answer || statx(AT_FDCWD, h->wal, 0, STATX_INO, &st) != 0 || st.stx_ino != h->wal_ino ||
+           makedev(st.stx_dev_major, st.stx_dev_minor) != h->wal_dev;
 }
 
 enum tenure_status tn_sqlite_ready(struct tn_sqlite *h, int64_t deadline, struct tenure_error *err)

@@ -245,10 +245,18 @@ static void locked(void **state)
 
 /* ---- The log -------------------------------------------------------------- */
 
+/* Nine pages, each of them new: one that is as it was is not written. */
+static void put_new(tenure_store *store, struct tenure_token *token, int i)
+{
+    static char data[8000];
+
+    memset(data, i, sizeof data);
+    assert_int_equal(kit_put(store, "k", token, data, sizeof data), TENURE_OK);
+}
+
 /* Two handles, so that the log is never removed: it must be begun anew. */
 static void log_stays_short(void **state)
 {
-    static char data[3000];
     struct tenure_token token = absent;
     tenure_store *store = kit_open(), *idle = kit_open();
     struct tenure_value value = {0};
@@ -258,8 +266,8 @@ static void log_stays_short(void **state)
     snprintf(wal, sizeof wal, "%s-wal", kit_path);
     assert_int_equal(kit_read(idle, "k", &value), TENURE_OK);
     for (int i = 0; i < 2000; i++)
-        assert_int_equal(kit_put(store, "k", &token, data, sizeof data), TENURE_OK);
-    /* 2000 commits of two pages each would be 16 MiB; checkpoints are due at 4. */
+        put_new(store, &token, i);
+    /* 2000 commits of nine pages each would be 18 MiB; checkpoints are due at 4. */
     assert_in_range(kit_size(wal), 1, 6 << 20);
     assert_int_equal(kit_read(idle, "k", &value), TENURE_OK);
     assert_true(tenure_token_equal(&value.token, &token));
@@ -274,22 +282,21 @@ static void log_stays_short(void **state)
  * writer in a transaction keeps it from being copied: neither stops swaps. */
 static void log_pinned(void **state)
 {
-    static char data[3000];
     struct tenure_token token = absent;
     tenure_store *store = kit_open();
     char wal[200];
 
     (void)state;
     snprintf(wal, sizeof wal, "%s-wal", kit_path);
-    assert_int_equal(kit_put(store, "k", &token, data, sizeof data), TENURE_OK);
+    put_new(store, &token, -1);
     sqlite3 *db = kit_raw(kit_path);
     kit_exec(db, "BEGIN; SELECT * FROM register");
     for (int i = 0; i < 1200; i++)
-        assert_int_equal(kit_put(store, "k", &token, data, sizeof data), TENURE_OK);
+        put_new(store, &token, i);
     assert_true(kit_size(wal) > 8 << 20);
     kit_exec(db, "COMMIT");
     for (int i = 0; i < 1200; i++)
-        assert_int_equal(kit_put(store, "k", &token, data, sizeof data), TENURE_OK);
+        put_new(store, &token, i);
     /* Cut to the limit when it began anew. */
     assert_in_range(kit_size(wal), 1, 9 << 20);
     sqlite3_close(db);

@@ -16,6 +16,8 @@
 
 #include "sqlite_kit.h"
 
+#define PAGE 1024 /* of a database that we have made */
+
 static const struct tenure_token absent;
 
 /* ---- Files that are something else ----------------------------------------- */
@@ -174,7 +176,7 @@ static void cut_short(void **state)
     (void)state;
     fill(50, 600);
     off_t size = kit_size(kit_path);
-    for (off_t cut = size - 4096; cut > 0; cut -= 4096) {
+    for (off_t cut = size - PAGE; cut > 0; cut -= PAGE) {
         assert_int_equal(truncate(kit_path, cut), 0);
         told_as_damage(50, "a file cut short");
     }
@@ -184,18 +186,18 @@ static void cut_short(void **state)
 
 static void page_overwritten(void **state)
 {
-    char junk[4096];
+    char junk[PAGE];
 
     (void)state;
     memset(junk, 0xa5, sizeof junk);
     fill(50, 600);
-    off_t pages = kit_size(kit_path) / 4096;
+    off_t pages = kit_size(kit_path) / PAGE;
     for (off_t page = 0; page < pages; page++) {
         size_t len;
         char *whole = slurp(kit_path, &len);
         int fd = open(kit_path, O_WRONLY | O_CLOEXEC);
 
-        assert_int_equal(pwrite(fd, junk, sizeof junk, page * 4096), sizeof junk);
+        assert_int_equal(pwrite(fd, junk, sizeof junk, page * PAGE), sizeof junk);
         close(fd);
         /* A page that only an index of versions uses shows at the next swap. */
         tenure_store *store = NULL;
