@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
@@ -23,7 +24,21 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 import pg_floor  # noqa: E402
 import server_postgres  # noqa: E402
 
-KEYS, MANY = 1000, 10000
+KEYS, MANY, CONNECTIONS = 1000, 10000, 16
+
+
+# What socket_commits is asked for; the log is as long as it gets after the first.
+SOCKET = {"one": ("1", "300"), "many": (str(CONNECTIONS), "150"), "batch": ("batch", "1000", "5")}
+
+
+def wait_for(file, process):
+    for _ in range(600):
+        if file.exists():
+            return file.read_text()
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    raise SystemExit("tenure run does not lead")
 
 
 def run(*args):
@@ -62,6 +77,25 @@ class Contest:
         self.commits("postgres", self.server.url(""), self.count, many)
         self.server.sql(pg_floor.FILL.format(rows=1))
         self.take("postgres", {"bare": pgbench(self.server, self.folder, self.count)})
+
+    def socket(self):
+        """Through TENURE_SOCKET: one connection, many, and batches."""
+        place = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        program = f'echo "$TENURE_SOCKET" >{place}/new; mv {place}/new {place}/path; exec sleep 600'
+        with open(place / "log", "w", encoding="utf-8") as log, subprocess.Popen(
+                [self.build / "tenure", "run", "--name", "bench", "--store", f"file:{place}/lease",
+                 "--state", f"sqlite:{place}/db", "--", "sh", "-c", program],
+                stdin=subprocess.DEVNULL, stderr=log) as tenure:
+            try:
+                path = wait_for(place / "path", tenure).strip()
+                for _ in range(3):
+                    for what, args in SOCKET.items():
+                        out = subprocess.run([self.build / "bench/socket_commits", path, *args],
+                                             capture_output=True, text=True, check=True).stdout
+                        self.take("socket", {what: float(out)})
+            finally:
+                tenure.terminate()
+        shutil.rmtree(place)
 
     def round(self, many):
         self.embedded(many)
@@ -103,10 +137,17 @@ def seal_row(contest, scheme):
     return (f"{scheme}: seal {MANY}", f"{took:.0f} ms", "", "", "< 1 s", verdict(took < 1000))
 
 
+def socket_row(contest, what, name, times):
+    one, ours = contest.median("socket one"), contest.median("socket " + what)
+    return (f"socket, sqlite: {name}", f"{ours:.0f} commits/s", f"{one:.0f} on one connection",
+            f"{ours / one:.1f} x", f">= {times} x", verdict(ours >= times * one))
+
+
 def measure(build, folder, rounds, count, server):
     contest = Contest(build, folder, count, server)
     for i in range(rounds):
         contest.round(MANY if i == 0 else 0)
+    contest.socket()
     rows = [file_row(contest),
             commit_row("sqlite", contest.median("sqlite"), contest.median("sqlite_bare")),
             commit_row("sqlite, a young log", contest.median("sqlite_new"),
@@ -117,7 +158,8 @@ def measure(build, folder, rounds, count, server):
     schemes = ("file", "sqlite") + (("postgres",) if server else ())
     rows += [together_row(contest, scheme) for scheme in schemes]
     rows += [seal_row(contest, scheme) for scheme in schemes]
-    return rows
+    return rows + [socket_row(contest, "many", f"{CONNECTIONS} connections", 3),
+                   socket_row(contest, "batch", f"requests of {KEYS} commits", 10)]
 
 
 HEAD = ("what", "tenure", "beside it", "ratio", "target", "verdict")

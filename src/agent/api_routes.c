@@ -292,6 +292,7 @@ static const struct route routes[] = {
     {"/v1/history", GET, NEED_READ, false, true, history, NULL},
     {"/v1/candidates", GET, NEED_READ, false, true, candidates, NULL},
     {"/v1/state/", GET | PUT | DELETE, NEED_CHANGE, true, true, NULL, tn_order_state},
+    {"/v1/state", POST, NEED_CHANGE, false, true, NULL, tn_order_state},
     {"/v1/handover", POST, NEED_CHANGE, false, true, NULL, tn_order_handover},
     {"/v1/step-down", POST, NEED_CHANGE, false, true, NULL, tn_order_step_down},
     {"/v1/pause", POST, NEED_CHANGE, false, true, NULL, tn_order_pause},

@@ -11,15 +11,6 @@
 /* A request ends by then, and before the term does. */
 #define REQUEST_NS (5 * TN_S)
 
-struct exchange {
-    const struct tn_state_term *term;
-    const struct tn_http_request *request;
-    struct tn_http_reply *reply;
-    char collection[TENURE_KEY_MAX + 1];
-    const char *id; /* "": the collection itself */
-    int64_t deadline;
-};
-
 /* ---- Answers ------------------------------------------------------------- */
 
 void tn_http_answer_json(struct tn_http_reply *reply, unsigned status, json_t *json)
@@ -74,71 +65,67 @@ void tn_state_http_denied(struct tn_http_reply *reply)
 
 /* ---- The verbs ----------------------------------------------------------- */
 
-static enum tenure_status get(struct exchange *x, struct tenure_error *err)
+static enum tenure_status get(const struct tn_state_term *term, struct tn_state_ask *x,
+                              int64_t deadline, struct tenure_error *err)
 {
-    static _Thread_local char epoch[24], seq[24];
+    static const char *const names[] = {"Tenure-Epoch", "Tenure-Seq", "Tenure-Edited"};
     struct tenure_document d = {0};
     enum tenure_status status =
-        tenure_state_load(x->term->state, x->collection, x->id, &d, x->deadline, err);
+        tenure_state_load(term->state, x->collection, x->id, &d, deadline, err);
 
     if (status)
         return status;
     if (!d.exists) {
         tenure_document_free(&d);
-        tn_http_answer_error(x->reply, 404, "not-found", "there is no such document");
+        tn_http_answer_error(&x->reply, 404, "not-found", "there is no such document");
         return TENURE_OK;
     }
-    snprintf(epoch, sizeof epoch, "%" PRIu64, d.epoch);
-    snprintf(seq, sizeof seq, "%" PRIu64, d.seq);
-    x->reply->status = 200;
-    x->reply->type = "application/octet-stream";
-    x->reply->body = d.value.data; /* its owner is the server now */
-    x->reply->len = d.value.len;
-    x->reply->owned = d.value.data != NULL;
-    x->reply->headers[0].name = "Tenure-Epoch";
-    x->reply->headers[0].value = epoch;
-    x->reply->headers[1].name = "Tenure-Seq";
-    x->reply->headers[1].value = seq;
-    x->reply->headers[2].name = "Tenure-Edited";
-    x->reply->headers[2].value = d.edited ? "true" : "false";
+    snprintf(x->values[0], sizeof x->values[0], "%" PRIu64, d.epoch);
+    snprintf(x->values[1], sizeof x->values[1], "%" PRIu64, d.seq);
+    snprintf(x->values[2], sizeof x->values[2], "%s", d.edited ? "true" : "false");
+    x->reply.status = 200;
+    x->reply.type = "application/octet-stream";
+    x->reply.body = d.value.data; /* its owner is the server now */
+    x->reply.len = d.value.len;
+    x->reply.owned = d.value.data != NULL;
+    for (int i = 0; i < 3; i++) {
+        x->reply.headers[i].name = names[i];
+        x->reply.headers[i].value = x->values[i];
+    }
     return TENURE_OK;
 }
 
-static enum tenure_status commit(struct exchange *x, bool remove, struct tenure_error *err)
+/* One commit, to be tried with the others. */
+static enum tenure_status plan(struct tn_state_ask *x, bool remove)
 {
-    struct tenure_commit c = {.collection = x->collection,
-                              .id = x->id,
-                              .data = x->request->body ? x->request->body : (const void *)"",
-                              .len = x->request->body_len,
-                              .remove = remove};
-    enum tenure_status status;
-
-    if (!remove && c.len > TENURE_DATA_MAX - 4096) {
-        tn_http_answer_error(x->reply, 413, "too-long", "a document may have 1,044,480 bytes");
+    if (!remove && x->len > TENURE_DATA_MAX - 4096) {
+        tn_http_answer_error(&x->reply, 413, "too-long", "a document may have 1,044,480 bytes");
         return TENURE_OK;
     }
-    status = tenure_state_commit(x->term->state, &c, 1, x->deadline, err);
-    if (status)
-        return status;
-    tn_http_answer_json(x->reply, 200, json_pack("{s:I}", "seq", (json_int_t)c.seq));
-    if (x->term->committed)
-        x->term->committed(x->term->arg, x->collection, x->id, c.seq);
-    return status;
+    x->one = (struct tenure_commit){.collection = x->collection,
+                                    .id = x->id,
+                                    .data = x->body ? x->body : (const void *)"",
+                                    .len = x->len,
+                                    .remove = remove};
+    x->commits = &x->one;
+    x->n_commits = 1;
+    return TENURE_OK;
 }
 
-static enum tenure_status delete_one(struct exchange *x, struct tenure_error *err)
+static enum tenure_status plan_delete(const struct tn_state_term *term, struct tn_state_ask *x,
+                                      int64_t deadline, struct tenure_error *err)
 {
     struct tenure_document d = {0};
     enum tenure_status status =
-        tenure_state_load(x->term->state, x->collection, x->id, &d, x->deadline, err);
+        tenure_state_load(term->state, x->collection, x->id, &d, deadline, err);
     bool exists = d.exists;
 
     tenure_document_free(&d);
     if (status)
         return status;
     if (exists)
-        return commit(x, true, err);
-    tn_http_answer_error(x->reply, 404, "not-found", "there is no such document");
+        return plan(x, true);
+    tn_http_answer_error(&x->reply, 404, "not-found", "there is no such document");
     return TENURE_OK;
 }
 
@@ -153,35 +140,34 @@ static bool list_one(void *arg, const char *id, const struct tenure_document *d,
     return !o || json_array_append_new(arg, o) == 0; /* an id that is not UTF-8 is left out */
 }
 
-static enum tenure_status list(struct exchange *x, struct tenure_error *err)
+static enum tenure_status list(const struct tn_state_term *term, struct tn_state_ask *x,
+                               int64_t deadline, struct tenure_error *err)
 {
     json_t *documents = json_array();
     enum tenure_status status =
-        tenure_state_list(x->term->state, x->collection, list_one, documents, x->deadline, err);
+        tenure_state_list(term->state, x->collection, list_one, documents, deadline, err);
 
     if (status)
         json_decref(documents);
     else
-        tn_http_answer_json(x->reply, 200, json_pack("{s:o}", "documents", documents));
+        tn_http_answer_json(&x->reply, 200, json_pack("{s:o}", "documents", documents));
     return status;
 }
 
 /* ---- Which of them ------------------------------------------------------- */
 
-static void leadership(struct exchange *x)
+static void leadership(const struct tn_state_term *t, struct tn_http_reply *reply)
 {
-    const struct tn_state_term *t = x->term;
-
-    tn_http_answer_json(x->reply, 200,
+    tn_http_answer_json(reply, 200,
                         json_pack("{s:s, s:b, s:I, s:I}", "name", t->name, "leading",
                                   t->state && t->left_ns > 0, "epoch", (json_int_t)t->epoch,
                                   "left_ms", (json_int_t)(t->left_ns / TN_MS)));
 }
 
 /* "/v1/state/COLLECTION[/ID]" in its parts. */
-static bool take_path(struct exchange *x)
+static bool take_path(struct tn_state_ask *x)
 {
-    const char *rest = x->request->path + strlen("/v1/state/");
+    const char *rest = x->path + strlen("/v1/state/");
     size_t n = strcspn(rest, "/");
 
     if (n == 0 || n >= sizeof x->collection)
@@ -193,59 +179,139 @@ static bool take_path(struct exchange *x)
 }
 
 /* The program may name the epoch that it works under; another one is not its own. */
-static bool of_this_term(const struct exchange *x)
+static bool of_this_term(const struct tn_state_term *term, const struct tn_state_ask *x)
 {
-    const char *text = x->request->header(x->request, "Tenure-Epoch");
     char *end;
 
-    return !text || (strtoull(text, &end, 10) == x->term->epoch && end != text && !*end);
+    return !x->epoch || (strtoull(x->epoch, &end, 10) == term->epoch && end != x->epoch && !*end);
 }
 
-static enum tenure_status dispatch(struct exchange *x, struct tenure_error *err)
+/* Answer it, or plan what it commits. */
+static enum tenure_status dispatch(const struct tn_state_term *term, struct tn_state_ask *x,
+                                   int64_t deadline, struct tenure_error *err)
 {
-    const char *method = x->request->method;
+    const char *method = x->method;
+    bool many = !x->collection[0];
 
-    if (!x->term->state || x->term->left_ns <= 0)
+    if (!term->state || term->left_ns <= 0)
         return tenure_fail(err, TENURE_NOT_LEADER, "no term is in hand");
-    if (!of_this_term(x)) { /* the asker's is over, not the one in hand */
-        tn_http_answer_error(x->reply, 409, "fenced", "the term in hand has another epoch");
+    if (!of_this_term(term, x)) { /* the asker's is over, not the one in hand */
+        tn_http_answer_error(&x->reply, 409, "fenced", "the term in hand has another epoch");
         return TENURE_OK;
     }
-    if (!*x->id && strcmp(method, "GET") == 0)
-        return list(x, err);
-    if (strcmp(method, "GET") == 0 && *x->id)
-        return get(x, err);
-    if (strcmp(method, "PUT") == 0 && *x->id)
-        return commit(x, false, err);
-    if (strcmp(method, "DELETE") == 0 && *x->id)
-        return delete_one(x, err);
-    tn_http_answer_error(x->reply, 405, "method",
-                         "GET, PUT and DELETE of a document, GET of a collection");
+    if (many && strcmp(method, "POST") == 0)
+        return tn_state_batch_parse(x, err);
+    if (!many && !*x->id && strcmp(method, "GET") == 0)
+        return list(term, x, deadline, err);
+    if (*x->id && strcmp(method, "GET") == 0)
+        return get(term, x, deadline, err);
+    if (*x->id && strcmp(method, "PUT") == 0)
+        return plan(x, false);
+    if (*x->id && strcmp(method, "DELETE") == 0)
+        return plan_delete(term, x, deadline, err);
+    tn_http_answer_error(&x->reply, 405, "method",
+                         "GET, PUT and DELETE of a document, GET of a collection, POST of commits");
     return TENURE_OK;
 }
 
-bool tn_state_http(const struct tn_state_term *term, const struct tn_http_request *request,
-                   struct tn_http_reply *reply)
+/* true: a later leader was met. */
+static bool begin(const struct tn_state_term *term, struct tn_state_ask *x, int64_t deadline)
 {
-    struct exchange x = {.term = term, .request = request, .reply = reply, .id = ""};
     struct tenure_error err = {0};
     enum tenure_status status = TENURE_OK;
 
-    x.deadline = tenure_now() + (term->left_ns < REQUEST_NS ? term->left_ns : REQUEST_NS);
-    if (!request->local) {
-        tn_state_http_denied(reply);
-    } else if (strcmp(request->path, "/v1/leadership") == 0) {
-        if (strcmp(request->method, "GET") == 0)
-            leadership(&x);
+    x->reply = (struct tn_http_reply){.status = 500, .type = "application/json"};
+    x->id = x->collection; /* "" */
+    x->collection[0] = '\0';
+    x->n_commits = 0;
+    if (strcmp(x->path, "/v1/leadership") == 0) {
+        if (strcmp(x->method, "GET") == 0)
+            leadership(term, &x->reply);
         else
-            tn_http_answer_error(reply, 405, "method", "GET");
-    } else if (strncmp(request->path, "/v1/state/", 10) == 0 && take_path(&x)) {
-        status = dispatch(&x, &err);
-        if (status)
-            tn_http_answer_status(reply, status, err.text);
+            tn_http_answer_error(&x->reply, 405, "method", "GET");
+    } else if (strcmp(x->path, "/v1/state") == 0 ||
+               (strncmp(x->path, "/v1/state/", 10) == 0 && take_path(x))) {
+        status = dispatch(term, x, deadline, &err);
+        if (status) {
+            x->n_commits = 0;
+            tn_http_answer_status(&x->reply, status, err.text);
+        }
     } else {
-        tn_http_answer_error(reply, 404, "not-found",
-                             "see /v1/leadership and /v1/state/COLLECTION/ID");
+        tn_http_answer_error(&x->reply, 404, "not-found",
+                             "see /v1/leadership, /v1/state and /v1/state/COLLECTION/ID");
     }
     return status == TENURE_FENCED;
+}
+
+/* ---- Commits, together --------------------------------------------------- */
+
+/* What was planned has been tried.  err explains the first that failed of all. */
+static bool finish(const struct tn_state_term *term, struct tn_state_ask *x,
+                   const struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+    bool over = false;
+
+    for (size_t i = 0; i < x->n_commits; i++) {
+        const struct tenure_commit *c = &x->commits[i];
+
+        over = over || c->status == TENURE_FENCED;
+        status = status ? status : c->status;
+        if (!c->status && term->committed)
+            term->committed(term->arg, c->collection, c->id, c->seq);
+    }
+    const char *detail = status && status == err->code ? err->text : tenure_status_meaning(status);
+    if (x->batch)
+        tn_state_batch_answer(x, detail);
+    else if (status)
+        tn_http_answer_status(&x->reply, status, detail);
+    else
+        tn_http_answer_json(&x->reply, 200, json_pack("{s:I}", "seq", (json_int_t)x->one.seq));
+    return over;
+}
+
+static bool commit_all(const struct tn_state_term *term, struct tn_state_ask *const *asks, size_t n,
+                       size_t n_commits, int64_t deadline)
+{
+    struct tenure_commit *all = calloc(n_commits, sizeof *all);
+    struct tenure_error err = {0};
+    bool over = false;
+    size_t at = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < asks[i]->n_commits; k++) {
+            asks[i]->commits[k].status = TENURE_NOMEM;
+            if (all)
+                all[at++] = asks[i]->commits[k];
+        }
+    }
+    if (all)
+        tenure_state_commit(term->state, all, at, deadline, &err);
+    at = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (all && asks[i]->n_commits)
+            memcpy(asks[i]->commits, all + at, asks[i]->n_commits * sizeof *all);
+        at += asks[i]->n_commits;
+        if (asks[i]->n_commits)
+            over = finish(term, asks[i], &err) || over;
+    }
+    free(all);
+    return over;
+}
+
+bool tn_state_http(const struct tn_state_term *term, struct tn_state_ask *const *asks, size_t n)
+{
+    int64_t deadline = tenure_now() + (term->left_ns < REQUEST_NS ? term->left_ns : REQUEST_NS);
+    size_t n_commits = 0;
+    bool over = false;
+
+    for (size_t i = 0; i < n; i++) {
+        over = begin(term, asks[i], deadline) || over;
+        n_commits += asks[i]->n_commits;
+    }
+    if (n_commits)
+        over = commit_all(term, asks, n, n_commits, deadline) || over;
+    for (size_t i = 0; i < n; i++)
+        tn_state_batch_free(asks[i]);
+    return over;
 }

@@ -18,6 +18,24 @@ struct tn_state_term {
     void *arg;
 };
 
+/* One request, as long as it is worked on.  Texts and body stay the asker's. */
+struct tn_state_ask {
+    const char *method, *path;
+    const char *epoch; /* the header Tenure-Epoch, or NULL */
+    const unsigned char *body;
+    size_t len;
+    struct tn_http_reply reply; /* the answer; the values of its headers are below */
+    char values[3][24];
+
+    /* Of state_http.c and state_batch.c. */
+    char collection[TENURE_KEY_MAX + 1];
+    const char *id; /* "": the collection itself */
+    struct tenure_commit one, *commits;
+    size_t n_commits;     /* 0: it is answered */
+    json_t *batch;        /* what the commits of a batch point into */
+    unsigned char *bytes; /* likewise, decoded */
+};
+
 /* The answer to a stranger. */
 void tn_state_http_denied(struct tn_http_reply *reply);
 /* Answers in JSON, for others too.  The first takes json over. */
@@ -27,8 +45,19 @@ void tn_http_answer_error(struct tn_http_reply *reply, unsigned status, const ch
 void tn_http_answer_status(struct tn_http_reply *reply, enum tenure_status status,
                            const char *detail);
 
-/* true: a later leader was met, the term is over. */
-bool tn_state_http(const struct tn_state_term *term, const struct tn_http_request *request,
-                   struct tn_http_reply *reply);
+/*
+ * Answer requests that were admitted.  What they commit is committed together:
+ * they share one flush, and each learns the durability of its own.  Blocks.
+ * true: a later leader was met, the term is over.
+ */
+bool tn_state_http(const struct tn_state_term *term, struct tn_state_ask *const *asks, size_t n);
+
+/* ---- state_batch.c: POST /v1/state --------------------------------------- */
+
+/* Take the commits out of the body.  INVALID with what is wrong with it. */
+enum tenure_status tn_state_batch_parse(struct tn_state_ask *ask, struct tenure_error *err);
+/* They have been tried: say how each of them came out. */
+void tn_state_batch_answer(struct tn_state_ask *ask, const char *detail);
+void tn_state_batch_free(struct tn_state_ask *ask);
 
 #endif

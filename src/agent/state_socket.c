@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/state_http.h"
+#include "agent/state_desk.h"
 #include "core/timing.h"
 #include "store/state_calls.h"
 
@@ -18,11 +18,13 @@
 struct tn_state_socket {
     struct tn_state_socket_options options;
     const struct tn_http_ops *http;
+    struct tn_state_desk *desk;
+    pthread_mutex_t waking; /* of server, for the desk */
     struct tn_http_server *server;
     char dir[80];
     char variable[sizeof VARIABLE + 96];
 
-    pthread_mutex_t lock; /* of the term; held over a request, and while it is replaced */
+    pthread_rwlock_t lock; /* of the term: shared by requests, alone while it is replaced */
     tenure_state *state;
     struct tenure_grant grant;
 };
@@ -32,24 +34,70 @@ static const char *path_of(const struct tn_state_socket *s)
     return s->variable + sizeof VARIABLE - 1;
 }
 
-static void handle(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply)
+static void work(void *arg, struct tn_state_ask *const *asks, size_t n)
 {
     struct tn_state_socket *s = arg;
     uint64_t floor = 0;
 
-    pthread_mutex_lock(&s->lock);
+    pthread_rwlock_rdlock(&s->lock);
     struct tn_state_term term = {.state = s->state,
                                  .name = s->options.name,
                                  .epoch = s->grant.epoch,
                                  .left_ns = s->options.time_left(s->options.arg),
                                  .committed = s->options.committed,
                                  .arg = s->options.arg};
-    bool over = tn_state_http(&term, request, reply);
+    bool over = tn_state_http(&term, asks, n);
     if (over)
         floor = tenure_state_floor(s->state);
-    pthread_mutex_unlock(&s->lock);
+    pthread_rwlock_unlock(&s->lock);
     if (over)
         s->options.fenced(s->options.arg, floor);
+}
+
+void tn_state_socket_answer(struct tn_state_socket *s, const struct tn_http_request *request,
+                            struct tn_http_reply *reply)
+{
+    static _Thread_local char values[3][24]; /* copied by whoever asked */
+    struct tn_state_ask ask = {.method = request->method,
+                               .path = request->path,
+                               .epoch = request->header(request, "Tenure-Epoch"),
+                               .body = request->body,
+                               .len = request->body_len};
+    struct tn_state_ask *one = &ask;
+
+    work(s, &one, 1);
+    *reply = ask.reply;
+    memcpy(values, ask.values, sizeof values);
+    for (int i = 0; i < 3; i++)
+        reply->headers[i].value = reply->headers[i].name ? values[i] : NULL;
+}
+
+/* What needs no store is answered at once; the rest goes to the desk. */
+static void handle(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    struct tn_state_socket *s = arg;
+
+    if (!request->local)
+        tn_state_http_denied(reply);
+    else if (strncmp(request->path, "/v1/state", 9) == 0)
+        tn_state_desk_handle(s->desk, request, reply);
+    else
+        tn_state_socket_answer(s, request, reply);
+}
+
+static void done(void *arg, struct tn_http_memo *memo)
+{
+    tn_state_desk_done(((struct tn_state_socket *)arg)->desk, memo);
+}
+
+static void wake(void *arg)
+{
+    struct tn_state_socket *s = arg;
+
+    pthread_mutex_lock(&s->waking);
+    if (s->server)
+        s->http->wake(s->server);
+    pthread_mutex_unlock(&s->waking);
 }
 
 /* Before a body is kept: strangers have nothing to send. */
@@ -84,6 +132,18 @@ static enum tenure_status make_dir(struct tn_state_socket *s, struct tenure_erro
                        "no place for the socket: set XDG_RUNTIME_DIR to a directory of yours");
 }
 
+/* A new term does not wait behind requests that go on coming. */
+static void init_locks(struct tn_state_socket *s)
+{
+    pthread_rwlockattr_t attr;
+
+    pthread_rwlockattr_init(&attr);
+    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&s->lock, &attr);
+    pthread_rwlockattr_destroy(&attr);
+    pthread_mutex_init(&s->waking, NULL);
+}
+
 enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *options,
                                         struct tn_state_socket **socket, struct tenure_error *err)
 {
@@ -94,16 +154,24 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
     if (!s)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     s->options = *options;
-    pthread_mutex_init(&s->lock, NULL);
+    init_locks(s);
     status = tn_http_load(&s->http, err);
+    if (!status)
+        status = tn_state_desk_open(&(struct tn_state_desk_options){work, wake, s}, &s->desk, err);
     if (!status)
         status = make_dir(s, err);
     if (!status) {
-        struct tn_http_options http = {
-            .listen = listen, .admit = admit, .handler = handle, .arg = s, .user = options->user};
+        struct tn_http_options http = {.listen = listen,
+                                       .admit = admit,
+                                       .handler = handle,
+                                       .done = done,
+                                       .arg = s,
+                                       .user = options->user};
 
         snprintf(listen, sizeof listen, "unix:%s", path_of(s));
+        pthread_mutex_lock(&s->waking); /* it may be asked, and answer, before it has returned */
         status = s->http->start(&http, &s->server, err);
+        pthread_mutex_unlock(&s->waking);
     }
     if (!status && options->user && chown(path_of(s), options->user, (gid_t)-1) != 0)
         status = tenure_fail(err, TENURE_CONFIG, "cannot give %s to the program's user: %s",
@@ -118,10 +186,16 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
 
 void tn_state_socket_mute(struct tn_state_socket *s)
 {
-    if (s && s->server) {
-        s->http->stop(s->server); /* removes the socket */
-        s->server = NULL;
-    }
+    struct tn_http_server *server;
+
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->waking);
+    server = s->server;
+    s->server = NULL;
+    pthread_mutex_unlock(&s->waking);
+    if (server)
+        s->http->stop(server); /* removes the socket */
 }
 
 void tn_state_socket_close(struct tn_state_socket *s)
@@ -129,17 +203,13 @@ void tn_state_socket_close(struct tn_state_socket *s)
     if (!s)
         return;
     tn_state_socket_mute(s);
+    tn_state_desk_close(s->desk);
     if (s->dir[0])
         rmdir(s->dir);
     tenure_state_close(s->state);
-    pthread_mutex_destroy(&s->lock);
+    pthread_rwlock_destroy(&s->lock);
+    pthread_mutex_destroy(&s->waking);
     free(s);
-}
-
-void tn_state_socket_answer(struct tn_state_socket *s, const struct tn_http_request *request,
-                            struct tn_http_reply *reply)
-{
-    handle(s, request, reply);
 }
 
 const char *tn_state_socket_variable(const struct tn_state_socket *s)
@@ -209,7 +279,7 @@ enum tenure_status tn_state_socket_seal(struct tn_state_socket *s, uint64_t epoc
 {
     enum tenure_status status;
 
-    pthread_mutex_lock(&s->lock);
+    pthread_rwlock_wrlock(&s->lock);
     if (s->grant.epoch != epoch || memcmp(s->grant.id, grant, TENURE_NONCE_SIZE) != 0) {
         tenure_state_close(s->state);
         s->state = NULL;
@@ -219,6 +289,6 @@ enum tenure_status tn_state_socket_seal(struct tn_state_socket *s, uint64_t epoc
     status = seal_all(s, err);
     if (status == TENURE_FENCED)
         *floor = tenure_state_floor(s->state);
-    pthread_mutex_unlock(&s->lock);
+    pthread_rwlock_unlock(&s->lock);
     return status;
 }

@@ -2,7 +2,8 @@
  * agent/state_socket.h - TENURE_SOCKET: the supervised program's way to the state.
  *
  * An HTTP server on a Unix socket in a directory of its own (0700).  Commits
- * carry the grant in hand, which the program need not know.  docs/openapi.yaml
+ * carry the grant in hand, which the program need not know; those that arrive
+ * while others are being written share the next flush.  docs/openapi.yaml
  * describes what it answers.
  */
 #ifndef TN_AGENT_STATE_SOCKET_H
@@ -21,7 +22,7 @@ struct tn_state_socket_options {
     const char *name;
     const char *const *seal; /* collections to seal whole at a take-over; ends with NULL */
     uid_t user;              /* who may use it, besides root and ourselves; 0: nobody */
-    /* A commit was refused: the term is over.  On the server's thread. */
+    /* A commit was refused: the term is over.  On the thread that answers. */
     void (*fenced)(void *arg, uint64_t floor);
     /* OPTIONAL: a commit is durable.  On the thread that answers. */
     void (*committed)(void *arg, const char *collection, const char *id, uint64_t seq);

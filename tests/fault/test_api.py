@@ -87,7 +87,8 @@ def check_answer(answer, operation, where):
         check(answer.json(), content[sent]["schema"], where)
 
 
-BODIES = {("/v1/step-down", "post"): {"for_ms": 100}, ("/v1/pause", "post"): {"reason": "a test"}}
+BODIES = {("/v1/step-down", "post"): {"for_ms": 100}, ("/v1/pause", "post"): {"reason": "a test"},
+          ("/v1/state", "post"): {"commits": [{"collection": "jobs", "id": "two", "data": "x"}]}}
 
 
 def test_every_path_is_served_as_described(pair):

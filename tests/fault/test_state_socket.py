@@ -1,15 +1,18 @@
 """TENURE_SOCKET: what a supervised program can do with its state, and what it cannot."""
 
+import json
 import os
 import pathlib
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
+import threading
 
 import pytest
 from process import until
-from unix_http import UnixConnection, ask
+from unix_http import Answer, UnixConnection, ask
 from world import TENURE
 
 HOLD = 'printf "%s\\n%s\\n" "$TENURE_SOCKET" "$TENURE_EPOCH" >"$1.new"; mv "$1.new" "$1"; exec sleep 600'
@@ -20,11 +23,11 @@ class Leader:
 
     number = 0
 
-    def __init__(self, tmp_path, store, *options):
+    def __init__(self, tmp_path, store, *options, ttl="5s"):
         Leader.number += 1
         self.note = tmp_path / f"note{Leader.number}"
         self.process = subprocess.Popen(
-            [TENURE, "run", "--name", "app", "--store", store, "--ttl", "5s", "--log", "json",
+            [TENURE, "run", "--name", "app", "--store", store, "--ttl", ttl, "--log", "json",
              *options, "--", "sh", "-c", HOLD, "sh", str(self.note)],
             stdin=subprocess.DEVNULL)
         self.path = self.epoch = None
@@ -55,6 +58,16 @@ class Leader:
 @pytest.fixture(params=["sqlite", "file"])
 def store(request, tmp_path):
     return {"sqlite": f"sqlite:{tmp_path}/db", "file": f"file:{tmp_path}/store"}[request.param]
+
+
+@pytest.fixture(scope="module")
+def shared_leader(tmp_path_factory):
+    """One leader for those who leave nothing behind."""
+    folder = tmp_path_factory.mktemp("shared")
+    with Leader(folder, f"file:{folder}/lease", "--state", f"sqlite:{folder}/db",
+                ttl="60s") as leader:
+        leader.database = folder / "db"
+        yield leader.leads()
 
 
 def cli(store, *args, **more):
@@ -108,6 +121,100 @@ def test_refusals(tmp_path, store):
         assert ask("PUT", "/v1/state/jobs/a", b"x",
                    headers={"Tenure-Epoch": leader.epoch}).status == 200
         assert ask("GET", "/v1/leadership").json()["leading"] is True
+
+
+def post(leader, *commits, **more):
+    return leader.ask("POST", "/v1/state", json.dumps({"commits": commits}), **more)
+
+
+def test_a_batch(tmp_path, store):
+    """Each commit of a batch comes out alone, and is told so."""
+    with Leader(tmp_path, store, "--state", "store") as leader:
+        leader.leads()
+        a = {"collection": "jobs", "id": "a", "data": "one \u00fc"}
+        b = {"collection": "other", "id": "b/c", "base64": "AAH/"}
+        assert post(leader, a, b, a).json() == {"results": [
+            {"status": "ok", "seq": 1}, {"status": "ok", "seq": 1}, {"status": "ok", "seq": 2}]}
+        assert leader.ask("GET", "/v1/state/jobs/a").body == "one \u00fc".encode()
+        assert leader.ask("GET", "/v1/state/other/b/c").body == b"\0\1\xff"
+        gone = {"collection": "jobs", "id": "a", "delete": True}
+        assert post(leader, gone).status == 200
+        assert leader.ask("GET", "/v1/state/jobs/a").status == 404
+        # One is refused: the others are durable all the same.
+        assert cli(store, "put", "other/b/c", "--force", input=b"edited").returncode == 0
+        answer = post(leader, a, b, {"collection": ".no", "id": "x", "data": ""})
+        assert answer.error() == (409, "conflict")
+        assert [r["status"] for r in answer.json()["results"]] == ["ok", "conflict", "invalid"]
+        assert leader.ask("GET", "/v1/state/jobs/a").status == 200
+        assert leader.ask("GET", "/v1/state/other/b/c").body == b"edited"
+        many = [{"collection": "many", "id": str(i), "data": str(i)} for i in range(3000)]
+        assert all(r["status"] == "ok" for r in post(leader, *many).json()["results"])
+        assert leader.ask("GET", "/v1/state/many/2999").body == b"2999"
+        assert post(leader, a, headers={"Tenure-Epoch": "7"}).error() == (409, "fenced")
+
+
+@pytest.mark.parametrize("body", [
+    b"", b"{", b"[]", b"{}", b'{"commits": []}', b'{"commits": [1]}', b'{"commits": {"id": "a"}}',
+    b'{"commits": [{"collection": "a", "id": "b"}]}',
+    b'{"commits": [{"collection": "a", "id": "", "data": "x"}]}',
+    b'{"commits": [{"collection": "a", "id": "b\\u0000", "data": "x"}]}',
+    b'{"commits": [{"collection": "a", "id": "b", "data": 1}]}',
+    b'{"commits": [{"collection": "a", "id": "b", "data": "x", "delete": true}]}',
+    b'{"commits": [{"collection": "a", "id": "b", "delete": false}]}',
+    b'{"commits": [{"collection": "a", "id": "b", "base64": "?"}]}'])
+def test_a_batch_that_is_none(shared_leader, body):
+    assert shared_leader.ask("POST", "/v1/state", body).error() == (400, "invalid")
+    assert shared_leader.ask("GET", "/v1/state/a").json() == {"documents": []}
+
+
+def test_a_store_that_hangs_keeps_nobody_waiting(shared_leader):
+    """A commit waits for the database's lock; who asks for something else is answered."""
+    lock = sqlite3.connect(shared_leader.database, isolation_level=None)
+    answers = []
+    lock.execute("BEGIN IMMEDIATE")
+    try:
+        writers = [threading.Thread(target=lambda i=i: answers.append(
+            shared_leader.ask("PUT", f"/v1/state/held/{i}", b"x"))) for i in range(5)]
+        for writer in writers:
+            writer.start()
+        for _ in range(3):
+            assert shared_leader.ask("GET", "/v1/leadership").json()["leading"] is True
+        assert answers == []
+    finally:
+        lock.execute("ROLLBACK")
+        lock.close()
+    for writer in writers:
+        writer.join()
+    assert [a.status for a in answers] == [200] * 5
+
+
+def test_many_connections(tmp_path, store):
+    """Commits of one document by many: each has a number of its own, and the last one stays."""
+    with Leader(tmp_path, store, "--state", "store") as leader:
+        leader.leads()
+        told = []
+
+        def write(i):
+            connection = UnixConnection(leader.path)
+            for k in range(10):
+                for target in ("shared", f"own{i}"):
+                    connection.request("PUT", f"/v1/state/jobs/{target}", b"%d %d" % (i, k))
+                    answer = Answer(connection.getresponse())
+                    assert answer.status == 200, answer.body
+                    told.append((target, answer.json()["seq"], b"%d %d" % (i, k)))
+            connection.close()
+
+        threads = [threading.Thread(target=write, args=(i,)) for i in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(told) == 16 * 20
+        shared = sorted(t[1:] for t in told if t[0] == "shared")
+        assert [seq for seq, _ in shared] == list(range(1, 161))
+        assert leader.ask("GET", "/v1/state/jobs/shared").body == shared[-1][1]
+        for i in range(16):
+            assert leader.ask("GET", f"/v1/state/jobs/own{i}").body == b"%d 9" % i
 
 
 def test_an_edit_is_told_and_adopted(tmp_path, store):
