@@ -1,6 +1,5 @@
 #include "agent/api.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,42 +9,6 @@
 #include "agent/api_inner.h"
 #include "agent/log.h"
 #include "os/clock.h"
-
-#define PEM_MAX 65536
-
-/* A PEM file as text.  NULL with a reason. */
-static char *read_pem(const char *path, struct tenure_error *err)
-{
-    FILE *f = fopen(path, "re");
-    char *text = calloc(1, PEM_MAX + 1);
-    size_t n = f && text ? fread(text, 1, PEM_MAX, f) : 0;
-
-    if (n == 0 || !strstr(text, "-----BEGIN")) {
-        tenure_fail(err, TENURE_CONFIG, "%s: %s", path, f ? "not a PEM file" : strerror(errno));
-        free(text);
-        text = NULL;
-    }
-    if (f)
-        fclose(f);
-    return text;
-}
-
-static enum tenure_status read_tls(struct tn_api *api, const struct tn_api_options *o,
-                                   struct tenure_error *err)
-{
-    if (!o->tls_cert != !o->tls_key)
-        return tenure_fail(err, TENURE_CONFIG, "TLS needs both a certificate and its key");
-    if (o->tls_client_ca && !o->tls_cert)
-        return tenure_fail(err, TENURE_CONFIG,
-                           "clients' certificates need TLS: give a "
-                           "certificate and a key");
-    if (!o->tls_cert)
-        return TENURE_OK;
-    if (!(api->cert = read_pem(o->tls_cert, err)) || !(api->key = read_pem(o->tls_key, err)) ||
-        (o->tls_client_ca && !(api->client_ca = read_pem(o->tls_client_ca, err))))
-        return TENURE_CONFIG;
-    return TENURE_OK;
-}
 
 /* What an operator should know about this address. */
 static void announce(const struct tn_api *api, const char *listen, uint16_t port)
@@ -81,7 +44,8 @@ static enum tenure_status listen_on(struct tn_api *api, const char *address,
                                    .arg = api,
                                    .tls_cert = local ? NULL : api->cert,
                                    .tls_key = local ? NULL : api->key,
-                                   .tls_client_ca = local ? NULL : api->client_ca};
+                                   .tls_client_ca = local ? NULL : api->client_ca,
+                                   .tls_due = tn_api_tls_due};
     enum tenure_status status = api->http->start(&http, &api->servers[api->n_servers], err);
 
     if (status)
@@ -97,7 +61,7 @@ static enum tenure_status open_all(struct tn_api *api, const struct tn_api_optio
     enum tenure_status status = tn_access_open(&api->access, o, err);
 
     if (!status)
-        status = read_tls(api, o, err);
+        status = tn_api_tls_open(api, o, err);
     if (!status)
         status = tn_http_load(&api->http, err);
     if (status)
@@ -155,11 +119,7 @@ void tn_api_stop(struct tn_api *api)
     if (api->event_fd >= 0)
         close(api->event_fd);
     tn_access_close(&api->access);
-    if (api->key)
-        explicit_bzero(api->key, strlen(api->key));
-    free(api->cert);
-    free(api->key);
-    free(api->client_ca);
+    tn_api_tls_close(api);
     free(api->elections);
     free(api);
 }

@@ -62,6 +62,27 @@ void tn_order_pause(struct tn_job *job);
 void tn_order_resume(struct tn_job *job);
 void tn_order_state(struct tn_job *job);
 
+/* ---- Certificates: tls.c ------------------------------------------------- */
+
+/* Which files the certificate and its key were read from. */
+struct tn_tls_watch {
+    const char *cert_file, *key_file;
+    pthread_mutex_t lock; /* of cert and key */
+    int64_t checked_ns;
+    struct {
+        int64_t s, ns;
+        uint64_t inode, size;
+    } mark[2]; /* of the files, when they were read */
+    bool complained;
+};
+
+struct tn_api;
+enum tenure_status tn_api_tls_open(struct tn_api *api, const struct tn_api_options *options,
+                                   struct tenure_error *err);
+void tn_api_tls_close(struct tn_api *api);
+/* A client is about to be shown the certificate: have the files been replaced? */
+void tn_api_tls_due(void *api, struct tn_http_server *server);
+
 /* ---- The listener -------------------------------------------------------- */
 
 struct tn_api {
@@ -75,6 +96,7 @@ struct tn_api {
     struct tn_http_server *servers[TN_API_LISTENERS];
     size_t n_servers;
     char *cert, *key, *client_ca; /* PEM */
+    struct tn_tls_watch tls_watch;
 
     struct tn_jobs *jobs;
     int event_fd; /* something changed, a job is done, or somebody waits */

@@ -14,7 +14,7 @@
 
 #include "tenure/status.h"
 
-#define TN_HTTP_ABI      2
+#define TN_HTTP_ABI      3
 #define TN_HTTP_CHANNELS 8
 
 /* The handler's own, a request long: zero at first, kept while it is parked. */
@@ -57,6 +57,8 @@ struct tn_http_reply {
 typedef void (*tn_http_handler)(void *arg, const struct tn_http_request *request,
                                 struct tn_http_reply *reply);
 
+struct tn_http_server;
+
 struct tn_http_options {
     const char *listen; /* "127.0.0.1:8080", "[::1]:0", or "unix:/path" */
     tn_http_handler handler;
@@ -72,9 +74,10 @@ struct tn_http_options {
     uint32_t user;                  /* Unix: also counts as our own; 0: nobody else does */
     const char *tls_cert, *tls_key; /* PEM texts; NULL: no TLS */
     const char *tls_client_ca;      /* PEM text: who shows no certificate of it is refused */
+    /* OPTIONAL: a client is about to be shown the certificate; replace it now, or never mind.  On
+     * the server's thread. */
+    void (*tls_due)(void *arg, struct tn_http_server *server);
 };
-
-struct tn_http_server;
 
 struct tn_http_counts {
     unsigned connections, streams, parked;
@@ -98,6 +101,10 @@ struct tn_http_ops {
     /* Hang up on who has been sending a request, or nothing, for longer than that. */
     void (*sweep)(struct tn_http_server *server, int64_t longer_than_ns);
     void (*count)(struct tn_http_server *server, struct tn_http_counts *counts);
+    /* Show that one from the next handshake on; PEM texts, copied.  From tls_due() only.  CONFIG if
+     * they are no pair; then the former one stays. */
+    enum tenure_status (*certificate)(struct tn_http_server *server, const char *cert,
+                                      const char *key, struct tenure_error *err);
 };
 
 /* Load the module.  UNSUPPORTED with what to install if it is not there. */

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "http/certificate.h"
 #include "http/server.h"
 
 /* A connection's buffers; 1,000 open streams must stay small. */
@@ -47,6 +48,7 @@ static void stop(struct tn_http_server *s)
         tn_channel_free(&s->channels[i]);
     if (s->listener.local)
         unlink(s->listener.path);
+    tn_certificate_free(s);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -57,6 +59,16 @@ static void *pem(const char *text)
     void *p;
 
     memcpy(&p, &text, sizeof p);
+    return p;
+}
+
+/* And functions too. */
+static void *retrieve(void)
+{
+    gnutls_certificate_retrieve_function3 *function = tn_certificate_retrieve;
+    void *p;
+
+    memcpy(&p, &function, sizeof p);
     return p;
 }
 
@@ -72,8 +84,7 @@ static struct MHD_Daemon *start_daemon(struct tn_http_server *s, unsigned connec
 
     if (o->tls_cert) {
         flags |= MHD_USE_TLS;
-        tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, pem(o->tls_cert)};
-        tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, pem(o->tls_key)};
+        tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, retrieve()};
         tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, pem(TLS_PRIORITIES)};
         if (o->tls_client_ca)
             tls[n++] =
@@ -105,10 +116,15 @@ static enum tenure_status start(const struct tn_http_options *options,
     if (!s->options.bodies_max)
         s->options.bodies_max = BODIES_MAX;
     s->open_max = connections - connections / 4;
-    status = options->tls_cert && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES
-                 ? tenure_fail(err, TENURE_UNSUPPORTED, "this libmicrohttpd was built without TLS")
-                 : tn_listen(options->listen, &s->listener, err);
+    status = TENURE_OK;
+    if (options->tls_cert && MHD_is_feature_supported(MHD_FEATURE_HTTPS_CERT_CALLBACK2) != MHD_YES)
+        status = tenure_fail(err, TENURE_UNSUPPORTED, "this libmicrohttpd was built without TLS");
+    else if (options->tls_cert)
+        status = tn_certificate_set(s, options->tls_cert, options->tls_key, err);
+    if (!status)
+        status = tn_listen(options->listen, &s->listener, err);
     if (status) {
+        tn_certificate_free(s);
         free(s);
         return status;
     }
@@ -123,9 +139,9 @@ static enum tenure_status start(const struct tn_http_options *options,
     if (!s->daemon) {
         close(s->listener.fd);
         stop(s);
-        return tenure_fail(err, options->tls_cert ? TENURE_CONFIG : TENURE_UNAVAILABLE,
+        return tenure_fail(err, options->tls_client_ca ? TENURE_CONFIG : TENURE_UNAVAILABLE,
                            "cannot start the HTTP server on %s%s", options->listen,
-                           options->tls_cert ? ": are certificate and key a pair, in PEM?" : "");
+                           options->tls_client_ca ? ": is the clients' authority in PEM?" : "");
     }
     *server = s;
     return TENURE_OK;
@@ -169,4 +185,5 @@ const struct tn_http_ops tenure_http_module = {
     .wake = wake,
     .sweep = tn_visitor_sweep,
     .count = count,
+    .certificate = tn_certificate_set,
 };

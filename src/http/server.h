@@ -33,6 +33,7 @@ struct tn_http_server {
     struct tn_http_options options;
     struct tn_listener listener;
     struct MHD_Daemon *daemon;
+    char *cert, *key;  /* PEM, in force: certificate.c; of the server's thread */
     unsigned open_max; /* streams and parked requests */
     size_t bodies;     /* bytes kept; of the server's thread */
     _Atomic uint64_t requests;

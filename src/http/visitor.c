@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "http/certificate.h"
 #include "http/server.h"
 #include "tenure/store.h"
 
@@ -57,6 +58,7 @@ static void leave(struct tn_http_server *s, void **context)
 void tn_visitor_notify(void *server, struct MHD_Connection *connection, void **context,
                        enum MHD_ConnectionNotificationCode code)
 {
+    tn_certificate_here(server);
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         enter(server, connection, context);
     else
