@@ -111,6 +111,18 @@ static void know_epoch(struct tn_elector *e, uint64_t epoch)
         e->floor = epoch;
 }
 
+/* The record is gone, or an older one is back: deleted or restored under its
+ * holder, who acts on until it looks.  Exclusion over that is not promised
+ * (I1), but whoever knew the holder gives it the time that it had. */
+static void spare_holder(struct tn_elector *e, const struct tn_event *ev, enum tn_seen now)
+{
+    bool back = tenure_token_absent(&ev->token) ||
+                (ev->record && now != TN_SEEN_REFUSED && ev->record->epoch < e->lease.epoch);
+
+    if (back && e->seen == TN_SEEN_HELD && !tn_sees_own_process(e))
+        e->spare_ns = e->now_ns + (int64_t)e->lease.ttl_ms * TN_MS;
+}
+
 /* Take in a read.  The same token is the same value: its time runs on from
  * when it was first seen (observation counts from AFTER that read).  Only what
  * was refused is looked at again: it may have been mended in place. */
@@ -122,6 +134,7 @@ static bool observe(struct tn_elector *e, const struct tn_event *ev, struct tn_a
         return false;
 
     enum tn_seen seen = classify(ev);
+    spare_holder(e, ev, seen);
     bool held = seen == TN_SEEN_HELD;
     if (held != (e->seen == TN_SEEN_HELD) ||
         (held && !nonce_equal(ev->record->grant, e->lease.grant)))

@@ -174,7 +174,7 @@ static int64_t claim_at(const struct tn_elector *e)
         return max64(at, e->not_before_ns);
     if (e->seen == TN_SEEN_HELD)
         at += (int64_t)e->lease.ttl_ms * TN_MS; /* W: the recorded holder's, not ours */
-    return max64(at + e->claim_delay_ns, e->not_before_ns);
+    return max64(max64(at, e->spare_ns) + e->claim_delay_ns, e->not_before_ns);
 }
 
 static void plan_following(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)

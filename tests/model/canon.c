@@ -99,6 +99,7 @@ static void put_elector(struct writer *c, const struct tn_elector *e, int64_t no
     bool waits = e->seen == TN_SEEN_HELD && !tn_sees_own_process(e);
     put_time(c, e->observed_ns, now, waits ? -MODEL_W : 0);
     put_time(c, e->poll_at_ns, now, 0);
+    put_time(c, e->spare_ns, now, 0);
     if (e->phase >= TN_PHASE_SEALING && e->phase <= TN_PHASE_RELEASING) {
         put_name(c, e->grant);
         put_epoch(c, e->epoch);
