@@ -357,6 +357,26 @@ class World:
         return max(r.last for r in self.table.rows() if r.epoch == epoch)
 
 
+def pair(url, ttl_ms, leader_url=None, options=()):
+    """A leader, perhaps by a way of its own, and a stand-by that knows of it."""
+    world = World(url=leader_url or url, ttl_ms=ttl_ms, options=options)
+    try:
+        leader = world.start()
+        world.next_leader(0)
+        world.url = url
+        other = world.start()
+        eventually("a stand-by", lambda: "c1 leads" in other.words())
+        return world, leader, other
+    except BaseException:
+        world.__exit__(Exception, None, None)
+        raise
+
+
+def kept(world, leader, epoch):
+    """Whatever happened, it cost nobody the leadership."""
+    assert world.table.top() == epoch and world.leader() is leader
+
+
 def eventually_none(look, patience=20):
     limit = time.monotonic() + patience
     while True:

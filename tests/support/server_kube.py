@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import ssl
 import subprocess
 import urllib.error
@@ -41,17 +42,22 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 class Kube(Daemon):
     """An API server.  Tokens: admin-token may everything, others what grant() allows."""
 
-    def __init__(self, *options, users=()):
+    def __init__(self, *options, users=(), etcd=(), beside=None):
+        """beside: another one, whose etcd and keys this one shares."""
         super().__init__("kube")
         self.options = options
         self.port = free_port()
-        self.etcd = None
+        self.etcd, self.own_etcd = (beside.etcd, None) if beside else (None, None)
         self.users = {"admin": "admin-token", **dict(users)}
         try:
-            self.etcd = Etcd()
-            self.ca, self.cert, self.key = make_certificates(self.dir)
-            subprocess.run(["openssl", "genrsa", "-out", str(self.dir / "sa.key"), "2048"],
-                           check=True, capture_output=True)
+            if beside:
+                self.ca, self.cert, self.key = beside.ca, beside.cert, beside.key
+                shutil.copy(beside.dir / "sa.key", self.dir)
+            else:
+                self.etcd = self.own_etcd = Etcd(*etcd)
+                self.ca, self.cert, self.key = make_certificates(self.dir)
+                subprocess.run(["openssl", "genrsa", "-out", str(self.dir / "sa.key"), "2048"],
+                               check=True, capture_output=True)
             self.write_users()
             self.start()
             until(self.healthy, limit=180)
@@ -84,8 +90,8 @@ class Kube(Daemon):
 
     def stop(self):
         super().stop()
-        if self.etcd:
-            self.etcd.stop()
+        if self.own_etcd:
+            self.own_etcd.stop()
 
     def call(self, method, path, body=None, token="admin-token", timeout=30, kind=None):
         """(code, answer) of one request."""
