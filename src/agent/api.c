@@ -15,6 +15,8 @@ static void announce(const struct tn_api *api, const char *listen, uint16_t port
 {
     const char *scheme = api->cert ? "https" : "http";
 
+    if (strncmp(listen, "fd:", 3) == 0)
+        return; /* the agent's own */
     if (port)
         tn_log("listening", "answers %s on %s (port %u)", scheme, listen, (unsigned)port);
     else
@@ -36,7 +38,7 @@ static void announce(const struct tn_api *api, const char *listen, uint16_t port
 static enum tenure_status listen_on(struct tn_api *api, const char *address,
                                     struct tenure_error *err)
 {
-    bool local = strncmp(address, "unix:", 5) == 0;
+    bool local = tn_access_is_local(address);
     struct tn_http_options http = {.listen = address,
                                    .handler = tn_api_answer,
                                    .admit = tn_api_admit,
@@ -70,10 +72,27 @@ static enum tenure_status open_all(struct tn_api *api, const struct tn_api_optio
     api->jobs = api->event_fd >= 0 ? tn_jobs_new(api->event_fd) : NULL;
     if (!api->jobs)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make an event descriptor");
-    for (size_t i = 0; !status && i < TN_API_LISTENERS && o->listen[i]; i++)
+    for (size_t i = 0; !status && i <= TN_API_LISTENERS && o->listen[i]; i++)
         status = listen_on(api, o->listen[i], err);
     /* Last: it looks at the servers. */
     return status ? status : tn_api_events_start(api, err);
+}
+
+enum tenure_status tn_api_set(struct tn_api *api, struct tn_election *const *elections, size_t n,
+                              struct tenure_error *err)
+{
+    struct tn_api_list *list = calloc(1, sizeof *list + n * sizeof(struct tn_election *));
+
+    if (!list)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    list->n = n;
+    for (size_t i = 0; i < n; i++)
+        list->elections[i] = elections[i];
+    list->former = atomic_load(&api->list);
+    atomic_store(&api->list, list);
+    if (api->thread_started)
+        tn_api_poke(api);
+    return TENURE_OK;
 }
 
 enum tenure_status tn_api_start(const struct tn_api_options *options,
@@ -83,12 +102,12 @@ enum tenure_status tn_api_start(const struct tn_api_options *options,
     struct tn_api *api = calloc(1, sizeof *api);
     enum tenure_status status;
 
-    if (!api || !(api->elections = calloc(n, sizeof(struct tn_election *)))) {
+    if (!api || tn_api_set(api, elections, n, err) != TENURE_OK) {
         free(api);
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     }
-    memcpy(api->elections, elections, n * sizeof(struct tn_election *));
-    api->n = n;
+    api->elsewhere = options->elsewhere;
+    api->elsewhere_arg = options->elsewhere_arg;
     api->event_fd = -1;
     api->started_ms = tn_wall_ms();
     if (gethostname(api->host, sizeof api->host - 1) != 0)
@@ -110,8 +129,10 @@ void tn_api_stop(struct tn_api *api)
 {
     if (!api)
         return;
-    for (size_t i = 0; i < api->n; i++)
-        tn_election_on_change(api->elections[i], NULL, NULL);
+    struct tn_api_list *list = atomic_load(&api->list), *former;
+
+    for (size_t i = 0; i < list->n; i++)
+        tn_election_on_change(list->elections[i], NULL, NULL);
     tn_api_events_stop(api);
     for (size_t i = 0; i < api->n_servers; i++)
         api->http->stop(api->servers[i]);
@@ -120,7 +141,10 @@ void tn_api_stop(struct tn_api *api)
         close(api->event_fd);
     tn_access_close(&api->access);
     tn_api_tls_close(api);
-    free(api->elections);
+    for (; list; list = former) {
+        former = list->former;
+        free(list);
+    }
     free(api);
 }
 

@@ -142,13 +142,18 @@ bool tn_access_host(const struct tn_access *a, const char *text)
     return false;
 }
 
+bool tn_access_is_local(const char *listen)
+{
+    return strncmp(listen, "unix:", 5) == 0 || strncmp(listen, "fd:", 3) == 0;
+}
+
 bool tn_access_is_loopback(const char *listen)
 {
     char host[HOST_BYTES];
     struct in_addr v4;
     struct in6_addr v6;
 
-    if (strncmp(listen, "unix:", 5) == 0)
+    if (tn_access_is_local(listen))
         return true;
     if (!host_part(listen, host))
         return false;
@@ -178,7 +183,7 @@ enum tenure_status tn_access_open(struct tn_access *a, const struct tn_api_optio
     pthread_mutex_init(&a->lock, NULL);
     a->reads_token = o->reads_token;
     for (size_t i = 0; ok && o->listen[i]; i++) {
-        if (strncmp(o->listen[i], "unix:", 5) != 0 && host_part(o->listen[i], host))
+        if (!tn_access_is_local(o->listen[i]) && host_part(o->listen[i], host))
             ok = add_host(a, host);
     }
     for (size_t i = 0; ok && o->hosts && o->hosts[i]; i++)

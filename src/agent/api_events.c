@@ -37,9 +37,10 @@ void tn_api_poke(void *api)
 json_t *tn_api_status(struct tn_api *api)
 {
     json_t *elections = json_array();
+    const struct tn_api_list *list = atomic_load(&api->list);
 
-    for (size_t i = 0; i < api->n; i++)
-        json_array_append_new(elections, tn_election_json(api->elections[i]));
+    for (size_t i = 0; i < list->n; i++)
+        json_array_append_new(elections, tn_election_json(list->elections[i]));
     return json_pack("{s:{s:s, s:s, s:i, s:I, s:I}, s:o}", "agent", "version", tenure_version(),
                      "host", api->host, "pid", (int)getpid(), "started_ms",
                      (json_int_t)api->started_ms, "now_ms", (json_int_t)tn_wall_ms(), "elections",
@@ -87,7 +88,7 @@ static void publish(struct tn_api *api)
     free(event);
 }
 
-static void wake(struct tn_api *api)
+void tn_api_wake(struct tn_api *api)
 {
     for (size_t i = 0; i < api->n_servers; i++)
         api->http->wake(api->servers[i]);
@@ -101,9 +102,11 @@ static void sweep(struct tn_api *api, const struct tn_http_counts *load)
 
 static void refresh(struct tn_api *api)
 {
-    for (size_t i = 0; i < api->n; i++) {
-        if (tn_election_wants_refresh(api->elections[i]))
-            tn_election_refresh(api->elections[i]);
+    const struct tn_api_list *list = atomic_load(&api->list);
+
+    for (size_t i = 0; i < list->n; i++) {
+        if (tn_election_wants_refresh(list->elections[i]))
+            tn_election_refresh(list->elections[i]);
     }
 }
 
@@ -141,7 +144,7 @@ static void *events_main(void *arg)
         tn_api_count(api, &load);
         refresh(api);
         if (load.parked > 0)
-            wake(api);
+            tn_api_wake(api);
         if (load.streams > 0 && (poked || now - beat >= BEAT_NS)) {
             beat = now;
             publish(api);

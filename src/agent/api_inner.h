@@ -37,6 +37,8 @@ bool tn_access_token(struct tn_access *a, const char *authorization);
 bool tn_access_host(const struct tn_access *a, const char *host);
 /* "127.0.0.1:80", "[::1]:80", "localhost:80", "unix:/x": not to be reached from elsewhere. */
 bool tn_access_is_loopback(const char *listen);
+/* A Unix socket, by its path or inherited. */
+bool tn_access_is_local(const char *listen);
 
 /* ---- What may block: jobs.c ---------------------------------------------- */
 
@@ -85,15 +87,23 @@ void tn_api_tls_due(void *api, struct tn_http_server *server);
 
 /* ---- The listener -------------------------------------------------------- */
 
+/* The elections, in order.  Never changed: another one takes its place. */
+struct tn_api_list {
+    struct tn_api_list *former; /* kept to the end: somebody may be reading it */
+    size_t n;
+    struct tn_election *elections[];
+};
+
 struct tn_api {
     struct tn_access access;
-    struct tn_election **elections;
-    size_t n;
+    _Atomic(struct tn_api_list *) list;
+    const struct tn_api_elsewhere *elsewhere; /* NULL: all is here */
+    void *elsewhere_arg;
     char host[256];
     uint64_t started_ms;
 
     const struct tn_http_ops *http;
-    struct tn_http_server *servers[TN_API_LISTENERS];
+    struct tn_http_server *servers[TN_API_LISTENERS + 1];
     size_t n_servers;
     char *cert, *key, *client_ca; /* PEM */
     struct tn_tls_watch tls_watch;
@@ -105,6 +115,13 @@ struct tn_api {
     _Atomic bool ending;
 };
 
+/* answers.c: e is the election that was named, or the only one; else NULL. */
+typedef void tn_answer(struct tn_api *api, struct tn_election *e,
+                       const struct tn_http_request *request, struct tn_http_reply *reply);
+tn_answer tn_answer_livez, tn_answer_leader, tn_answer_standby, tn_answer_readyz, tn_answer_healthz,
+    tn_answer_page, tn_answer_openapi, tn_answer_metrics, tn_answer_status, tn_answer_elections,
+    tn_answer_election, tn_answer_history, tn_answer_candidates, tn_answer_leadership;
+
 /* routes.c */
 bool tn_api_admit(void *api, const struct tn_http_request *request, struct tn_http_reply *reply);
 void tn_api_answer(void *api, const struct tn_http_request *request, struct tn_http_reply *reply);
@@ -113,6 +130,8 @@ void tn_api_done(void *api, struct tn_http_memo *memo);
 /* events.c */
 /* Anything may have happened.  Never blocks. */
 void tn_api_poke(void *api);
+/* What is parked is asked again at once.  Never blocks. */
+void tn_api_wake(struct tn_api *api);
 enum tenure_status tn_api_events_start(struct tn_api *api, struct tenure_error *err);
 void tn_api_events_stop(struct tn_api *api);
 /* What /_ha/status answers; NULL: out of memory. */

@@ -171,6 +171,8 @@ static void publish(tenure_elector *e)
     atomic_store(&e->lead_until_ns, leads ? deadline : 0);
     atomic_store(&e->epoch, leads ? e->machine.epoch : 0);
     atomic_store(&e->deadline_ns, deadline);
+    if (e->hooks.lead)
+        e->hooks.lead(e->hooks.arg, leads ? deadline : 0, deadline, leads ? e->machine.epoch : 0);
     if (deadline == e->published_ns)
         return;
     e->published_ns = deadline;

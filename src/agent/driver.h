@@ -20,6 +20,11 @@ struct tn_driver_hooks {
      */
     bool (*publish)(void *arg, int64_t deadline_ns);
     /*
+     * OPTIONAL, on the driver's thread, before publish(): it leads until then (0: it
+     * does not), in that epoch.  Called in every step.  Must not block.
+     */
+    void (*lead)(void *arg, int64_t lead_until_ns, int64_t deadline_ns, uint64_t epoch);
+    /*
      * OPTIONAL, on the callbacks' thread, before started(): seal the state
      * under (epoch, grant).  OK; FENCED with *floor set; anything else is
      * retried until the grant runs out.

@@ -39,11 +39,27 @@ struct tn_election *tn_election_new(const struct tn_election_options *o)
     e->ttl_ms = o->ttl_ms ? o->ttl_ms : 15000;
     e->renew_ms = o->renew_ms ? o->renew_ms : e->ttl_ms / 3;
     e->shared = o->shared;
+    e->page = o->facts;
+    if (e->page)
+        atomic_store(&e->page->answer_ns, o->answer_ns);
     e->started_ms = tn_wall_ms();
     e->facts.healthy = true;
     pthread_mutex_init(&e->lock, NULL);
     pthread_rwlock_init(&e->state_lock, NULL);
     tn_papers_init(e);
+    return e;
+}
+
+struct tn_election *tn_election_new_far(const char *name, const struct tn_election_far *far,
+                                        void *arg)
+{
+    struct tn_election_options o = {.name = name, .store = ""};
+    struct tn_election *e = tn_election_new(&o);
+
+    if (e) {
+        e->far = far;
+        e->far_arg = arg;
+    }
     return e;
 }
 
@@ -228,8 +244,15 @@ void tn_election_began(struct tn_election *e, uint64_t epoch)
     tn_election_tell(e, false);
 }
 
+static void show_running(const struct tn_election *e, bool running)
+{
+    if (e->page)
+        atomic_store(&e->page->running, running);
+}
+
 void tn_election_running(struct tn_election *e, bool running)
 {
+    show_running(e, running);
     if (atomic_exchange(&e->running, running) != running)
         tn_election_tell(e, false);
 }
@@ -248,6 +271,7 @@ void tn_election_ended(struct tn_election *e, uint64_t epoch, const char *why)
     id_of(e, term.holder, sizeof term.holder);
     snprintf(term.end, sizeof term.end, "%s", why);
     atomic_store(&e->running, false);
+    show_running(e, false);
     pthread_mutex_lock(&e->lock);
     struct tn_election_facts *f = &e->facts;
     bool ours = f->began_epoch == epoch && f->ended_epoch != epoch;
@@ -265,6 +289,8 @@ void tn_election_ended(struct tn_election *e, uint64_t epoch, const char *why)
 void tn_election_stopping(struct tn_election *e)
 {
     atomic_store(&e->stopping, true);
+    if (e->page)
+        atomic_store(&e->page->stopping, true);
     tn_election_tell(e, false);
 }
 
@@ -386,17 +412,29 @@ bool tn_election_leads(const struct tn_election *e)
 {
     const tenure_elector *elector = atomic_load(&e->elector);
 
+    if (e->far)
+        return e->far->leads(e->far_arg);
     return elector && tenure_elector_is_leader(elector);
 }
 
 bool tn_election_ready(const struct tn_election *e)
 {
-    return atomic_load(&e->running) && tn_election_leads(e);
+    return e->far ? e->far->ready(e->far_arg) : atomic_load(&e->running) && tn_election_leads(e);
 }
 
 bool tn_election_is_stopping(const struct tn_election *e)
 {
-    return atomic_load(&e->stopping);
+    return e->far ? e->far->stopping(e->far_arg) : atomic_load(&e->stopping);
+}
+
+bool tn_election_is_fresh(const struct tn_election *e)
+{
+    return !e->far || e->far->fresh(e->far_arg);
+}
+
+void *tn_election_far(const struct tn_election *e)
+{
+    return e->far ? e->far_arg : NULL;
 }
 
 uint64_t tn_election_version(const struct tn_election *e)

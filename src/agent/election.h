@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/facts.h"
 #include "agent/http.h"
 #include "tenure/control.h"
 #include "tenure/elector.h"
@@ -40,9 +41,27 @@ struct tn_election_options {
     int32_t priority;
     int64_t answer_ns;        /* an answer that we lead holds so long at most; 0: until D */
     int64_t ttl_ms, renew_ms; /* 0: what the elector chooses by default */
+    struct tn_facts *facts;   /* what an agent is shown; its times are the driver's; may be NULL */
     /* Others can see that store.  false (noop:, memory:): nothing is written. */
     bool shared;
 };
+
+/*
+ * An election of another process (agent/hub.h): who is asked instead of us.  Each may be
+ * called on any thread, and none blocks.
+ */
+struct tn_election_far {
+    bool (*leads)(void *arg);
+    bool (*ready)(void *arg);
+    bool (*stopping)(void *arg);
+    bool (*fresh)(void *arg); /* false: its news are under way; they will be told as a change */
+    void (*reason)(void *arg, char *out, size_t size);
+    json_t *(*json)(void *arg);
+    json_t *(*leadership)(void *arg);
+};
+/* Of such a one only the asking calls below may be used, and free().  NULL: out of memory. */
+struct tn_election *tn_election_new_far(const char *name, const struct tn_election_far *far,
+                                        void *arg);
 
 /* Copies all it needs.  NULL: out of memory. */
 struct tn_election *tn_election_new(const struct tn_election_options *options);
@@ -90,6 +109,10 @@ const char *tn_election_name(const struct tn_election *e);
 /* Atomics alone; for probes that come by the thousand. */
 bool tn_election_leads(const struct tn_election *e);
 bool tn_election_ready(const struct tn_election *e);
+/* false: what is known of it is old; ask again after the next change. */
+bool tn_election_is_fresh(const struct tn_election *e);
+/* Is it of another process?  Then this is what new_far() was given; else NULL. */
+void *tn_election_far(const struct tn_election *e);
 bool tn_election_is_stopping(const struct tn_election *e);
 /* Rises with every change that somebody may wait for. */
 uint64_t tn_election_version(const struct tn_election *e);

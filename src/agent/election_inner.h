@@ -86,6 +86,9 @@ struct tn_election {
     int64_t answer_ns;
     int64_t ttl_ms, renew_ms;
     bool shared;
+    struct tn_facts *page;             /* NULL: nobody looks */
+    const struct tn_election_far *far; /* of another process; else NULL */
+    void *far_arg;
     uint64_t started_ms;
 
     _Atomic(tenure_elector *) elector;

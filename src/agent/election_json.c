@@ -117,6 +117,10 @@ void tn_election_reason(struct tn_election *e, char *out, size_t size)
 {
     struct view v;
 
+    if (e->far) {
+        e->far->reason(e->far_arg, out, size);
+        return;
+    }
     look(e, &v);
     describe(e, &v, out, size);
 }
@@ -184,8 +188,19 @@ static json_t *candidate_json(const struct tenure_candidate *c)
                      text(c->contain), "since_ms", (json_int_t)since, "reason", text(c->trouble));
 }
 
+/* A part of what another process told. */
+static json_t *far_part(struct tn_election *e, const char *member)
+{
+    json_t *whole = e->far->json(e->far_arg), *part = json_incref(json_object_get(whole, member));
+
+    json_decref(whole);
+    return part ? part : json_array();
+}
+
 json_t *tn_election_json_candidates(struct tn_election *e)
 {
+    if (e->far)
+        return far_part(e, "candidates");
     json_t *array = json_array();
 
     tn_papers_look(e);
@@ -207,6 +222,8 @@ static json_t *term_json(const struct tenure_term_record *t)
 
 json_t *tn_election_json_history(struct tn_election *e)
 {
+    if (e->far)
+        return far_part(e, "history");
     json_t *array = json_array();
 
     tn_papers_look(e);
@@ -284,6 +301,8 @@ static json_t *version_json(const struct tn_election *e)
 
 json_t *tn_election_json(struct tn_election *e)
 {
+    if (e->far)
+        return e->far->json(e->far_arg);
     /* Before the look: a change in between makes an asker ask once more, not miss it. */
     json_t *version = version_json(e);
     struct view v;
@@ -305,6 +324,8 @@ json_t *tn_election_json(struct tn_election *e)
 
 json_t *tn_election_json_leadership(struct tn_election *e)
 {
+    if (e->far)
+        return e->far->leadership(e->far_arg);
     json_t *version = version_json(e);
     bool held;
     struct view v;

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/hub.h"
 #include "agent/log.h"
 #include "core/timing.h"
 #include "os/poll.h"
@@ -37,6 +38,7 @@ struct member {
 struct tn_fleet {
     struct tn_fleet_options options;
     struct tn_notify notify;
+    struct tn_hub *hub; /* NULL: no listener of our own */
     int text_fd, signal_fd;
     sigset_t mask; /* as it was */
     struct member members[TN_FLEET_MAX];
@@ -91,16 +93,34 @@ char *tn_fleet_text(size_t *len, struct tenure_error *err)
 
 /* ---- Children ------------------------------------------------------------ */
 
-/* Between fork and exec, with other threads about: nothing that takes a lock. */
-static _Noreturn void become(const struct tn_fleet *f, char *const *args, pid_t parent)
+/* Each to its number; none of them may be in the place of another. */
+static bool pass_on(const int *from, int n)
 {
+    int high[3];
+
+    for (int i = 0; i < n; i++) {
+        high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, TN_FLEET_LISTEN + 1);
+        if (high[i] < 0)
+            return false;
+    }
+    for (int i = 0; i < n; i++) {
+        if (dup2(high[i], TN_FLEET_FD + i) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* Between fork and exec, with other threads about: nothing that takes a lock. */
+static _Noreturn void become(const struct tn_fleet *f, const struct tn_hub_seat *seat,
+                             char *const *args, pid_t parent)
+{
+    const int fds[] = {f->text_fd, seat->facts, seat->listen};
+
     setpgid(0, 0); /* what is typed at a terminal is for the agent, which passes it on */
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     if (getppid() != parent)
         _exit(1);
-    if (f->text_fd == TN_FLEET_FD)
-        fcntl(TN_FLEET_FD, F_SETFD, 0);
-    else if (dup2(f->text_fd, TN_FLEET_FD) < 0)
+    if (!pass_on(fds, f->hub ? 3 : 1))
         _exit(1);
     sigprocmask(SIG_SETMASK, &f->mask, NULL);
     execv("/proc/self/exe", args);
@@ -112,28 +132,38 @@ static void start(struct tn_fleet *f, struct member *m)
     static char tenure[] = "tenure", agent[] = "agent", config[] = "--config";
     static char election[] = "--election";
     char *path = (char *)(uintptr_t)f->options.config; /* execv(3) writes to none of them */
-    static char log[] = "--log", log_level[] = "--log-level";
+    static char log[] = "--log", log_level[] = "--log-level", inner[] = "--inner";
     char *format = (char *)(uintptr_t)f->options.log;
     char *level = (char *)(uintptr_t)f->options.level;
-    char *args[11] = {tenure, agent, config, path, election, m->name};
+    char *args[12] = {tenure, agent, config, path, election, m->name};
+    struct tn_hub_seat seat = {-1, -1};
     size_t n = 6;
 
+    if (f->hub)
+        args[n++] = inner;
     if (format)
         args[n++] = log, args[n++] = format;
     if (level)
         args[n++] = log_level, args[n++] = level;
-    pid_t self = getpid(), pid = fork();
+    bool ready = !f->hub || tn_hub_prepare(f->hub, m->name, &seat);
+    pid_t self = getpid(), pid = ready ? fork() : -1;
 
     if (pid == 0)
-        become(f, args, self);
+        become(f, &seat, args, self);
+    if (seat.listen >= 0)
+        close(seat.listen); /* once the process is gone, so is its socket */
     m->started_ns = tenure_now();
     m->start_at_ns = NEVER;
     if (pid < 0) {
         tn_log("failed", "no new process for %s: %s", m->name, strerror(errno));
         m->start_at_ns = m->started_ns + PAUSE_MAX_NS;
+        if (f->hub)
+            tn_hub_ended(f->hub, m->name, "its process could not be started; tried again soon");
         return;
     }
     m->pid = pid;
+    if (f->hub)
+        tn_hub_started(f->hub, m->name, pid);
 }
 
 static void pause_for(struct member *m)
@@ -146,12 +176,27 @@ static void pause_for(struct member *m)
     m->start_at_ns = tenure_now() + m->pause_ns;
 }
 
+/* For those who ask the listener. */
+static void tell_end(const struct tn_fleet *f, const struct member *m, int status, bool again)
+{
+    char fate[160];
+
+    if (!f->hub)
+        return;
+    snprintf(fate, sizeof fate, "its process has ended (%s %d)%s",
+             WIFEXITED(status) ? "code" : "signal",
+             WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
+             again ? " and is started again soon" : "");
+    tn_hub_ended(f->hub, m->name, fate);
+}
+
 static void ended(struct tn_fleet *f, struct member *m, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     bool again = !WIFEXITED(status) || code == f->options.codes.again;
 
     m->pid = 0;
+    tell_end(f, m, status, again && m->wanted && !f->leaving);
     if (!m->wanted || f->leaving)
         return;
     if (again) {
@@ -234,6 +279,8 @@ enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len
 {
     enum tenure_status status = write_text(f->text_fd, text, len, err);
 
+    if (!status && f->hub)
+        status = tn_hub_set(f->hub, names, n, err);
     if (status)
         return status;
     forget(f, names, n);
@@ -257,6 +304,12 @@ enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len
         snprintf(m->name, sizeof m->name, "%s", names[i]);
     }
     return TENURE_OK;
+}
+
+enum tenure_status tn_fleet_listen(struct tn_fleet *f, const struct tn_api_options *options,
+                                   struct tenure_error *err)
+{
+    return tn_hub_open(options, &f->hub, err);
 }
 
 /* ---- The loop ------------------------------------------------------------ */
@@ -373,6 +426,7 @@ void tn_fleet_close(struct tn_fleet *f)
 {
     if (!f)
         return;
+    tn_hub_close(f->hub);
     if (f->text_fd >= 0)
         close(f->text_fd);
     if (f->signal_fd >= 0)

@@ -18,11 +18,15 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "agent/api.h"
 #include "agent/notify.h"
 #include "tenure/status.h"
 
-#define TN_FLEET_FD  3
-#define TN_FLEET_MAX 64
+#define TN_FLEET_FD     3
+/* Where there is a listener for all (--inner): the page of facts, and the socket to answer on. */
+#define TN_FLEET_FACTS  4
+#define TN_FLEET_LISTEN 5
+#define TN_FLEET_MAX    64
 
 /* Exit codes of a child that mean something to us. */
 struct tn_fleet_codes {
@@ -46,6 +50,10 @@ struct tn_fleet;
 /* text is copied.  UNAVAILABLE without descriptors or memory. */
 enum tenure_status tn_fleet_open(const struct tn_fleet_options *options, struct tn_fleet **fleet,
                                  struct tenure_error *err);
+/* One address for all elections, told by this process; before the first set().  Statuses as
+ * tn_api_start(). */
+enum tenure_status tn_fleet_listen(struct tn_fleet *fleet, const struct tn_api_options *options,
+                                   struct tenure_error *err);
 /* What the children read from now on, and the elections there should be. */
 enum tenure_status tn_fleet_set(struct tn_fleet *fleet, const char *text, size_t len,
                                 const char *const *names, size_t n, struct tenure_error *err);

@@ -23,7 +23,7 @@ struct tn_http_memo {
     void *subject;
     void *job;
     int64_t until_ns;
-    uint64_t version;
+    int64_t fresh_by_ns; /* it is answered by then, with what there is */
 };
 
 struct tn_http_request {
@@ -60,7 +60,7 @@ typedef void (*tn_http_handler)(void *arg, const struct tn_http_request *request
 struct tn_http_server;
 
 struct tn_http_options {
-    const char *listen; /* "127.0.0.1:8080", "[::1]:0", or "unix:/path" */
+    const char *listen; /* "127.0.0.1:8080", "[::1]:0", "unix:/path"; "fd:5": inherited */
     tn_http_handler handler;
     /* OPTIONAL: asked when the headers are there, before a byte of a body is kept.
      * false: what it put into reply is the answer. */

@@ -292,6 +292,11 @@ static void agent(const struct page *p, const struct tn_http_counts *http)
     fprintf(p->out, "tenure_http_streams %u\n", http->streams);
 }
 
+void tn_metrics_agent(FILE *out, const struct tn_http_counts *http, bool openmetrics)
+{
+    agent(&(struct page){.out = out, .open = openmetrics}, http);
+}
+
 char *tn_metrics_text(struct tn_election *const *elections, size_t n,
                       const struct tn_http_counts *http, bool openmetrics, size_t *len)
 {

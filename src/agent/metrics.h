@@ -2,10 +2,15 @@
 #ifndef TN_AGENT_METRICS_H
 #define TN_AGENT_METRICS_H
 
+#include <stdio.h>
+
 #include "agent/election.h"
 
 /* malloc'ed text, or NULL.  Never blocks for longer than a copy. */
 char *tn_metrics_text(struct tn_election *const *elections, size_t n,
                       const struct tn_http_counts *http, bool openmetrics, size_t *len);
+
+/* What the agent itself counts, likewise, without the end of the text. */
+void tn_metrics_agent(FILE *out, const struct tn_http_counts *http, bool openmetrics);
 
 #endif

@@ -269,6 +269,7 @@ static void fill_standard_descriptors(void)
 int tn_run(const struct tn_run_options *options, const struct tn_run_codes *codes)
 {
     struct tn_supervisor s = {.options = options,
+                              .facts = options->facts,
                               .codes = codes,
                               .signal_fd = -1,
                               .late_fd = -1,

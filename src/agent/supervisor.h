@@ -48,6 +48,7 @@ struct tn_run_options {
     const char *const *seal; /* its collections to seal whole; ends with NULL; may be NULL */
 
     struct tn_api_options api; /* HTTP, if it listens anywhere */
+    struct tn_facts *facts;    /* where an agent sees who leads; NULL: nobody looks */
 
     /* Shell commands, or NULL. */
     const char *on_started, *on_stopped, *on_new_leader;

@@ -14,6 +14,7 @@ struct tn_election *tn_supervisor_election(const struct tn_supervisor *s)
                                     .answer_ns = s->options->answer_ns,
                                     .ttl_ms = o->ttl_ms,
                                     .renew_ms = o->renew_ms,
+                                    .facts = s->options->facts,
                                     .shared = s->controlled};
 
     return tn_election_new(&e);

@@ -61,6 +61,7 @@ struct tn_mailbox {
 
 struct tn_supervisor {
     const struct tn_run_options *options;
+    struct tn_facts *facts; /* of the options; the driver writes there */
     const struct tn_run_codes *codes;
     struct tn_guard_link link;
     struct tn_prepared prepared; /* the releaser, for our own crash */

@@ -90,6 +90,11 @@ static void on_trace(void *arg, const struct tenure_trace *t)
         tn_supervisor_wake(m);
 }
 
+static void on_lead(void *arg, int64_t lead_until_ns, int64_t deadline_ns, uint64_t epoch)
+{
+    tn_facts_lead(((struct tn_supervisor *)arg)->facts, lead_until_ns, deadline_ns, epoch);
+}
+
 static void on_halted(void *arg)
 {
     struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
@@ -109,6 +114,8 @@ void tn_supervisor_hear(struct tn_supervisor *s, struct tenure_elector_options *
     o->new_leader = on_new_leader;
     o->trace = on_trace;
     hooks->halted = on_halted;
+    if (s->facts)
+        hooks->lead = on_lead;
 }
 
 /* ---- Taken, in the loop --------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* tenure agent: the elections of a configuration file, each in a process of its own. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static const char help[] =
     "      when every election has ended by itself, the highest of their codes, which\n"
     "      are those of `tenure run`.\n";
 
-enum { OPT_CONFIG = CLI_OPT_OWN, OPT_LOG, OPT_LOG_LEVEL, OPT_ELECTION };
+enum { OPT_CONFIG = CLI_OPT_OWN, OPT_LOG, OPT_LOG_LEVEL, OPT_ELECTION, OPT_INNER };
 
 /* A child's exit code for "try again later", which no program has by accident. */
 #define AGAIN 122
@@ -40,6 +41,7 @@ struct agent {
     const struct cli_verb *verb;
     const char *path;
     const char *election; /* in a child: which; else NULL */
+    bool inner;           /* in a child: the agent listens for all, and asks us */
     int log;              /* --log; -1: what the file says */
     int log_level;        /* --log-level; -1: what the file says */
     const char *log_word, *level_word;
@@ -48,6 +50,8 @@ struct agent {
     struct tn_run_options effective[2]; /* in a child: in force, and the next; in turns */
     unsigned turn;
     char **env;
+    bool started; /* the rest: in the agent; where it listens */
+    char listen[TN_API_LISTENERS + 1][256];
 };
 
 static void on_stderr(const char *text)
@@ -138,6 +142,25 @@ static const struct tn_run_options *reload_child(void *arg)
     return next;
 }
 
+/* What the agent that listens for all sees of us, and where it asks. */
+static enum tenure_status sit_down(struct tn_run_options *o, struct tenure_error *err)
+{
+    static char address[16];
+    size_t n = 0;
+
+    fcntl(TN_FLEET_FACTS, F_SETFD, FD_CLOEXEC);
+    fcntl(TN_FLEET_LISTEN, F_SETFD, FD_CLOEXEC);
+    o->facts = tn_facts_map(TN_FLEET_FACTS);
+    if (!o->facts)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "this is for `tenure agent` to call: %s",
+                           strerror(errno));
+    snprintf(address, sizeof address, "fd:%d", TN_FLEET_LISTEN);
+    while (o->api.listen[n])
+        n++;
+    o->api.listen[n] = address;
+    return TENURE_OK;
+}
+
 static int run_child(struct agent *a)
 {
     static const struct tn_run_codes codes = {.failed = AGAIN,
@@ -157,6 +180,8 @@ static int run_child(struct agent *a)
     o->program.env = a->env = program_env(e->env);
     if (!a->env)
         return cli_fail(a->verb, AGAIN, "out of memory");
+    if (a->inner && sit_down(o, &err) != TENURE_OK)
+        return cli_fail(a->verb, AGAIN, "%s", err.text);
     sigprocmask(SIG_SETMASK, NULL, &o->program.mask);
     o->reload = reload_child;
     o->reload_arg = a;
@@ -172,6 +197,26 @@ static int run_child(struct agent *a)
 }
 
 /* ---- The agent ----------------------------------------------------------- */
+
+/* At the start; what a reload cannot change is told. */
+static enum tenure_status listen_for_all(struct agent *a, const struct tn_api_options *o,
+                                         struct tenure_error *err)
+{
+    static const char none[] = "";
+    bool same = true;
+
+    if (a->started) {
+        for (size_t i = 0; i <= TN_API_LISTENERS && same; i++)
+            same = strcmp(a->listen[i], o->listen[i] ? o->listen[i] : none) == 0;
+        if (!same)
+            tn_log("reload", "needs a restart of the agent: http.listen");
+        return TENURE_OK;
+    }
+    a->started = true;
+    for (size_t i = 0; i <= TN_API_LISTENERS; i++)
+        snprintf(a->listen[i], sizeof a->listen[i], "%s", o->listen[i] ? o->listen[i] : none);
+    return o->listen[0] ? tn_fleet_listen(a->fleet, o, err) : TENURE_OK;
+}
 
 /* Read the file and pass it on.  tell says what is wrong with it. */
 static int apply(struct agent *a, void (*tell)(const char *line))
@@ -193,7 +238,9 @@ static int apply(struct agent *a, void (*tell)(const char *line))
         tn_log_as("agent");
         tn_log_setup(a->log >= 0 ? (enum tn_log_format)a->log : c.log, "agent", "");
         tn_log_limit(a->log_level >= 0 ? (enum tn_log_level)a->log_level : c.log_level);
-        status = tn_fleet_set(a->fleet, text, len, names, c.n_elections, &err);
+        status = listen_for_all(a, &c.api, &err);
+        if (!status)
+            status = tn_fleet_set(a->fleet, text, len, names, c.n_elections, &err);
         if (status)
             tell(err.text);
     } else if (status == TENURE_NOMEM) {
@@ -259,6 +306,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         {"log", required_argument, NULL, OPT_LOG},
         {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
         {"election", required_argument, NULL, OPT_ELECTION}, /* for our own children */
+        {"inner", no_argument, NULL, OPT_INNER},
         {0}};
     struct agent a = {.verb = verb, .log = -1, .log_level = -1};
     int opt;
@@ -276,6 +324,8 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
             a.log_level = take_word(verb, "--log-level", levels), a.level_word = optarg;
         else if (opt == OPT_ELECTION)
             a.election = optarg;
+        else if (opt == OPT_INNER)
+            a.inner = true;
         else
             return cli_misuse(verb, "that option is not known, or lacks its value");
     }

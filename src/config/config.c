@@ -75,6 +75,7 @@ static void take_entry(struct tn_reader *r, const struct tn_yaml *node, const st
     struct tn_seen seen = {0};
 
     d.line = node->line;
+    d.http.listen = NULL; /* the agent's, which answers for all of them */
     tn_keys_take(r, node, "elections", top_keys, &seen, &top);
     d.line = tn_keys_line(top_keys, &seen, offsetof(struct top, name), node->line);
     d.name = top.name;
@@ -83,6 +84,12 @@ static void take_entry(struct tn_reader *r, const struct tn_yaml *node, const st
         tn_complain(r, wrong->key_line,
                     "elections: '%s' is the whole agent's: move it to the top level", wrong->key);
     take_sections(r, &top, &d);
+    if (top.http && !d.http.listen)
+        tn_complain(r, d.http_line,
+                    "http: there is no 'listen' here; what is for the agent's own address belongs "
+                    "to the top level");
+    if (!d.http.listen)
+        d.http = (struct tn_draft_http){0}; /* what stands at the top level is judged there */
     tn_draft_settle(r, &d, log, out);
 }
 
@@ -124,12 +131,14 @@ static void take_elections(struct tn_reader *r, const struct top *top, struct tn
         return;
     }
     c->n_elections = n ? n : 1;
-    if (!list)
-        tn_draft_settle(r, base, c->log, &c->elections[0]);
-    if (n > 1 && base->http.listen)
-        tn_complain(r, base->http_line,
-                    "http.listen: each election answers for itself; move 'listen' into the http "
-                    "section of each of 'elections'");
+    if (base->http.listen || !list)
+        tn_draft_settle_http(r, base, &c->api);
+    if (!list) {
+        struct tn_draft only = *base;
+
+        only.http = (struct tn_draft_http){0};
+        tn_draft_settle(r, &only, c->log, &c->elections[0]);
+    }
     n = 0;
     for (const struct tn_yaml *one = list ? list->first : NULL; one; one = one->next)
         take_entry(r, one, base, c->log, &c->elections[n++]);

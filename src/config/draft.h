@@ -89,6 +89,9 @@ void tn_draft_run(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml 
 bool tn_place_url(struct tn_reader *r, const struct tn_place *place, unsigned line,
                   const char *path, struct tn_text *out);
 
+/* Judge the http section at the top level, which is the agent's. */
+void tn_draft_settle_http(struct tn_reader *r, const struct tn_draft *d,
+                          struct tn_api_options *out);
 /* Judge a draft: false with complaints. */
 bool tn_draft_settle(struct tn_reader *r, const struct tn_draft *d, enum tn_log_format log,
                      struct tn_config_election *out);

@@ -353,7 +353,7 @@ static const char **take_list(struct tn_reader *r, const struct tn_yaml *node, c
     return list;
 }
 
-static void take_http(struct tn_reader *r, const struct tn_draft *d, struct tn_api_options *o)
+void tn_draft_settle_http(struct tn_reader *r, const struct tn_draft *d, struct tn_api_options *o)
 {
     const struct tn_draft_http *h = &d->http;
     const char **listen =
@@ -442,6 +442,6 @@ bool tn_draft_settle(struct tn_reader *r, const struct tn_draft *d, enum tn_log_
     take_state(r, d, e);
     take_times(r, d, e);
     take_answers(r, d, e);
-    take_http(r, d, &e->run.api);
+    tn_draft_settle_http(r, d, &e->run.api);
     return r->n_complaints == before && !r->no_memory;
 }

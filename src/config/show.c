@@ -145,6 +145,10 @@ void tn_config_show(const struct tn_config *c, FILE *to)
 {
     fprintf(to, "%s: %zu election%s, can be used\n", c->file, c->n_elections,
             c->n_elections == 1 ? "" : "s");
+    if (c->api.listen[0]) {
+        fprintf(to, "\nhttp\n");
+        show_http(&c->api, to);
+    }
     for (size_t i = 0; i < c->n_elections; i++)
         show_election(&c->elections[i], to);
     fprintf(to, "\nlog\n");
@@ -257,6 +261,7 @@ json_t *tn_config_json(const struct tn_config *c)
     for (size_t i = 0; i < c->n_elections; i++)
         json_array_append_new(list, election_json(&c->elections[i]));
     json_object_set_new(j, "elections", list);
+    json_object_set_new(j, "http", http_json(&c->api));
     json_object_set_new(j, "log",
                         json_pack("{s:s, s:s}", "format", tn_config_logs[c->log], "level",
                                   tn_config_levels[c->log_level]));

@@ -256,6 +256,10 @@ static enum MHD_Result begin(struct tn_http_server *s, struct tn_exchange *x, co
         fixed(&reply, 403, "{\"error\":\"certificate\",\"detail\":\"show a certificate\"}\n");
         return send_reply(s, x, &reply);
     }
+    if (s->listener.inner && !request.local) {
+        fixed(&reply, 403, "{\"error\":\"denied\",\"detail\":\"not for you\"}\n");
+        return send_reply(s, x, &reply);
+    }
     if (s->options.admit && !s->options.admit(s->options.arg, &request, &reply))
         return send_reply(s, x, &reply);
     x->admitted = true;

@@ -58,6 +58,20 @@ static enum tenure_status listen_unix(const char *path, struct tn_listener *out,
     return TENURE_OK;
 }
 
+/* A socket that was made by somebody else, and inherited. */
+static enum tenure_status listen_inherited(const char *number, struct tn_listener *out,
+                                           struct tenure_error *err)
+{
+    int fd = atoi(number), listens = 0;
+    socklen_t len = sizeof listens;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 || !listens)
+        return tenure_fail(err, TENURE_CONFIG, "descriptor %s does not listen", number);
+    out->fd = fd;
+    out->local = out->inner = true;
+    return TENURE_OK;
+}
+
 static enum tenure_status split(const char *address, char *host, size_t size, const char **port,
                                 struct tenure_error *err)
 {
@@ -107,6 +121,12 @@ enum tenure_status tn_listen(const char *address, struct tn_listener *out, struc
 
     if (strncmp(address, "unix:", 5) == 0) {
         status = listen_unix(address + 5, &l, err);
+        if (!status)
+            *out = l;
+        return status;
+    }
+    if (strncmp(address, "fd:", 3) == 0) {
+        status = listen_inherited(address + 3, &l, err);
         if (!status)
             *out = l;
         return status;

@@ -1,4 +1,4 @@
-/* http/listen.h - a listening socket from "host:port" or "unix:/path". */
+/* http/listen.h - a listening socket from "host:port", "unix:/path" or "fd:5". */
 #ifndef TN_HTTP_LISTEN_H
 #define TN_HTTP_LISTEN_H
 
@@ -10,6 +10,7 @@
 struct tn_listener {
     int fd;
     bool local;     /* a Unix socket */
+    bool inner;     /* inherited ("fd:5"): for our own user alone, whatever is asked */
     uint16_t port;  /* TCP */
     char path[108]; /* Unix: removed at the end */
 };
