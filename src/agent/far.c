@@ -69,10 +69,14 @@ static void look(struct tn_far *f)
 static bool fresh(void *arg)
 {
     struct tn_far *f = arg;
+    struct tn_facts_view v;
 
     look(f);
+    view_of(f, &v);
     pthread_mutex_lock(&f->hub->lock);
-    bool is = f->address_len == 0 || f->told || f->silent;
+    /* Who has just won or lost tells so in a moment. */
+    bool agrees = json_is_true(json_object_get(f->last, "leading")) == v.leads;
+    bool is = f->address_len == 0 || (f->told && agrees) || f->silent;
     pthread_mutex_unlock(&f->hub->lock);
     return is;
 }
@@ -86,13 +90,28 @@ struct told {
     char fate[200];
 };
 
-static void recall(struct tn_far *f, struct told *t)
+/* A copy: counted references are not for several threads.  brief: without the long lists. */
+static json_t *copy_of(const json_t *last, bool brief)
+{
+    static const char *const members[] = {"name",   "id",      "role",  "leading",
+                                          "reason", "version", "leader"};
+    json_t *copy;
+
+    if (!last || !brief)
+        return last ? json_deep_copy(last) : NULL;
+    copy = json_object();
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        json_object_set_new(copy, members[i], json_deep_copy(json_object_get(last, members[i])));
+    return copy;
+}
+
+static void recall(struct tn_far *f, struct told *t, bool brief)
 {
     look(f);
     view_of(f, &t->v);
     int64_t now = tenure_now();
     pthread_mutex_lock(&f->hub->lock);
-    t->last = json_incref(f->last);
+    t->last = copy_of(f->last, brief);
     t->gone = f->address_len == 0;
     t->silent = !f->told;
     t->age_ms = f->last ? (now - f->heard_ns) / TN_MS : 0;
@@ -150,16 +169,14 @@ static json_t *version_of(const struct told *t)
 /* As it was last seen: so much longer ago.  A process that is gone does not lead. */
 static json_t *leader_of(const struct told *t)
 {
-    json_t *leader = json_object_get(t->last, "leader"), *copy;
+    json_t *leader = json_object_get(t->last, "leader");
 
     if (!json_is_object(leader) ||
         (t->gone && strcmp(text_of(leader, "id"), text_of(t->last, "id")) == 0))
         return json_null();
-    copy = json_copy(leader);
-    json_object_set_new(
-        copy, "seen_ms",
-        json_integer(json_integer_value(json_object_get(leader, "seen_ms")) + t->age_ms));
-    return copy;
+    json_int_t seen_ms = json_integer_value(json_object_get(leader, "seen_ms")) + t->age_ms;
+    json_object_set_new(leader, "seen_ms", json_integer(seen_ms));
+    return json_incref(leader);
 }
 
 static json_t *nothing_known(const char *name)
@@ -170,30 +187,35 @@ static json_t *nothing_known(const char *name)
         "ok", 0, "failed", "p50_ms", 0, "p99_ms", 0, "recent_ms", "state", "guard");
 }
 
-/* Shallow: what it told is shared, and never changed. */
-static json_t *whole(void *arg)
+/* What it told, with what we know better. */
+static json_t *tell(struct tn_far *f, bool brief)
 {
-    struct tn_far *f = arg;
     struct told t;
     char reason[512];
 
-    recall(f, &t);
+    recall(f, &t, brief);
     describe(&t, reason, sizeof reason);
-    json_t *o = t.last ? json_copy(t.last) : nothing_known(f->name);
-    json_object_set_new(o, "role", json_string(role_of(&t)));
+    json_t *o = t.last ? t.last : nothing_known(f->name);
+    /* All of them before the first is replaced. */
+    json_t *version = version_of(&t), *leader = leader_of(&t), *role = json_string(role_of(&t));
+    json_object_set_new(o, "role", role);
     json_object_set_new(o, "leading", json_boolean(t.v.leads));
     json_object_set_new(o, "reason", json_string(reason));
     json_object_set_new(o, "epoch", json_integer((json_int_t)t.v.epoch));
     json_object_set_new(o, "left_ms", json_integer(t.v.left_ns / TN_MS));
-    json_object_set_new(o, "version", version_of(&t));
-    json_object_set_new(o, "leader", leader_of(&t));
-    json_decref(t.last);
+    json_object_set_new(o, "version", version);
+    json_object_set_new(o, "leader", leader);
     return o;
+}
+
+static json_t *whole(void *arg)
+{
+    return tell(arg, false);
 }
 
 static json_t *leadership(void *arg)
 {
-    json_t *e = whole(arg), *leader = json_object_get(e, "leader"), *o = json_object();
+    json_t *e = tell(arg, true), *leader = json_object_get(e, "leader"), *o = json_object();
     static const char *const same[] = {"name",   "id",    "leading", "role",
                                        "reason", "epoch", "left_ms", "version"};
 
@@ -213,7 +235,7 @@ static void reason(void *arg, char *out, size_t size)
     struct tn_far *f = arg;
     struct told t;
 
-    recall(f, &t);
+    recall(f, &t, true);
     if (t.v.leads && !t.v.running)
         snprintf(out, size, "leads, epoch %" PRIu64 "; its program does not run yet", t.v.epoch);
     else if (!t.v.leads && !t.gone && t.silent)

@@ -15,7 +15,7 @@
 
 #define ANSWER_MAX  (4u << 20)
 #define GATHER_NS   (3 * TN_S)
-#define ORDER_NS    (15 * TN_S)
+#define ORDER_NS    (6 * TN_S)  /* their own limit is five seconds */
 #define HANDOVER_NS (75 * TN_S) /* its own limit is a minute */
 
 /* ---- A request as text --------------------------------------------------- */

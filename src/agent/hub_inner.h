@@ -47,7 +47,7 @@ struct tn_far {
     struct sockaddr_un address; /* of its socket */
     socklen_t address_len;      /* 0: there is no process */
     char fate[200];             /* why not */
-    json_t *last;               /* what it told last; never changed, only replaced */
+    json_t *last;               /* what it told last; copied, never shared */
     int64_t heard_ns;           /* when */
     bool told;                  /* since it was started, and since somebody looks */
     bool silent;

@@ -37,6 +37,11 @@ enum { OPT_CONFIG = CLI_OPT_OWN, OPT_LOG, OPT_LOG_LEVEL, OPT_ELECTION, OPT_INNER
 /* A child's exit code for "try again later", which no program has by accident. */
 #define AGAIN 122
 
+struct later {
+    struct later *former;
+    struct tn_config config;
+};
+
 struct agent {
     const struct cli_verb *verb;
     const char *path;
@@ -47,6 +52,7 @@ struct agent {
     const char *log_word, *level_word;
     struct tn_fleet *fleet;
     struct tn_config config;            /* in a child: the first one */
+    struct later *later;                /* in a child: those after it, which are all in use */
     struct tn_run_options effective[2]; /* in a child: in force, and the next; in turns */
     unsigned turn;
     char **env;
@@ -118,7 +124,8 @@ static enum tenure_status read_child(const struct agent *a, struct tn_config *c,
 static const struct tn_run_options *reload_child(void *arg)
 {
     struct agent *a = arg;
-    struct tn_config *c = calloc(1, sizeof *c);
+    struct later *later = calloc(1, sizeof *later);
+    struct tn_config *c = later ? &later->config : NULL;
     struct tenure_error err = {0};
     struct tn_change change;
     struct tn_run_options *next = &a->effective[!a->turn];
@@ -127,9 +134,11 @@ static const struct tn_run_options *reload_child(void *arg)
         tn_log("reload", "nothing changes: %s", c ? err.text : "out of memory");
         if (c)
             tn_config_free(c);
-        free(c);
+        free(later);
         return NULL;
     }
+    later->former = a->later;
+    a->later = later;
     *next = a->effective[a->turn];
     tn_config_change(tn_config_find(&a->config, a->election), tn_config_find(c, a->election), next,
                      &change);
@@ -337,6 +346,11 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return run_agent(&a);
     int code = run_child(&a);
     free(a.env);
+    for (struct later *one = a.later, *former; one; one = former) {
+        former = one->former;
+        tn_config_free(&one->config);
+        free(one);
+    }
     tn_config_free(&a.config);
     return code;
 }

@@ -1,0 +1,315 @@
+"""One listener of an agent for several elections, each in a process of its own."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from agent import TENURE, TOKEN, Agent
+from process import free_port, until
+from test_api import ROOT, check, OPENAPI, try_every_path
+from world import children
+
+SHARED = ("web", "team/jobs")
+
+
+class Fleet(Agent):
+    """`tenure agent` with two elections, and ways to ask it."""
+
+    def __init__(self, folder, ident, *, http="", extra="", ttl="3s", program="sleep 600",
+                 names=SHARED):
+        self.folder = pathlib.Path(folder)
+        (self.folder / "token").write_text(TOKEN + "\n")
+        self.config = self.folder / f"{ident}.yaml"
+        self.text = f"""
+coordinate: {{type: sqlite, path: "{folder}/db", ttl: {ttl}, holder_id: {ident}}}
+run: {{command: {program}, grace: 1s}}
+state: {{store: same}}
+log: {{format: json}}
+http: {{listen: "127.0.0.1:0", token: "file:{folder}/token"{http}}}
+elections: [{', '.join(f'{{name: {n}{extra}}}' for n in names)}]
+"""
+        self.config.write_text(self.text)
+        self.log = open(self.folder / f"{ident}-{time.monotonic_ns()}.log", "w+b")
+        self.process = subprocess.Popen([TENURE, "agent", "--config", self.config],
+                                        stdin=subprocess.DEVNULL, stderr=self.log)
+        self.port = int(until(self._port, limit=60))
+
+    def child(self, name):
+        def find():
+            for pid in children(self.process.pid):
+                try:
+                    args = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+                if name.encode() in args:
+                    return pid
+            return None
+        return until(find, limit=60)
+
+    def of(self, name):
+        return self.ask(f"/v1/elections/{name}").json()
+
+    def leads(self):
+        until(lambda: self.ask("/readyz").status == 200, limit=60)
+        return self
+
+    def waits(self):
+        until(lambda: all(e["role"] == "standby" and e["leader"] for e in
+                          self.ask("/_ha/status").json()["elections"]), limit=60)
+        return self
+
+
+@pytest.fixture
+def fleets(tmp_path):
+    """The first leads both, the second waits."""
+    with Fleet(tmp_path, "a") as first:
+        first.leads()
+        with Fleet(tmp_path, "b") as second:
+            yield first, second.waits()
+
+
+def codes(agent, *paths):
+    return [agent.ask(path).status for path in paths]
+
+
+def test_every_path_is_served_as_described(fleets):
+    assert try_every_path(fleets, "?name=web") > 60
+    status = fleets[0].ask("/_ha/status").json()
+    check(status, OPENAPI["components"]["schemas"]["Status"], "status")
+    assert [e["name"] for e in status["elections"]] == list(SHARED)
+    assert fleets[0].ask("/openapi.yaml").text == (ROOT / "docs" / "openapi.yaml").read_text()
+
+
+def test_each_and_all(fleets):
+    """One is handed over: what is asked of that one, of the other, and of all."""
+    first, second = fleets
+    assert codes(first, "/livez", "/healthz", "/leader", "/readyz", "/standby") == \
+        [200, 200, 200, 200, 503]
+    assert codes(second, "/livez", "/healthz", "/leader", "/readyz", "/standby") == \
+        [200, 200, 503, 503, 200]
+    assert first.ask("/v1/leadership").status == 404
+    assert first.order("/v1/handover", {}).status == 404
+
+    done = first.order("/v1/elections/team/jobs/handover", {"to": "b"})
+    assert done.status == 200 and done.json()["to"] == "b", done.text
+    for name in ("?name=team/jobs", ):
+        until(lambda: second.ask("/readyz" + name).status == 200)
+        assert codes(first, "/leader" + name, "/standby" + name) == [503, 200]
+        assert codes(second, "/leader" + name, "/standby" + name) == [200, 503]
+    assert codes(first, "/v1/elections/web/leader", "/v1/elections/web/readyz") == [200, 200]
+    assert codes(second, "/v1/elections/web/leader", "/v1/elections/none/leader") == [503, 404]
+    # Nobody leads both now, so nobody says that it does.
+    for agent in fleets:
+        assert codes(agent, "/leader", "/readyz", "/standby") == [503, 503, 503]
+    assert first.ask("/leader").text == "team/jobs: not the leader\n"
+    assert first.ask("/standby").text == "web: not a stand-by\n"
+    assert "team/jobs: b leads, epoch" in until(
+        lambda: "b leads" in first.ask("/readyz").text and first.ask("/readyz").text)
+    listed = first.ask("/v1/elections").json()["elections"]
+    assert [(e["name"], e["leading"], e["leader"]) for e in listed] == \
+        [("web", True, "a"), ("team/jobs", False, "b")]
+    terms = until(lambda: (h := first.ask("/v1/history?name=team/jobs").json()["history"])
+                  and len(h) == 2 and h)
+    assert [t["holder"] for t in terms] == ["a", "b"]
+    assert {c["id"] for c in second.ask("/v1/elections/web/candidates").json()["candidates"]} == \
+        {"a", "b"}
+
+
+def test_the_state_through_the_agent(fleets):
+    first, second = fleets
+    path = "/v1/elections/team/jobs/state/orders/2026%2F%C3%A4%20b"
+    data = os.urandom(200_000)
+    assert first.ask(path, "PUT", data).status == 401
+    assert first.ask(path, "PUT", data, TOKEN).status == 200
+    back = first.ask(path, token=TOKEN)
+    assert back.body == data and back.headers["Tenure-Seq"] == "1"
+    assert back.headers["Content-Type"] == "application/octet-stream"
+    assert first.ask("/v1/state/orders/none?name=team/jobs", token=TOKEN).status == 404
+    epoch = str(first.of("team/jobs")["epoch"] + 1)
+    answer = first.ask(path, "PUT", b"x", TOKEN, Tenure_Epoch=epoch)
+    assert (answer.status, answer.json()["error"]) == (409, "fenced")
+    assert second.ask(path, "PUT", b"x", TOKEN).status == 409
+    assert first.ask(path, "PUT", b"x" * (2 << 20), TOKEN).status == 413
+
+
+def test_streams_and_long_polls(fleets):
+    """One stream tells of both elections; a poll of one does not end by a change of the other."""
+    first, second = fleets
+    tags = {name: second.ask(f"/v1/leadership?name={name}").headers["ETag"] for name in SHARED}
+    found = {}
+
+    def poll():
+        found["poll"] = second.ask(f"/v1/leadership?name=web&wait=60&since={tags['web']}")
+
+    def stream():
+        connection = second.connect()
+        connection.request("GET", "/v1/leadership?name=web&stream=1")
+        response = connection.getresponse()
+        while True:
+            line = response.readline()
+            assert line, "the stream ended"
+            if line.startswith(b"data: "):
+                told = {e["name"]: e for e in json.loads(line[6:])["elections"]}
+                found.setdefault("first", told)
+                if all(told[name]["leading"] for name in SHARED):
+                    break
+        found["last"] = told
+        connection.close()
+
+    threads = [threading.Thread(target=poll), threading.Thread(target=stream)]
+    for thread in threads:
+        thread.start()
+    until(lambda: "tenure_http_streams 1\n" in second.ask("/metrics").text)
+    assert first.order("/v1/handover?name=web", {"to": "b"}).status == 200
+    assert first.order("/v1/handover?name=team/jobs", {"to": "b"}).status == 200
+    for thread in threads:
+        thread.join(60)
+    assert found["poll"].json()["name"] == "web" and found["poll"].headers["ETag"] != tags["web"]
+    assert not any(found["first"][name]["leading"] for name in SHARED)
+    assert all(found["last"][name]["epoch"] for name in SHARED)
+
+
+def test_a_process_that_dies_leads_nothing(fleets):
+    first, second = fleets
+    os.kill(first.child("web"), signal.SIGKILL)
+    until(lambda: first.ask("/leader?name=web").status == 503)
+    gone = first.of("web")
+    assert not gone["leading"] and gone["left_ms"] == 0, gone
+    assert codes(first, "/livez", "/leader?name=team/jobs") == [200, 200]
+    until(lambda: second.ask("/readyz?name=web").status == 200, limit=60)
+    until(lambda: first.of("web")["role"] == "standby", limit=60)  # it was started again
+    assert codes(first, "/livez", "/healthz", "/standby?name=web") == [200, 200, 200]
+
+
+def test_a_process_that_hangs(tmp_path):
+    """Its guard is stopped as well: nothing but its own deadline ends its leadership here."""
+    with Fleet(tmp_path, "a") as only:
+        only.leads()
+        until(lambda: only.of("web")["id"] == "a")
+        stopped = [only.child("web")]
+        for pid in children(stopped[0]):
+            if b"tenure-guard" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                stopped.append(pid)
+        assert len(stopped) >= 2
+        try:
+            for pid in reversed(stopped):
+                os.kill(pid, signal.SIGSTOP)
+            found = {}
+            asked = [threading.Thread(target=lambda key=key, path=path: found.update(
+                {key: only.ask(path, token=TOKEN, method="POST" if key == "order" else "GET")}))
+                for key, path in (("order", "/v1/pause?name=web"), ("metrics", "/metrics"),
+                                  ("health", "/healthz"))]
+            # While the deadline has not passed it leads; afterwards it never does.
+            until(lambda: only.ask("/leader?name=web").status == 503, limit=60)
+            for thread in asked:
+                thread.start()
+            assert codes(only, "/livez", "/leader?name=team/jobs") == [200, 200]
+            assert only.order("/v1/pause?name=team/jobs", {}).status == 200
+            told = until(lambda: (e := only.of("web"))["role"] == "silent" and e, limit=60)
+            assert not told["leading"] and told["left_ms"] == 0
+            assert told["reason"] == "its process does not answer"
+            for thread in asked:
+                thread.join(60)
+            assert found["health"].text == "web: its process does not answer\n"
+            text = found["metrics"].text
+            assert 'tenure_election_up{name="web"} 0\n' in text
+            assert 'tenure_election_up{name="team/jobs"} 1\n' in text
+            assert 'tenure_leader{name="web",id="a"} 0\n' in text
+            assert found["order"].status == 503
+            assert "may still be made" in found["order"].json()["detail"]
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+
+
+def test_metrics_of_both(fleets):
+    text = fleets[0].ask("/metrics").text
+    assert text.count("# TYPE tenure_leader gauge\n") == 1
+    for name in SHARED:
+        assert f'tenure_leader{{name="{name}",id="a"}} 1\n' in text
+    samples = [line.split(" ")[0] for line in text.splitlines() if not line.startswith("#")]
+    assert len(samples) == len(set(samples))
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    openmetrics = fleets[0].ask("/metrics", Accept="application/openmetrics-text")
+    assert openmetrics.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert openmetrics.text.endswith("# EOF\n") and openmetrics.text.count("# EOF") == 1
+
+
+def test_guarded(tmp_path):
+    with Fleet(tmp_path, "a", http=", reads: token, hosts: [tenure.test]") as only:
+        only.leads()
+        assert codes(only, "/livez", "/leader?name=web", "/v1/elections/web/standby", "/") == \
+            [200, 200, 503, 200]
+        for path in ("/_ha/status", "/metrics", "/v1/elections", "/v1/elections/web",
+                     "/v1/elections/web/history", "/v1/elections/none/history"):
+            assert only.ask(path).status == (404 if "none" in path else 401), path
+        assert only.ask("/v1/elections", token=TOKEN).status == 200
+        assert only.ask("/livez", Host="tenure.test").status == 200
+        assert only.ask("/livez", Host="evil.example").status == 421
+        # The sockets of the elections' processes are for the agent's own user alone.
+        names = [line.split()[-1] for line in open("/proc/net/unix") if "@tenure-" in line]
+        if os.geteuid() == 0 and names:
+            ask = (f"import socket; s = socket.socket(socket.AF_UNIX); "
+                   f"s.connect('\\0{names[0][1:]}'); s.sendall(b'GET /livez HTTP/1.0\\r\\n\\r\\n'); "
+                   f"print(s.recv(99))")
+            done = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", "/usr/bin/python3",
+                                   "-c", ask], capture_output=True, text=True, timeout=60)
+            assert " 403 " in done.stdout, done
+
+
+def test_reload(fleets):
+    """An election more, an election less; the address stays as it is."""
+    first = fleets[0]
+    first.config.write_text(first.text.replace("{name: team/jobs}", "{name: nightly}")
+                            .replace("127.0.0.1:0", "127.0.0.1:1"))
+    first.process.send_signal(signal.SIGHUP)
+    until(lambda: [e["name"] for e in first.ask("/v1/elections").json()["elections"]] ==
+          ["web", "nightly"])
+    until(lambda: first.ask("/readyz?name=nightly").status == 200, limit=60)
+    assert codes(first, "/leader?name=web", "/leader?name=team/jobs") == [200, 404]
+    assert "needs a restart of the agent: http.listen" in first.words()
+
+
+def test_a_port_that_is_taken(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        config = tmp_path / "c.yaml"
+        config.write_text(f"name: x\nhttp: {{listen: '127.0.0.1:{taken.getsockname()[1]}'}}\n")
+        done = subprocess.run([TENURE, "agent", "--config", config], capture_output=True, text=True,
+                              timeout=60)
+    assert done.returncode == 1 and "cannot listen on 127.0.0.1" in done.stderr
+
+
+def test_flooded(tmp_path):
+    """All that can be asked, at full rate and by slow ones, costs no lease of either."""
+    with Fleet(tmp_path, "a") as only:
+        only.leads()
+        before = {e["name"]: e["epoch"] for e in only.ask("/v1/elections").json()["elections"]}
+        slow = [socket.create_connection(("127.0.0.1", only.port)) for _ in range(60)]
+        end = time.monotonic() + 3
+
+        def flood(path):
+            while time.monotonic() < end:
+                only.ask(path)
+
+        paths = ["/leader", "/_ha/status", "/metrics", "/v1/elections/web/leadership", "/healthz",
+                 "/readyz?name=web"]
+        threads = [threading.Thread(target=flood, args=(path,)) for path in paths]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for connection in slow:
+            connection.close()
+        status = only.ask("/_ha/status").json()["elections"]
+        assert {e["name"]: e["epoch"] for e in status} == before
+        assert not any("lost" == event["event"] for event in only.events())
