@@ -10,7 +10,7 @@ _tenure()
         return
     fi
     case $previous in
-    --store | --state)
+    --store | --state | --lease)
         mapfile -t COMPREPLY < <(compgen -W "sqlite: file: postgres: redis: etcd: kube: memory: noop:" -- "$current")
         return
         ;;
@@ -36,7 +36,7 @@ _tenure()
         ;;
     *)
         if [ "${COMP_WORDS[1]}" = state ] && [ "$COMP_CWORD" -eq 2 ]; then
-            mapfile -t COMPREPLY < <(compgen -W "show get put delete export import" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "show get put delete repair export import" -- "$current")
         elif [ "${COMP_WORDS[1]}" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
             COMPREPLY=(schema)
         elif [ "${COMP_WORDS[1]}" = config ] && [ "$COMP_CWORD" -eq 2 ]; then

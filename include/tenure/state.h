@@ -127,6 +127,24 @@ TENURE_API enum tenure_status tenure_state_edit(tenure_state *state, const char 
                                                 const void *data, size_t len, int64_t deadline,
                                                 struct tenure_error *err);
 
+/*
+ * An operator's repair of a damaged document, by a handle without a grant.
+ * What is there is kept first, as the document that kept[] names then:
+ * "COLLECTION.damaged/ID@VERSION", its data the damaged bytes.  Then it is
+ * replaced (deleted, if data is NULL) under the fence of the collection's root,
+ * marked as edited.  id "": the root itself, which gets the highest fence of
+ * its documents; data is not looked at, and creates that were announced and are
+ * still on their way are forgotten.
+ *
+ * INVALID if it is not damaged; CONFLICT if it changed meanwhile; CORRUPT if
+ * the root is damaged too.  Then nothing was replaced.
+ */
+#define TENURE_KEEP_MAX (3 * TENURE_KEY_MAX)
+TENURE_API enum tenure_status tenure_state_repair(tenure_state *state, const char *collection,
+                                                  const char *id, const void *data, size_t len,
+                                                  char kept[TENURE_KEEP_MAX + 1], int64_t deadline,
+                                                  struct tenure_error *err);
+
 /* Wait until anything in the collection may have changed since mark ("" at first; updated). */
 TENURE_API enum tenure_status tenure_state_wait(tenure_state *state, const char *collection,
                                                 char mark[TENURE_VERSION_MAX + 1], int wake_fd,

@@ -14,6 +14,7 @@ static const char help[] =
     "       tenure state get    --name NAME COLLECTION/ID\n"
     "       tenure state put    --name NAME COLLECTION/ID [FILE] [--force]\n"
     "       tenure state delete --name NAME COLLECTION/ID [--force]\n"
+    "       tenure state repair --name NAME COLLECTION[/ID] [FILE | --delete] [--force]\n"
     "       tenure state export --name NAME [FILE]\n"
     "       tenure state import --name NAME FILE [--force]\n"
     "\n"
@@ -23,14 +24,17 @@ static const char help[] =
     "\n"
     "  --force  change it although a leader holds the lease.  The leader is told: its\n"
     "           next commit of that document answers 'conflict', and it loads yours\n"
+    "  --delete repair: leave no document there\n"
+    "  --lease URL  where the lease is, if it is not beside the state\n"
     "\n"
     "put, delete and import keep the epoch that is stored, so that they never fence the\n"
     "leader.  export writes a line of JSON a document, and import reads that back,\n"
-    "byte for byte.  Damaged documents are shown with their place, and left as they are.\n"
+    "byte for byte.  Damaged documents are shown with their place, and left as they are,\n"
+    "until repair replaces one; the damaged bytes stay, in COLLECTION.damaged/ID@VERSION.\n"
     "\n"
     "Exit: 0 done, 1 refused or failed, 2 usage, 3 get: there is no such document.\n";
 
-enum { OPT_FORCE = CLI_OPT_OWN };
+enum { OPT_FORCE = CLI_OPT_OWN, OPT_DELETE, OPT_LEASE };
 
 /* ---- Pieces -------------------------------------------------------------- */
 
@@ -87,13 +91,16 @@ char *cli_state_slurp(const struct cli_state_call *c, const char *path, size_t *
 static bool may_edit(struct cli_state_call *c)
 {
     struct tenure_lease_view view = TENURE_LEASE_VIEW;
+    struct cli_common common = c->common;
     struct tenure_error err;
     tenure_store *store;
     bool held = false;
 
     if (c->force)
         return true;
-    store = cli_open(c->verb, &c->common);
+    if (c->lease)
+        common.store = c->lease;
+    store = cli_open(c->verb, &common);
     if (!store)
         return false;
     if (tenure_lease_look(store, c->common.name, &view, c->deadline, &err)) {
@@ -268,6 +275,47 @@ static int delete (struct cli_state_call *c)
     return edit(c, true);
 }
 
+/* ---- repair -------------------------------------------------------------- */
+
+static int repair(struct cli_state_call *c)
+{
+    char collection[128], kept[TENURE_KEEP_MAX + 1], *text = NULL;
+    struct tenure_error err;
+    const char *id = "";
+    size_t len = 0;
+    int code = CLI_FAILED;
+
+    if (!c->where ||
+        (strchr(c->where, '/') && !split(c->where, collection, sizeof collection, &id)))
+        return cli_misuse(c->verb, "which document? give COLLECTION/ID");
+    if (!*id && strlen(c->where) < sizeof collection)
+        strcpy(collection, c->where);
+    if (*id ? !c->file == !c->remove : c->file || c->remove)
+        return cli_misuse(c->verb, *id ? "give a FILE ('-': standard input) to put there, or "
+                                         "--delete"
+                                       : "the root of a collection takes no FILE and no --delete");
+    if (!may_edit(c) || (c->file && !(text = cli_state_slurp(c, c->file, &len))))
+        return CLI_FAILED;
+    if (tenure_state_repair(c->state, collection, id, text, len, kept, c->deadline, &err)) {
+        cli_fail(c->verb, 0, "%s", err.text);
+    } else if (c->common.json) {
+        json_t *o = json_pack("{s:s, s:s%, s:s%}", "collection", collection, "id", id, strlen(id),
+                              "kept", kept, strlen(kept));
+        code = o && json_dumpf(o, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF ? CLI_OK
+                                                                                     : CLI_FAILED;
+        json_decref(o);
+    } else {
+        printf("repaired; what was there is kept in ");
+        print_safely(kept);
+        putchar('\n');
+        code = CLI_OK;
+    }
+    free(text);
+    return code;
+}
+
+/* ---- export, import ------------------------------------------------------ */
+
 static int export(struct cli_state_call *c)
 {
     c->file = c->where;
@@ -287,14 +335,17 @@ static const struct {
     int (*run)(struct cli_state_call *c);
     int most; /* arguments behind the word */
 } words[] = {
-    {"show", show, 1},     {"get", get, 1},       {"put", put, 2},
-    {"delete", delete, 1}, {"export", export, 1}, {"import", import, 1},
+    {"show", show, 1},     {"get", get, 1},       {"put", put, 2},       {"delete", delete, 1},
+    {"export", export, 1}, {"import", import, 1}, {"repair", repair, 2},
 };
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
-    static const struct option options[] = {
-        CLI_COMMON_OPTIONS, {"force", no_argument, NULL, OPT_FORCE}, {0}};
+    static const struct option options[] = {CLI_COMMON_OPTIONS,
+                                            {"force", no_argument, NULL, OPT_FORCE},
+                                            {"delete", no_argument, NULL, OPT_DELETE},
+                                            {"lease", required_argument, NULL, OPT_LEASE},
+                                            {0}};
     struct cli_state_call c = {.verb = verb};
     struct tenure_error err;
     size_t which = 0;
@@ -304,6 +355,10 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (opt == OPT_FORCE)
             c.force = true;
+        else if (opt == OPT_DELETE)
+            c.remove = true;
+        else if (opt == OPT_LEASE)
+            c.lease = optarg;
         else if (!cli_common_take(&c.common, verb, opt))
             return CLI_USAGE;
     }
@@ -311,7 +366,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     while (which < sizeof words / sizeof words[0] && strcmp(words[which].word, word) != 0)
         which++;
     if (which == sizeof words / sizeof words[0])
-        return cli_misuse(verb, "do what? show, get, put, delete, export or import");
+        return cli_misuse(verb, "do what? show, get, put, delete, repair, export or import");
     if (argc - optind > words[which].most || !c.common.name)
         return cli_misuse(verb, c.common.name ? "too many arguments"
                                               : "which election? give --name NAME");

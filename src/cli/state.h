@@ -12,6 +12,8 @@ struct cli_state_call {
     struct cli_common common;
     tenure_state *state;
     bool force;
+    bool remove;       /* repair --delete */
+    const char *lease; /* URL of the lease's store; NULL: the same */
     const char *where; /* COLLECTION or COLLECTION/ID */
     const char *file;
     int64_t deadline;

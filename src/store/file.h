@@ -59,6 +59,7 @@ struct tn_file {
     unsigned char *scratch; /* the slot that was read last */
     size_t scratch_cap;
     bool place; /* the state is written in place: see file_journal.h */
+    bool mend;  /* a register whose data is damaged is read as it is, and may be replaced */
     struct tn_journal *journals;
     struct tn_file_watches watches;
     struct tn_file_hint hints[TN_FILE_HINTS];

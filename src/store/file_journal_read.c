@@ -360,7 +360,7 @@ enum tenure_status tn_journal_deliver(struct tn_file *f, struct tn_journal *j,
 
     if (!reg)
         reg = &absent;
-    if (reg->damaged)
+    if (reg->damaged && !f->mend)
         return damaged_reg(f, j, reg, err);
     if (reg->len &&
         (!tn_journal_room(j, reg->len) || !read_at(j->fd, j->buffer, reg->len, reg->at)))

@@ -85,7 +85,7 @@ static void compare(struct batch *b)
         op->count = reg ? reg->count : 0;
         if (!tenure_token_equal(&token, &op->swap->expect)) {
             conflict(b, op);
-        } else if (reg && reg->damaged) {
+        } else if (reg && reg->damaged && !b->f->mend) {
             struct tenure_value value = {0};
             struct tenure_error err;
 

@@ -22,7 +22,7 @@
 #define POLL_MAX     (60 * S)
 #define MARKER_LINE  "tenure-file 1 retain="
 #define MARKER_PLACE "tenure-file 2 retain=" /* the state is written in place */
-#define KNOWN        "retain, poll, mode, fs, commits, create"
+#define KNOWN        "retain, poll, mode, fs, commits, create, mend"
 
 struct settings {
     int64_t retain_ns; /* 0: not given */
@@ -119,7 +119,7 @@ static enum tenure_status read_url(const char *text, struct tn_file *f, struct s
                                    struct tenure_error *err)
 {
     struct tn_url url = {0};
-    int create = 1;
+    int create = 1, mend = 0;
     enum tenure_status status = tn_url_parse(text, &url, err);
 
     if (!status)
@@ -135,10 +135,13 @@ static enum tenure_status read_url(const char *text, struct tn_file *f, struct s
     if (!status)
         status = param_word(&url, "create", "yes", "no", &create, err);
     if (!status)
+        status = param_word(&url, "mend", "yes", "no", &mend, err);
+    if (!status)
         status = tn_url_check_params(&url, KNOWN, err);
     if (!status)
         status = set_root(&url, f, err);
     set->create = create;
+    f->mend = mend;
     tn_url_free(&url);
     return status;
 }

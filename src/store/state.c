@@ -127,9 +127,9 @@ enum tenure_status tn_state_load_entry(tenure_state *s, struct tn_root *root,
     }
 }
 
-static enum tenure_status load(tenure_state *s, const char *collection, const char *id,
-                               struct tenure_document *document, int64_t deadline,
-                               struct tenure_error *err)
+enum tenure_status tn_state_load(tenure_state *s, const char *collection, const char *id,
+                                 struct tenure_document *document, int64_t deadline,
+                                 struct tenure_error *err)
 {
     char key[TENURE_KEY_MAX + 1];
     struct tenure_value value = {0};
@@ -165,7 +165,7 @@ enum tenure_status tenure_state_load(tenure_state *s, const char *collection, co
         err = &scratch;
     tn_state_turn(s);
     status = s->fenced ? tn_state_fenced(s, collection, err)
-                       : load(s, collection, id, document, deadline, err);
+                       : tn_state_load(s, collection, id, document, deadline, err);
     tn_state_next(s);
     return status;
 }

@@ -16,6 +16,13 @@ enum tenure_status tn_state_load_entry(tenure_state *s, struct tn_root *root,
                                        struct tn_entry *entry, struct tenure_value *value,
                                        struct tn_document *doc, bool *found, int64_t deadline,
                                        struct tenure_error *err);
+/* tenure_state_load() and tenure_state_edit(), in a turn of the caller's. */
+enum tenure_status tn_state_load(tenure_state *s, const char *collection, const char *id,
+                                 struct tenure_document *document, int64_t deadline,
+                                 struct tenure_error *err);
+enum tenure_status tn_state_edit(tenure_state *s, const char *collection, const char *id,
+                                 const struct tenure_document *seen, const void *data, size_t len,
+                                 int64_t deadline, struct tenure_error *err);
 /* What a caller sees of a document. */
 enum tenure_status tn_document_fill(struct tenure_document *out, const struct tenure_value *value,
                                     const struct tn_document *doc, bool found,

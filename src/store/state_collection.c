@@ -186,6 +186,7 @@ static bool show(void *arg, const char *key, const struct tenure_value *value)
     if (tn_document_decode(value, &doc, &err) ||
         tn_document_fill(&w->document, value, &doc, true, &err)) {
         tn_document_fill(&w->document, value, &doc, false, NULL);
+        tenure_fail_context(&err, "register %s, version %s", key, value->token.version);
         return w->visit(w->arg, id, &w->document, err.text);
     }
     return doc.deleted || w->visit(w->arg, id, &w->document, NULL);

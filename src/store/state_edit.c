@@ -157,9 +157,9 @@ static enum tenure_status stored_fence(tenure_state *s, const char *key, struct 
     return status;
 }
 
-static enum tenure_status edit(tenure_state *s, const char *collection, const char *id,
-                               const struct tenure_document *seen, const void *data, size_t len,
-                               int64_t deadline, struct tenure_error *err)
+enum tenure_status tn_state_edit(tenure_state *s, const char *collection, const char *id,
+                                 const struct tenure_document *seen, const void *data, size_t len,
+                                 int64_t deadline, struct tenure_error *err)
 {
     char key[TENURE_KEY_MAX + 1];
     struct tn_document doc = {.seq = seen->seq + 1,
@@ -198,7 +198,7 @@ enum tenure_status tenure_state_edit(tenure_state *s, const char *collection, co
     if (s->leads)
         return tenure_fail(err, TENURE_INVALID, "a leader commits; it does not edit");
     tn_state_turn(s);
-    status = edit(s, collection, id, seen, data, len, deadline, err);
+    status = tn_state_edit(s, collection, id, seen, data, len, deadline, err);
     tn_state_next(s);
     return status;
 }

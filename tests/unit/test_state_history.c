@@ -11,7 +11,10 @@
  *   - what load() returns is what is stored (so acknowledged commits are loaded)
  *   - no commit is OK over an edit that its leader has not seen
  *
- *   test_state_history [SEED [HISTORIES]]
+ *   test_state_history [SEED [HISTORIES [URL]]]
+ *
+ * URL: a real store below the faults instead of memory:, each '#' in it the number of the history,
+ * so that each begins with nothing.
  */
 #include "state_kit.h"
 
@@ -36,7 +39,7 @@ struct leader {
 };
 
 struct world {
-    char inner[40], id[24];
+    char inner[400], id[24];
     tn_fault *fault;
     struct tn_fault_odds odds;
     tenure_store *eye;
@@ -158,9 +161,12 @@ static void told_fenced(struct leader *l, enum tenure_status status)
     l->fenced |= status == TENURE_FENCED;
 }
 
+static const char *below; /* NULL: memory: */
+
+/* A real store is given its time: what it does after its deadline happens when nobody looks. */
 static int64_t limit(void)
 {
-    return roll(4) ? soon() : within_ms((int64_t)roll(3));
+    return below || roll(4) ? soon() : within_ms((int64_t)roll(3));
 }
 
 static void load(struct leader *l, int i)
@@ -277,6 +283,20 @@ static void succeed(struct leader *l)
 
 /* ---- A history ----------------------------------------------------------- */
 
+/* The store of this history. */
+static void name_inner(uint64_t seed)
+{
+    size_t n = 0;
+
+    for (const char *p = below ? below : "memory:history#"; *p && n < sizeof w.inner - 24; p++) {
+        if (*p == '#')
+            n += (size_t)sprintf(w.inner + n, "%llu", (unsigned long long)seed);
+        else
+            w.inner[n++] = *p;
+    }
+    w.inner[n] = '\0';
+}
+
 static void history(uint64_t seed)
 {
     struct tenure_error err;
@@ -284,7 +304,7 @@ static void history(uint64_t seed)
     memset(&w, 0, sizeof w);
     w.seed = seed;
     w.random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    snprintf(w.inner, sizeof w.inner, "memory:history%llu", (unsigned long long)seed);
+    name_inner(seed);
     strcpy(w.id, "fault:h");
     if (tn_fault_new("h", w.inner, &w.fault, &err))
         fail_msg("%s", err.text);
@@ -351,5 +371,10 @@ int main(int argc, char **argv)
         seed_from = strtoull(argv[1], NULL, 10);
     if (argc > 2)
         histories = strtoull(argv[2], NULL, 10);
+    if (argc > 3)
+        below = argv[3];
+    const char *modules = getenv("TENURE_BUILD");
+    if (below && modules && tenure_store_module_dir(modules, NULL))
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
