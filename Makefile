@@ -84,7 +84,10 @@ check-format:
 clean:
 	@rm -rf $(BUILD) build-clang build-asan build-tsan build-fuzz $(BUILD).log
 
-install: all
+# The prefix is compiled in, so that another one means to build again.
+install:
+	@[ ! -f $(BUILD)/build.ninja ] || meson configure $(BUILD) -Dprefix=$(PREFIX)
+	@$(MAKE) all
 	@meson install -C $(BUILD) --no-rebuild
 
 help:

@@ -30,7 +30,7 @@ const struct tn_config_world tn_config_real_world = {.variable = variable, .file
 /* What stands at the top, or in an entry of `elections`. */
 struct top {
     struct tn_text name;
-    const struct tn_yaml *coordinate, *state, *run, *http, *log, *elections;
+    const struct tn_yaml *coordinate, *state, *run, *http, *log, *elections, *replication;
 };
 
 /* clang-format off */
@@ -42,6 +42,7 @@ static const struct tn_key top_keys[] = {
     {"http", NULL, TN_KEY_TREE, offsetof(struct top, http)},
     {"log", NULL, TN_KEY_TREE, offsetof(struct top, log)},
     {"elections", NULL, TN_KEY_TREE, offsetof(struct top, elections)},
+    {"replication", NULL, TN_KEY_TREE, offsetof(struct top, replication)},
     {0},
 };
 struct log {
@@ -56,6 +57,8 @@ static const struct tn_key log_keys[] = {
 
 static void take_sections(struct tn_reader *r, const struct top *top, struct tn_draft *d)
 {
+    if (top->replication)
+        tn_draft_replication(r, d, top->replication);
     if (top->coordinate)
         tn_draft_coordinate(r, d, top->coordinate);
     if (top->state)

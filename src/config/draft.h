@@ -81,6 +81,8 @@ void tn_draft_coordinate(struct tn_reader *r, struct tn_draft *d, const struct t
 void tn_draft_state(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml *map);
 void tn_draft_http(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml *map);
 void tn_draft_run(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml *map);
+/* That of other programs: before the others, whose lines win. */
+void tn_draft_replication(struct tn_reader *r, struct tn_draft *d, const struct tn_yaml *map);
 
 /*
  * The URL of a place.  path names the section in complaints.  false: with a

@@ -131,12 +131,20 @@ def test_install(tmp_path):
     found = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
     (tenure,) = [p for p in found if p.endswith("/bin/tenure")]
     prefix = tenure.removesuffix("bin/tenure")
-    for path in ("libexec/tenure/tenure-guard", "libexec/tenure/tenure-sim",
-                 "include/tenure/elector.h", "share/bash-completion/completions/tenure"):
-        assert prefix + path in found
+    (library,) = [p for p in found if p.endswith("/libtenure.so.0")]
+    folder = library.removeprefix(prefix).removesuffix("libtenure.so.0")
+    wanted = {"bin/tenure", "bin/tenure-conformance", "libexec/tenure/tenure-guard",
+              "libexec/tenure/tenure-sim", "share/bash-completion/completions/tenure",
+              "include/tenure/conformance.h", folder + "libtenure.so", folder + "libtenure.so.0",
+              folder + "libtenure-conformance.a", folder + "pkgconfig/tenure.pc"}
+    wanted |= {f"include/tenure/{p.name}" for p in (ROOT / "include/tenure").glob("*.h")}
+    wanted |= {f"{folder}tenure/{p.name}" for p in BUILD.glob("tenure-*.so")}
     if shutil.which("scdoc"):
-        for page in (ROOT / "docs/man").glob("*.scd"):
-            assert f"{prefix}share/man/man1/{page.stem}" in found
+        for page in (ROOT / "docs").glob("man*/*.scd"):
+            wanted.add(f"share/man/man{page.stem[-1]}/{page.stem}")
+    (unit,) = [p for p in found if p.endswith("lib/systemd/system/tenure@.service")]
+    assert f"ExecStart=/{tenure} run " in (tmp_path / unit).read_text()
+    assert found == {prefix + path for path in wanted} | {unit}
     done = subprocess.run([tmp_path / tenure, "run", "--name", "x", "--store", f"file:{tmp_path}/s",
                            "--log", "none", "--", "sh", "-c", "echo $TENURE_NAME; exit 3"],
                           capture_output=True, text=True)
