@@ -216,13 +216,12 @@ def alone(leader):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
     def place():
-        high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (theirs.fileno(), facts)]
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in (theirs.fileno(), facts)]
         for fd, at in zip(high, (3, 8)):
             os.dup2(fd, at)
-        os.closerange(64, 80)
 
     process = subprocess.Popen([TENURE, "release-grant", "--when-told"], preexec_fn=place,
-                               pass_fds=[3, 8], stdin=subprocess.DEVNULL)
+                               close_fds=False, stdin=subprocess.DEVNULL)
     theirs.close()
     os.close(facts)
     ours.settimeout(w.PATIENCE)
