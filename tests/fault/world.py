@@ -330,15 +330,17 @@ class World:
 
     def leader(self):
         """The candidate that leads, by whose descendant the youngest program is."""
-        epoch = self.table.top()
 
         def find():
+            # Anew each time: on a machine that stood still for a while, the youngest may have been
+            # killed with its candidate before that could say so.
+            epoch = self.table.top()
             for c in self.candidates:
                 if c.proc.poll() is None and f"leading, epoch {epoch};" in c.words():
                     return c
             return None
 
-        return eventually(f"the candidate behind epoch {epoch}", find)
+        return eventually("the candidate behind the youngest program", find)
 
     def dead(self, epoch):
         """Wait until no row of that epoch is written any more: all its processes are gone."""
