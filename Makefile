@@ -42,6 +42,7 @@ bench:
 	@scripts/deps bench
 	@$(MAKE) all
 	@bench/run.py --write
+	@bench/agent.py --write
 
 bench-agent:
 	@scripts/deps bench

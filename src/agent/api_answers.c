@@ -271,7 +271,7 @@ void tn_answer_candidates(struct tn_api *api, struct tn_election *e,
 
 /* ---- Leadership ---------------------------------------------------------- */
 
-static bool wants_stream(const struct tn_http_request *request)
+bool tn_answer_streams(const struct tn_http_request *request)
 {
     const char *accept = request->header(request, "Accept");
 
@@ -319,7 +319,7 @@ void tn_answer_leadership(struct tn_api *api, struct tn_election *e,
     static _Thread_local char etag[64];
     bool over = false;
 
-    if (wants_stream(request)) {
+    if (tn_answer_streams(request)) {
         stream(api, reply);
         return;
     }

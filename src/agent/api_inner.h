@@ -122,6 +122,9 @@ tn_answer tn_answer_livez, tn_answer_leader, tn_answer_standby, tn_answer_readyz
     tn_answer_page, tn_answer_openapi, tn_answer_metrics, tn_answer_status, tn_answer_elections,
     tn_answer_election, tn_answer_history, tn_answer_candidates, tn_answer_leadership;
 
+/* Is /v1/leadership asked for as a stream of events?  That tells of all elections. */
+bool tn_answer_streams(const struct tn_http_request *request);
+
 /* routes.c */
 bool tn_api_admit(void *api, const struct tn_http_request *request, struct tn_http_reply *reply);
 void tn_api_answer(void *api, const struct tn_http_request *request, struct tn_http_reply *reply);

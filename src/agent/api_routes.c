@@ -157,7 +157,9 @@ static bool election_of(const struct tn_api_list *list, const struct route *r,
         if (strcmp(tn_election_name(list->elections[i]), name) == 0)
             *election = list->elections[i];
     }
-    if (*election || (!name && r->about == ABOUT_ALL))
+    bool all =
+        r->about == ABOUT_ALL || (r->answer == tn_answer_leadership && tn_answer_streams(request));
+    if (*election || (!name && all))
         return true;
     tn_http_answer_error(reply, 404, "not-found",
                          name ? "no such election here"

@@ -149,7 +149,7 @@ def test_streams_and_long_polls(fleets):
 
     def stream():
         connection = second.connect()
-        connection.request("GET", "/v1/leadership?name=web&stream=1")
+        connection.request("GET", "/v1/leadership?stream=1")
         response = connection.getresponse()
         while True:
             line = response.readline()

@@ -64,6 +64,41 @@ on('a hand-over is clicked through; a wrong token is refused', async (world, vis
   assert.ok(!kept.includes(TOKEN), kept);
 });
 
+on('one page shows two elections: a fail-over of one, a hand-over of the other', async (world, visit) => {
+  const [a, b] = await world.fleets('orders', 'billing');
+  const page = await visit(b), card = (name) => page.locator('.election', { has: page.locator('h2', { hasText: name }) });
+  await live(page);
+  const leads = (name, id) => card(name).locator('.leader', { hasText: id }).waitFor();
+  assert.equal(await page.locator('.election').count(), 2);
+  for (const name of ['orders', 'billing']) {
+    await leads(name, 'ship-a');
+    await page.locator('#overview a', { hasText: name }).locator('small', { hasText: 'ship-a leads' }).waitFor();
+  }
+  process.kill(a.child('orders'), 'SIGKILL');
+  await leads('orders', 'ship-b');
+  await page.locator('#live', { hasText: 'orders: ship-b leads now' }).waitFor();
+  await card('orders').locator('.terms tbody tr', { hasText: 'ship-b' }).waitFor();
+  await page.locator('#overview a', { hasText: 'orders' }).getByText('leads here').waitFor();
+  await leads('billing', 'ship-a'); // which did not notice
+  await card('billing').getByRole('button', { name: 'Hand over to ship-b' }).click();
+  await giveToken(page, TOKEN);
+  await page.getByRole('button', { name: 'Hand over', exact: true }).click();
+  await page.locator('[data-toast=good]', { hasText: 'Handed over to ship-b' }).waitFor();
+  await leads('billing', 'ship-b');
+  await b.everySees((e) => e.leading, 'ship-b leads them all');
+  await page.locator('#overview a', { hasText: 'billing' }).click();
+  assert.ok(await card('billing').locator('.hero').isVisible());
+  // A process that tells nothing is told as that, whatever its last words were.
+  const status = await (await fetch(b.url + '/_ha/status')).json();
+  Object.assign(status.elections[0], { role: 'silent', leading: false, left_ms: 0, reason: 'its process does not answer' });
+  await page.route('**/_ha/status', (route) => route.fulfill({ json: status }));
+  await page.route('**/v1/leadership', (route) => route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(status)}\n\n` }));
+  await page.reload();
+  await card('orders').locator('.chip', { hasText: 'last known' }).waitFor();
+  await page.locator('#overview a', { hasText: 'orders' }).locator('small', { hasText: 'its process here is silent' }).waitFor();
+  assert.ok(await card('orders').getByRole('button', { name: 'Pause …' }).isDisabled());
+});
+
 on('pause, resume and step-down', async (world, visit) => {
   const [a] = await world.pair();
   const page = await visit(a);
@@ -205,6 +240,18 @@ on('labels, contrast and room, in light and dark, from phone to wall', async (wo
     assert.equal(await page.evaluate(() => document.getAnimations().length), 0, where + 'it moves');
     await page.getByRole('button', { name: 'Pause …' }).click();
     assert.deepEqual(await page.evaluate(faultsOf), [], where + 'dialog');
+  }
+});
+
+on('two elections: labels, contrast and room, from phone to wall', async (world, visit) => {
+  const [a] = await world.fleets('orders', 'billing');
+  for (const [width, height, colorScheme] of [[360, 740, 'dark'], [2560, 1440, 'light']]) {
+    const page = await visit(a, { viewport: { width, height }, colorScheme, reducedMotion: 'reduce' });
+    await live(page);
+    await page.locator('.line .term').nth(1).waitFor({ state: 'attached' });
+    assert.deepEqual(await page.evaluate(faultsOf), [], `${width} ${colorScheme}`);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, `${width}: wider than the screen`);
+    if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${width}-${colorScheme}.png`, fullPage: true });
   }
 });
 

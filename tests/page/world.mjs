@@ -66,6 +66,36 @@ class Agent {
   }
 }
 
+// `tenure agent`: several elections behind one address.
+class Fleet extends Agent {
+  start() {
+    const file = path.join(this.world.dir, `${this.port}.yaml`), log = fs.openSync(path.join(this.world.dir, `log-${this.port}`), 'a');
+    fs.writeFileSync(file, JSON.stringify({
+      coordinate: { type: 'sqlite', path: `${this.world.dir}/store.db`, ttl: '10s', renew_interval: '1s', holder_id: this.id },
+      http: { listen: `127.0.0.1:${this.port}`, token: `file:${this.world.token}` },
+      run: { command: this.world.program, grace: '1s' },
+      elections: this.more.map((name) => ({ name })),
+    }));
+    this.process = spawn(path.join(build, 'tenure'), ['agent', '--config', file], { stdio: ['ignore', log, log] });
+    this.ended = new Promise((done) => this.process.on('exit', done));
+    fs.closeSync(log);
+    return this;
+  }
+
+  async all() {
+    const first = await this.status();
+    return first && (await (await fetch(this.url + '/_ha/status')).json()).elections;
+  }
+
+  everySees(what, why) { return until(async () => { const all = await this.all(); return all && all.every(what); }, why); }
+
+  // The process of one election.
+  child(name) {
+    const pids = fs.readFileSync(`/proc/${this.process.pid}/task/${this.process.pid}/children`, 'utf8').trim().split(' ');
+    return Number(pids.find((pid) => fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(name)));
+  }
+}
+
 // One election and its candidates; end() leaves nothing behind.
 export class World {
   constructor(name = 'shipper') {
@@ -92,6 +122,20 @@ export class World {
     await second.sees((e) => e.leader && e.leader.id === a && e.candidates.length === 2, b + ' stands by');
     await first.sees((e) => e.candidates.length === 2, a + ' sees both');
     return [first, second];
+  }
+
+  // Two agents with several elections each; the first leads them all, and both see it.
+  async fleets(...names) {
+    const made = [];
+    for (const id of ['ship-a', 'ship-b']) {
+      const fleet = new Fleet(this, id, await freePort(), names);
+      this.agents.push(fleet.start());
+      made.push(fleet);
+      if (id === 'ship-a') await fleet.everySees((e) => e.leading, 'ship-a leads them all');
+    }
+    for (const fleet of made)
+      await fleet.everySees((e) => e.leader && e.leader.id === 'ship-a' && e.candidates.length === 2, 'both are there');
+    return made;
   }
 
   async end() {
