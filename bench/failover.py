@@ -203,6 +203,20 @@ def guard(report, folder, seconds):
                      [(f"{measure.resident_kib(pid)} KiB", measure.switches(pid) - before)])
 
 
+def releasers(report, found, folder):
+    """What a leader keeps ready for its own crash, where it does."""
+    rows = []
+    for name, url in found:
+        with Pair(Election(name, url, TTL), folder) as pair:
+            time.sleep(1)
+            pid = next((p for p in measure.tree(pair.leader.pid)
+                        if measure.comm(p) == "tenure-releaser"), None)
+            if pid:
+                rows.append((name, f"{measure.resident_kib(pid)} KiB",
+                             f"{measure.private_kib(pid)} KiB"))
+    report.table("The prepared releaser of an idle leader", ("store", "resident", "private"), rows)
+
+
 # ---- All of it --------------------------------------------------------------
 
 def section(report, folder, etcd, redlock, count=15, peer_count=2, seconds=12):
@@ -234,6 +248,7 @@ def section(report, folder, etcd, redlock, count=15, peer_count=2, seconds=12):
                {False: max(3, count // 5), True: peer_count})
         hand_over(found, folder, report, count)
         guard(report, folder, seconds)
+        releasers(report, found, folder)
     finally:
         if redlock:
             redlock.ttl = TTL * 1000

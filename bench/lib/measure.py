@@ -111,6 +111,12 @@ def comm(pid):
         return f.read().strip()
 
 
+def private_kib(pid):
+    """What would be free without it."""
+    with open(f"/proc/{pid}/smaps_rollup") as f:
+        return sum(int(line.split()[1]) for line in f if line.startswith("Private_"))
+
+
 def resident_kib(pid):
     with open(f"/proc/{pid}/status") as f:
         for line in f:
