@@ -66,7 +66,7 @@ struct round {
 static void settle(struct slot *slot, enum tenure_status status, const struct tenure_error *err)
 {
     slot->commit->status = status;
-    slot->commit->seq = status == TENURE_OK ? slot->entry->seq : 0;
+    slot->commit->seq = status == TENURE_OK ? slot->entry->written : 0;
     if (status && !slot->call->err.code) {
         slot->call->err = *err;
         slot->call->err.code = status;
@@ -145,8 +145,10 @@ static void write_round(tenure_state *s, struct round *r)
                                                .deleted = slot->commit->remove};
     }
     tn_state_write(s, r->writes, n, r->deadline, &err);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         r->writes[i].entry->outcome = r->writes[i].status;
+        r->writes[i].entry->written = r->writes[i].seq;
+    }
     for (size_t i = 0; i < r->n; i++) {
         struct slot *slot = &r->slots[i];
         if (!slot->entry)

@@ -17,6 +17,7 @@ struct tn_entry {
     bool sealed;                /* token is the current one under our grant, as far as we know */
     bool in_round;              /* already part of the batch being built */
     enum tenure_status outcome; /* of its write in that batch */
+    uint64_t written;           /* the seq of that write, if it is OK */
     bool doubt; /* somebody else wrote it, which the caller has not seen: it must load it first */
     char key[];
 };
@@ -67,6 +68,7 @@ struct tn_write {
     bool edited;               /* seal_only: the last change was an operator's */
     bool seal_only;            /* keep data and seq: data is what was read */
     enum tenure_status status; /* the outcome */
+    uint64_t seq;              /* if OK; somebody may have written since */
     uint64_t first, last;      /* numbers of the nonces it was tried under; 0: none yet */
     bool unsure;               /* a try of unknown outcome is among them */
 };

@@ -44,6 +44,7 @@ static bool answered(struct tn_write *w, const struct tenure_swap *swap)
     if (swap->status == TENURE_OK) {
         w->entry->token = swap->token;
         w->entry->seq += w->seal_only ? 0 : 1;
+        w->seq = w->entry->seq;
         return true;
     }
     if (swap->status == TENURE_UNKNOWN)
@@ -89,14 +90,20 @@ static enum finding look_own(tenure_state *s, struct tn_write *w, const struct t
         number = 0;
     entry->token = value->token;
     entry->seq = doc->seq;
-    if (number && number < w->first)
+    if (number && number < w->first && !w->seal_only)
         return TRY_AGAIN; /* an earlier commit of ours came in late; ours goes on top */
+    if (number && number < w->first) {
+        w->status = TENURE_CONFLICT; /* a seal goes on top of nothing: it is looked at again */
+        return DONE;
+    }
+    w->seq = doc->seq;
     if (number) {
         w->status = TENURE_OK;
         return DONE;
     }
     if (before && before >= w->first) { /* ours was there, until an operator came */
         entry->doubt = !w->seal_only;
+        w->seq--;                                               /* the last one is the operator's */
         w->status = w->seal_only ? TENURE_CONFLICT : TENURE_OK; /* a seal is looked at again */
         return DONE;
     }

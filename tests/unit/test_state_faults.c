@@ -10,6 +10,7 @@ struct script {
     struct tn_fault_plan swaps[12];
     unsigned n, reads_failed; /* reads of it to fail after the first swap */
     void (*between)(void);    /* called before the read that follows a swap, once */
+    void (*ahead)(void);      /* called before the next swap, once */
 };
 
 static struct script script;
@@ -19,6 +20,12 @@ static void follow(void *arg, const struct tn_fault_event *event, struct tn_faul
     (void)arg;
     if (!script.key || !event->key || strcmp(event->key, script.key) != 0)
         return;
+    if (event->call == TN_CALL_SWAP && script.ahead) {
+        void (*ahead)(void) = script.ahead;
+
+        script.ahead = NULL;
+        ahead();
+    }
     if (event->call == TN_CALL_SWAP && script.n < 12) {
         *plan = script.swaps[script.n++];
     } else if (event->call == TN_CALL_READ && script.n) {
@@ -191,12 +198,14 @@ static void edit_x(void)
 static void edit_over_a_lost_answer_is_not_undone(void **state)
 {
     tenure_state *a = lead("fault:f", 10);
+    struct tenure_commit c = {.collection = "docs", .id = "x", .data = "2", .len = 1};
 
     inner_url = *state;
     assert_int_equal(put(a, "x", "1"), TENURE_OK);
     script =
         (struct script){.key = X, .swaps = {{.action = TN_FAULT_DROP_ANSWER}}, .between = edit_x};
-    assert_int_equal(put(a, "x", "2"), TENURE_OK); /* it did take effect */
+    assert_int_equal(tenure_state_commit(a, &c, 1, soon(), NULL), TENURE_OK); /* it took effect */
+    assert_int_equal(c.seq, 2); /* the edit is the third */
     assert_int_equal(put(a, "x", "3"), TENURE_CONFLICT);
     expect(a, "x", "edited");
     assert_int_equal(put(a, "x", "3"), TENURE_OK);
@@ -299,6 +308,29 @@ static void creates_of_both_go_together(void **state)
 }
 
 /* ---- Creates and seals --------------------------------------------------- */
+
+static void land(void)
+{
+    assert_int_equal(tn_fault_flush(fault), 1);
+}
+
+/* A create whose outcome nobody knows lands between the read of the next load and the
+ * tombstone with which that keeps strangers' creates out: it is not buried under it. */
+static void own_late_create_is_not_buried(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+
+    (void)state;
+    script = (struct script){.key = X,
+                             .swaps = {{.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4},
+                                       {.action = TN_FAULT_FAIL, .status = TENURE_DENIED}}};
+    assert_int_equal(put(a, "x", "late"), TENURE_UNKNOWN);
+    script = (struct script){.key = X, .ahead = land};
+    expect(a, "x", "late");
+    assert_null(script.ahead); /* it did land just there */
+    assert_int_equal(put(a, "x", "2"), TENURE_OK);
+    tenure_state_close(a);
+}
 
 static void late_create_of_a_stale_leader_is_kept_out(void **state)
 {
@@ -503,6 +535,7 @@ int main(void)
         T(edit_before_a_second_seal_is_not_undone),
         T(late_create_of_an_operator_revives_nobody),
         T(creates_of_both_go_together),
+        T(own_late_create_is_not_buried),
         T(late_create_of_a_stale_leader_is_kept_out),
         T(unknown_announcement_creates_nothing),
         T(seal_survives_lost_answers),
