@@ -77,12 +77,28 @@ uint64_t tn_state_ours(const tenure_state *s, const uint8_t nonce[TENURE_NONCE_S
     return number;
 }
 
+void tn_entry_holds(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token)
+{
+    if (tenure_token_equal(&entry->token, token))
+        return;
+    entry->token = *token;
+    entry->tried = s->nonces;
+}
+
+bool tn_entry_restored(const tenure_state *s, const struct tn_entry *entry,
+                       const struct tenure_token *token)
+{
+    uint64_t number = tn_state_ours(s, token->nonce);
+
+    return number && number <= entry->tried && !tenure_token_equal(&entry->token, token);
+}
+
 void tn_entry_saw(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token)
 {
     if (entry->sealed && !tenure_token_equal(&entry->token, token) &&
-        !tn_state_ours(s, token->nonce))
+        (!tn_state_ours(s, token->nonce) || tn_entry_restored(s, entry, token)))
         entry->doubt = true;
-    entry->token = *token;
+    tn_entry_holds(s, entry, token);
 }
 
 void tn_state_note(tenure_state *s, uint64_t epoch)

@@ -13,6 +13,7 @@
 struct tn_entry {
     struct tn_entry *next;
     struct tenure_token token; /* absent: not created yet */
+    uint64_t tried;            /* nonces up to this number were tried on what stood before it */
     uint64_t seq;
     bool sealed;                /* token is the current one under our grant, as far as we know */
     bool in_round;              /* already part of the batch being built */
@@ -79,6 +80,12 @@ struct tn_entry *tn_entry_get(tenure_state *s, const char *key);
 /* A register was read.  If it was sealed before and somebody else has written
  * it since, the caller does not know: only its own load() takes that doubt away. */
 void tn_entry_saw(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token);
+/* The register is known to hold this now. */
+void tn_entry_holds(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token);
+/* A value of ours that can only have come back from a back-up: every try that could still
+ * land late has a higher number. */
+bool tn_entry_restored(const tenure_state *s, const struct tn_entry *entry,
+                       const struct tenure_token *token);
 struct tn_entry *tn_entry_find(tenure_state *s, const char *key);
 void tn_state_free_cache(tenure_state *s);
 /* A fresh nonce, and its number. */

@@ -24,7 +24,7 @@ static enum tenure_status raise(tenure_state *s, struct tn_entry *entry,
     tn_state_nonce(s, swap.nonce);
     status = tenure_store_swap(s->store, &swap, deadline, err);
     if (status == TENURE_OK)
-        entry->token = swap.token;
+        tn_entry_holds(s, entry, &swap.token);
     free(bytes);
     return status;
 }

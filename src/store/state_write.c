@@ -38,11 +38,11 @@ static enum tenure_status prepare(tenure_state *s, struct tn_write *w, struct te
 }
 
 /* Take in what a swap answered.  true: w is done. */
-static bool answered(struct tn_write *w, const struct tenure_swap *swap)
+static bool answered(tenure_state *s, struct tn_write *w, const struct tenure_swap *swap)
 {
     w->status = swap->status;
     if (swap->status == TENURE_OK) {
-        w->entry->token = swap->token;
+        tn_entry_holds(s, w->entry, &swap->token);
         w->entry->seq += w->seal_only ? 0 : 1;
         w->seq = w->entry->seq;
         return true;
@@ -68,7 +68,7 @@ enum finding { DONE, TRY_AGAIN };
  */
 static enum finding superseded(struct tn_write *w, const char *text, struct tenure_error *err)
 {
-    w->entry->doubt = !w->seal_only;
+    w->entry->doubt |= !w->seal_only;
     w->status = tenure_fail(err, w->unsure ? TENURE_UNKNOWN : TENURE_CONFLICT,
                             "%s: %s; load it again", w->entry->key, text);
     return DONE;
@@ -84,11 +84,10 @@ static enum finding look_own(tenure_state *s, struct tn_write *w, const struct t
 
     if (tenure_token_equal(&entry->token, &value->token))
         return TRY_AGAIN; /* proves nothing about the first try; the next swap settles it */
-    /* An old value of ours that is back was restored: only what is newer than
-     * what we know to be there can have come in late. */
-    if (number && number < tn_state_ours(s, entry->token.nonce))
+    bool restored = tn_entry_restored(s, entry, &value->token);
+    if (restored)
         number = 0;
-    entry->token = value->token;
+    tn_entry_holds(s, entry, &value->token);
     entry->seq = doc->seq;
     if (number && number < w->first && !w->seal_only)
         return TRY_AGAIN; /* an earlier commit of ours came in late; ours goes on top */
@@ -102,14 +101,16 @@ static enum finding look_own(tenure_state *s, struct tn_write *w, const struct t
         return DONE;
     }
     if (before && before >= w->first) { /* ours was there, until an operator came */
-        entry->doubt = !w->seal_only;
+        entry->doubt |= !w->seal_only;
         w->seq--;                                               /* the last one is the operator's */
         w->status = w->seal_only ? TENURE_CONFLICT : TENURE_OK; /* a seal is looked at again */
         return DONE;
     }
-    return superseded(
-        w, doc->edited ? "an operator has edited it" : "somebody else writes under the same grant",
-        err);
+    return superseded(w,
+                      restored      ? "it is older than it was"
+                      : doc->edited ? "an operator has edited it"
+                                    : "somebody else writes under the same grant",
+                      err);
 }
 
 static enum finding look(tenure_state *s, struct tn_write *w, int64_t deadline,
@@ -175,7 +176,7 @@ static void resolve(tenure_state *s, struct tn_write *w, int64_t deadline, struc
             break;
         }
         tenure_store_swap(s->store, &swap, deadline, err);
-        bool done = answered(w, &swap);
+        bool done = answered(s, w, &swap);
         free((void *)(uintptr_t)swap.data);
         if (done)
             break;
@@ -226,7 +227,7 @@ static void write_chunk(tenure_state *s, struct tn_write *writes, size_t n, int6
     for (size_t i = 0; i < n; i++) {
         struct tn_write *w = write_of(writes, n, swaps[i].key);
 
-        if (!answered(w, &swaps[i]))
+        if (!answered(s, w, &swaps[i]))
             resolve(s, w, deadline, err);
     }
 done:
