@@ -101,8 +101,8 @@ static enum finding look_own(tenure_state *s, struct tn_write *w, const struct t
         return DONE;
     }
     if (before && before >= w->first) { /* ours was there, until an operator came */
+        w->seq = doc->seq - 1;
         entry->doubt |= !w->seal_only;
-        w->seq--;                                               /* the last one is the operator's */
         w->status = w->seal_only ? TENURE_CONFLICT : TENURE_OK; /* a seal is looked at again */
         return DONE;
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "check_docs.h"
 
 void sim_check_doc(struct sim_world *w, unsigned doc, const struct sim_doc *value,
                    const struct sim_doc *before, uint64_t expect_version, uint64_t expect_nonce)
@@ -32,7 +33,9 @@ void sim_check_loaded(struct sim_world *w, struct sim_node *n)
 {
     const struct sim_state *s = &w->state;
 
-    if (!w->plan.commits)
+    if (w->plan.product)
+        sim_check_term(w, n->index, n->out.epoch);
+    if (!w->plan.commits || w->plan.product)
         return;
     for (unsigned i = 0; i < (w->plan.files ? 1 : SIM_DOCS); i++) {
         if (!w->plan.files && s->top_epoch[i] < n->out.epoch)

@@ -75,6 +75,9 @@ static struct limits limits_of(const struct sim_world *w)
         l.ttl = (int64_t)now->lease.ttl_ms * TN_MS;
     /* The state: each document read and sealed, and once more if it was fenced. */
     l.seal = p->commits ? (4 * SIM_DOCS + 1) * l.trip : 0;
+    /* The product's code: roots and documents, read, sealed and read again; twice if fenced. */
+    if (p->product)
+        l.seal = (8 * SIM_REGS + 1) * l.trip;
     return l;
 }
 
@@ -167,8 +170,9 @@ static int64_t later(int64_t a, int64_t b)
 /* When whatever was under way as the faults ended has ended, too. */
 static int64_t in_flight_until(const struct sim_world *w)
 {
-    static const enum sim_what kinds[] = {SIM_Q_ARRIVE,   SIM_Q_ANSWER, SIM_Q_GIVE_UP,
-                                          SIM_Q_RELEASER, SIM_Q_DOC,    SIM_Q_SAVED};
+    static const enum sim_what kinds[] = {SIM_Q_ARRIVE,   SIM_Q_ANSWER,    SIM_Q_GIVE_UP,
+                                          SIM_Q_RELEASER, SIM_Q_DOC,       SIM_Q_SAVED,
+                                          SIM_Q_PART,     SIM_Q_PART_BACK, SIM_Q_CLIENT};
     int64_t last = later(w->now_ns, w->calm.yield_until_ns);
 
     for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++)

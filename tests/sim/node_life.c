@@ -4,6 +4,7 @@
 #include "body.h"
 #include "check.h"
 #include "node.h"
+#include "term.h"
 
 /* ---- What comes from outside --------------------------------------------- */
 
@@ -140,6 +141,8 @@ void sim_node_kill(struct sim_world *w, struct sim_node *n)
     n->pauses++;
     n->frozen = n->suspended = false;
     sim_body_orphan(w, n);
+    if (w->plan.product)
+        sim_visitors_leave(w, n->index);
 }
 
 void sim_node_pause(struct sim_world *w, struct sim_node *n, int64_t span_ns)

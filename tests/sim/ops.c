@@ -7,6 +7,7 @@
 #include "node.h"
 #include "state.h"
 #include "store.h"
+#include "term.h"
 
 /* ---- Processes and hosts ------------------------------------------------- */
 
@@ -192,10 +193,22 @@ void sim_ops_begin(struct sim_world *w, unsigned index)
         spurious(w);
         break;
     case SIM_OP_ROGUE:
-        sim_state_rogue(w, op->pick);
+        if (w->plan.product)
+            sim_visit(w, op->node, SIM_WRITES_STALE, op->pick);
+        else
+            sim_state_rogue(w, op->pick);
         break;
     case SIM_OP_FENCE:
-        sim_state_fence(w, op->pick);
+        if (w->plan.product)
+            sim_visit(w, op->node, SIM_SEALS_AHEAD, op->pick);
+        else
+            sim_state_fence(w, op->pick);
+        break;
+    case SIM_OP_AMEND:
+        sim_visit(w, op->node, SIM_EDITS, op->pick);
+        break;
+    case SIM_OP_STATE_BACK:
+        sim_docs_restore(w, op->pick);
         break;
     case SIM_OP_UNLOCK:
         w->store.lock_owner = SIM_NOBODY;
@@ -259,6 +272,8 @@ void sim_ops_heal(struct sim_world *w)
         sim_check_record_lost(w);
     }
     sim_say(w, -1, "the faults are over");
+    if (w->plan.product)
+        sim_visitors_leave_all(w);
     sim_store_reset(w);
     for (unsigned i = 0; i < w->plan.nodes; i++) {
         struct sim_node *n = &w->nodes[i];

@@ -47,7 +47,9 @@
     X(FENCE, "fence", 0, "the state learns of a far higher epoch")                                 \
     X(FAILOVER, "failover", 0, "the server fails over; the last writes may be lost")               \
     X(UNLOCK, "unlock", 0, "the session lock vanishes")                                            \
-    X(STRANGER, "stranger", 0, "a stranger takes the session lock, if it is free")
+    X(STRANGER, "stranger", 0, "a stranger takes the session lock, if it is free")                 \
+    X(AMEND, "amend", 0, "an operator edits a document of the state")                              \
+    X(STATE_BACK, "state-back", 0, "the state's store is restored from a back-up")
 
 enum sim_op_kind {
 #define SIM_X(name, word, breaks, text) SIM_OP_##name,
@@ -88,6 +90,7 @@ struct sim_plan {
     bool releaser; /* a guard frees the lease of a dead tenure */
     bool commits;  /* leaders save state */
     bool files;    /* the state is a file per epoch, not a register per document */
+    bool product;  /* the state is kept by the product's own code */
     unsigned nodes;
     uint32_t rho_ppm;
     int64_t hostile_ns; /* faults end here */

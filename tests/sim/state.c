@@ -7,6 +7,7 @@
 #include "core/fence.h"
 #include "net.h"
 #include "node.h"
+#include "term.h"
 
 #define NO_MSG SIM_MSGS_MAX
 
@@ -167,7 +168,9 @@ void sim_saver_seal(struct sim_world *w, struct sim_node *n)
     s->tried = 0;
     memcpy(s->grant, n->out.grant, TENURE_NONCE_SIZE);
     if (w->plan.commits) {
-        if (w->plan.files)
+        if (w->plan.product)
+            sim_term_seal(w, n);
+        else if (w->plan.files)
             sim_files_seal(w, n);
         else
             send(w, n, true, NULL);
@@ -205,14 +208,17 @@ int64_t sim_saver_pace(const struct sim_world *w, const struct sim_node *n)
 
 void sim_saver_begin(struct sim_world *w, struct sim_node *n, int64_t after_ns)
 {
-    if (w->plan.commits)
+    if (w->plan.product)
+        sim_term_begin(w, n, w->now_ns + after_ns);
+    else if (w->plan.commits)
         sim_at(w, w->now_ns + after_ns + sim_saver_pace(w, n), SIM_Q_SAVE, n->index, n->saver.gen,
                0);
 }
 
 void sim_saver_end(struct sim_world *w, struct sim_node *n)
 {
-    (void)w;
+    if (w->plan.product)
+        sim_term_end(w, n);
     n->saver.active = false;
     n->saver.gen++;
     n->saver.no++; /* whatever is out is nobody's */

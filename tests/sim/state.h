@@ -1,11 +1,10 @@
 /*
  * sim/state.h - the fenced state, as a model: a register per document in a
- * store of its own, sealed by each new leader before it starts (I4), written
- * by swaps on the version last seen (I3).
+ * service of its own that judges epochs (core/fence.h), sealed by each new
+ * leader before it starts (I4), written by swaps on the version last seen (I3).
  *
- * THE SEAM: sim_saver_seal() and sim_saver_save() are what the product's state
- * code takes over, with sim_state_arrive() as the store beneath it; the
- * checkers look only at what takes effect in sim_state_apply().
+ * In other histories the product's own code takes its place behind the same
+ * calls (term.h), or a file per epoch (state_files.c).
  */
 #ifndef SIM_STATE_H
 #define SIM_STATE_H

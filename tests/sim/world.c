@@ -10,6 +10,7 @@
 #include "ops.h"
 #include "state.h"
 #include "store.h"
+#include "term.h"
 
 const struct sim_family *const sim_families[] = {
     &sim_family_register,
@@ -96,6 +97,7 @@ static void reset(struct sim_world *w)
     sim_net_clear(w);
     sim_store_clear(w);
     sim_state_clear(w);
+    sim_docs_clear(w);
     w->now_ns = 0;
     w->quiet = w->done = w->failed = false;
     w->n_grants = w->exempt_serial = 0;
@@ -213,6 +215,18 @@ static void happen(struct sim_world *w, const struct sim_item *it)
     case SIM_Q_RELEASER:
         sim_body_releaser(w, &w->msgs[it->arg]);
         break;
+    case SIM_Q_PART:
+        sim_docs_arrive(w, it->arg);
+        break;
+    case SIM_Q_PART_BACK:
+        sim_docs_answer(w, it->arg);
+        break;
+    case SIM_Q_CLIENT:
+        sim_client_timer(w, it->arg, it->gen);
+        break;
+    case SIM_Q_SAYS:
+        sim_term_says(w, it->arg, it->gen);
+        break;
     }
 }
 
@@ -240,5 +254,6 @@ void sim_world_run(struct sim_world *w)
         w->counts.events++;
         happen(w, &it);
     }
+    sim_docs_end(w);
     sim_hash(w, w->counts.events, (uint64_t)w->now_ns);
 }

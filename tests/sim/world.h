@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "docs.h"
 #include "parts.h"
 #include "prng.h"
 #include "queue.h"
@@ -20,26 +21,30 @@
 #define SIM_FIRED_MAX  4096
 
 enum sim_what {
-    SIM_Q_OP,       /* arg: index of the op */
-    SIM_Q_WAKE,     /* a candidate's wait is over */
-    SIM_Q_GIVE_UP,  /* a request's time is up; gen: its number */
-    SIM_Q_ARRIVE,   /* arg: a message reaches the store */
-    SIM_Q_ANSWER,   /* an answer reaches its candidate; gen: the request's number */
-    SIM_Q_NOTICE,   /* a candidate is told of a change */
-    SIM_Q_RESUME,   /* a paused candidate goes on */
-    SIM_Q_BOOT,     /* a candidate's process starts (again) */
-    SIM_Q_GUARD,    /* a guard's timer; arg: 1 for the ghost's */
-    SIM_Q_DEAD,     /* a program has died; arg: likewise */
-    SIM_Q_SAVE,     /* a leader's program has something to save; gen: its saver's */
-    SIM_Q_DOC,      /* arg: a message reaches the state's store */
-    SIM_Q_SAVED,    /* the answer to it; gen: the saver's request */
-    SIM_Q_FILE,     /* a saver's next step on its file; gen: the saver's */
-    SIM_Q_CLOCK,    /* a noisy clock changes its rate */
-    SIM_Q_LATER,    /* arg: index of an op whose second half is due */
-    SIM_Q_RECHECK,  /* an exemption has ended */
-    SIM_Q_CALM,     /* the calm after the faults; arg: which part of it */
-    SIM_Q_FAMILY,   /* a family's own event */
-    SIM_Q_RELEASER, /* arg: a message of a guard's releaser reaches the store */
+    SIM_Q_OP,        /* arg: index of the op */
+    SIM_Q_WAKE,      /* a candidate's wait is over */
+    SIM_Q_GIVE_UP,   /* a request's time is up; gen: its number */
+    SIM_Q_ARRIVE,    /* arg: a message reaches the store */
+    SIM_Q_ANSWER,    /* an answer reaches its candidate; gen: the request's number */
+    SIM_Q_NOTICE,    /* a candidate is told of a change */
+    SIM_Q_RESUME,    /* a paused candidate goes on */
+    SIM_Q_BOOT,      /* a candidate's process starts (again) */
+    SIM_Q_GUARD,     /* a guard's timer; arg: 1 for the ghost's */
+    SIM_Q_DEAD,      /* a program has died; arg: likewise */
+    SIM_Q_SAVE,      /* a leader's program has something to save; gen: its saver's */
+    SIM_Q_DOC,       /* arg: a message reaches the state's store */
+    SIM_Q_SAVED,     /* the answer to it; gen: the saver's request */
+    SIM_Q_FILE,      /* a saver's next step on its file; gen: the saver's */
+    SIM_Q_CLOCK,     /* a noisy clock changes its rate */
+    SIM_Q_LATER,     /* arg: index of an op whose second half is due */
+    SIM_Q_RECHECK,   /* an exemption has ended */
+    SIM_Q_CALM,      /* the calm after the faults; arg: which part of it */
+    SIM_Q_FAMILY,    /* a family's own event */
+    SIM_Q_RELEASER,  /* arg: a message of a guard's releaser reaches the store */
+    SIM_Q_PART,      /* arg: a request reaches the store under the product's state */
+    SIM_Q_PART_BACK, /* arg: its answer reaches who sent it */
+    SIM_Q_CLIENT,    /* arg: a client's timer; gen: which */
+    SIM_Q_SAYS,      /* arg: a client tells its elector; gen: who it was */
 };
 
 /* ---- The world ----------------------------------------------------------- */
@@ -98,6 +103,7 @@ struct sim_world {
     struct sim_msg msgs[SIM_MSGS_MAX];
     uint16_t free_msg;
     struct sim_state state;
+    struct sim_docs docs;
     struct sim_jobs jobs;
     struct sim_grant grants[SIM_GRANTS_MAX];
     uint32_t n_grants;

@@ -3,9 +3,10 @@
 
     run.py SOURCE-ROOT BUILD-FOLDER [--write FILE] [--cpu SECONDS] [NUMBER ...]
 
-A patch in this folder changes a copy of src/core or of one of the simulator's
-models; never the product.  The rest of the objects is built once and kept in
-BUILD-FOLDER/planted.  Each variant then lives the default campaign, seed 1, 2,
+A patch in this folder changes a copy of src/core, of the state's code or of one of
+the simulator's models; never the product.  The rest of the objects is built once and
+kept in BUILD-FOLDER/planted; what no simulator compiles comes from the archives of
+BUILD-FOLDER.  Each variant then lives the default campaign, seed 1, 2,
 3 ... in one process, until a promise is broken; --cpu (default 600) is how long
 it may take.  With --write, the table of what was caught is written there.
 """
@@ -23,8 +24,10 @@ CC = os.environ.get("CC", "cc")
 FLAGS = ["-std=gnu11", "-O2", "-g", "-w", "-D_GNU_SOURCE"]
 CORE = "src/core"
 SIM = "tests/sim"
-BASE = ["src/base/status.c", "src/base/value.c"]
-LIBRARIES = ["-ljansson"]
+STATE = ["src/store/state*.c", "src/store/document.c", "src/store/checkpoint.c"]
+ARCHIVES = ["src/libtn_inner.a", "src/libtn_core.a", "src/libtn_base.a"]
+LIBRARIES = ["-ljansson", "-lpthread", "-ldl",
+             *("-Wl,--wrap=" + name for name in ("tenure_now", "tenure_nonce", "usleep"))]
 
 
 class Plant:
@@ -57,8 +60,8 @@ class Builder:
         with open(os.path.join(self.objects, "tn_version.h"), "w", encoding="utf-8") as f:
             f.write('#define TN_VERSION "planted"\n')
         self.sources = [os.path.relpath(path, root)
-                        for folder in (CORE, SIM)
-                        for path in sorted(glob.glob(os.path.join(root, folder, "*.c")))] + BASE
+                        for pattern in (CORE + "/*.c", SIM + "/*.c", *STATE)
+                        for path in sorted(glob.glob(os.path.join(root, pattern)))]
 
     def includes(self):
         return ["-I" + os.path.join(self.root, SIM), "-I" + os.path.join(self.root, CORE),
@@ -75,7 +78,7 @@ class Builder:
 
     def compile_base(self, pool):
         """What no patch touches; again only if a source or a header is newer."""
-        headers = [path for folder in (CORE, SIM, "include/tenure")
+        headers = [path for folder in (CORE, SIM, "src/store", "include/tenure")
                    for path in glob.glob(os.path.join(self.root, folder, "*.h"))]
         newest = max(os.path.getmtime(path) for path in headers)
         stale = []
@@ -102,7 +105,8 @@ class Builder:
             objects[name] = os.path.join(folder, os.path.basename(name) + ".o")
             self.compile(os.path.join(folder, name), objects[name])
         program = os.path.join(folder, "tenure-sim")
-        done = call([CC, *objects.values(), *LIBRARIES, "-o", program])
+        archives = [os.path.join(self.build, name) for name in ARCHIVES]
+        done = call([CC, *objects.values(), *archives, *LIBRARIES, "-o", program])
         if done.returncode:
             raise RuntimeError(f"{plant.name} does not link:\n{done.stdout}")
         return program
