@@ -10,6 +10,18 @@
 #include <stddef.h>
 #include <ucontext.h>
 
+/* The thread sanitizer follows no stacks but its own: it gets histories without fibers. */
+#define SIM_FIBERS 1
+#if defined(__SANITIZE_THREAD__)
+#undef SIM_FIBERS
+#define SIM_FIBERS 0
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#undef SIM_FIBERS
+#define SIM_FIBERS 0
+#endif
+#endif
+
 struct sim_fiber {
     ucontext_t here; /* where it paused */
     ucontext_t back; /* whoever entered it */

@@ -242,7 +242,7 @@ void sim_plan_hostile(struct sim_plan *p, const struct sim_family *family, uint6
     p->releaser = p->guarded && sim_rng_chance(&rng, 50) && p->family != &sim_family_slots;
     p->commits = sim_rng_chance(&rng, 60);
     p->files = sim_rng_chance(&rng, 25);
-    p->product = p->commits && !p->files && p->family != &sim_family_jobs &&
+    p->product = SIM_FIBERS && p->commits && !p->files && p->family != &sim_family_jobs &&
                  sim_key(seed, SIM_RND_PLAN, 2, 0) % 3 != 0;
     p->loose = sim_rng_chance(&rng, 30);
     p->wild = sim_rng_chance(&rng, 5);
