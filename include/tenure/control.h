@@ -92,6 +92,10 @@ TENURE_API enum tenure_status tenure_control_pause(tenure_store *store, const ch
                                                    int64_t deadline, struct tenure_error *err);
 TENURE_API enum tenure_status tenure_control_resume(tenure_store *store, const char *name,
                                                     int64_t deadline, struct tenure_error *err);
+/* An operator's repair: a register that cannot be read is replaced by an empty one.  One that can
+ * be stays as it is. */
+TENURE_API enum tenure_status tenure_control_reset(tenure_store *store, const char *name,
+                                                   int64_t deadline, struct tenure_error *err);
 
 /*
  * Call the candidates (to NULL: all of them) and wait for who answers: the one

@@ -16,30 +16,38 @@ static const char pause_help[] =
     "\n"
     "Exit: 0 done, 1 the store said no, 2 usage.\n";
 
-static const char resume_help[] = "usage: tenure resume --name NAME [--store URL] [--timeout 5s]\n"
-                                  "\n"
-                                  "Ends a pause: leadership can change hands again.\n"
-                                  "\n"
-                                  "Exit: 0 done, 1 the store said no, 2 usage.\n";
+static const char resume_help[] =
+    "usage: tenure resume --name NAME [--store URL] [--force] [--timeout 5s]\n"
+    "\n"
+    "Ends a pause: leadership can change hands again.\n"
+    "\n"
+    "  --force          also if what is asked of the candidates cannot be\n"
+    "                   read any more: an empty register replaces it\n"
+    "\n"
+    "Exit: 0 done, 1 the store said no, 2 usage.\n";
 
 static int change(const struct cli_verb *verb, int argc, char **argv, bool pause)
 {
     const struct passwd *user = getpwuid(getuid());
     const char *reason = NULL;
-    const struct cli_own own[] = {{pause ? "reason" : NULL, &reason, NULL}, {0}};
+    bool force = false;
+    const struct cli_own pause_own[] = {{"reason", &reason, NULL}, {0}};
+    const struct cli_own resume_own[] = {{"force", NULL, &force}, {0}};
     tenure_store *store = NULL;
     struct tenure_error err;
     struct cli_common c;
     int code;
 
     cli_common_init(&c);
-    if (!cli_begin(verb, argc, argv, own, &c, &store, &code))
+    if (!cli_begin(verb, argc, argv, pause ? pause_own : resume_own, &c, &store, &code))
         return code;
     code = CLI_OK;
     int64_t by = tenure_now() + c.timeout_ns;
-    enum tenure_status status =
-        pause ? tenure_control_pause(store, c.name, user ? user->pw_name : "", reason, by, &err)
-              : tenure_control_resume(store, c.name, by, &err);
+    enum tenure_status status = force ? tenure_control_reset(store, c.name, by, &err) : TENURE_OK;
+    if (!status)
+        status =
+            pause ? tenure_control_pause(store, c.name, user ? user->pw_name : "", reason, by, &err)
+                  : tenure_control_resume(store, c.name, by, &err);
     if (status)
         code = cli_fail(verb, CLI_FAILED, "%s", err.text);
     else

@@ -189,6 +189,27 @@ enum tenure_status tenure_control_pause(tenure_store *store, const char *name, c
     return edit_control(store, name, put_pause, &pause, deadline, err);
 }
 
+static enum tenure_status replace(void *arg, const struct tenure_value *value, struct tn_edit *edit,
+                                  struct tenure_error *err)
+{
+    json_t *object = load(value, NULL);
+
+    (void)arg;
+    if (!object && !(edit->text = strdup("{}")))
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    json_decref(object);
+    return TENURE_OK;
+}
+
+enum tenure_status tenure_control_reset(tenure_store *store, const char *name, int64_t deadline,
+                                        struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+
+    tn_control_key(name, key);
+    return tn_edit_register(store, key, replace, NULL, deadline, err);
+}
+
 enum tenure_status tenure_control_resume(tenure_store *store, const char *name, int64_t deadline,
                                          struct tenure_error *err)
 {

@@ -143,6 +143,18 @@ def test_one_in_full(place):
     assert paused.startswith("PAUSED by ops: moving") and "nothing: not renewed in time" in paused
 
 
+def test_orders_that_cannot_be_read(place):
+    """They hold the candidates back as a pause does: that is shown, and the way out works."""
+    url, store = place
+    put(store, "web/control", b"[]")
+    told = tenure("status", "web", "--store", url)
+    assert told.stdout.startswith("PAUSED") and "tenure resume --force" in told.stderr
+    assert tenure("resume", "web", "--store", url).returncode == 1
+    assert tenure("resume", "web", "--force", "--store", url).returncode == 0
+    told = tenure("status", "web", "--store", url)
+    assert "PAUSED" not in told.stdout and not told.stderr
+
+
 def test_an_empty_store(tmp_path):
     done = tenure("status", "--store", f"sqlite:{tmp_path}/db")
     assert (done.returncode, done.stdout) == (3, "there are no elections in this store\n")

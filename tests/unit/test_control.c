@@ -157,6 +157,12 @@ static void test_what_cannot_be_read_pauses(void **state)
         assert_true(look(b, TENURE_CORRUPT).paused);
         assert_int_equal(tenure_control_resume(b->store, "w", soon(), NULL), TENURE_CORRUPT);
     }
+    /* An operator's way out; what can be read is not touched by it. */
+    assert_int_equal(tenure_control_reset(b->store, "w", soon(), NULL), TENURE_OK);
+    assert_false(look(b, TENURE_OK).paused);
+    assert_int_equal(tenure_control_pause(b->store, "w", "me", NULL, soon(), NULL), TENURE_OK);
+    assert_int_equal(tenure_control_reset(b->store, "w", soon(), NULL), TENURE_OK);
+    assert_true(look(b, TENURE_OK).paused);
 }
 
 static void test_hostile_members_are_cut_and_bounded(void **state)
