@@ -8,7 +8,7 @@
 #include "core/timing.h"
 
 /* How long news of other processes are waited for; then what is known is told. */
-#define FRESH_NS TN_S
+#define FRESH_NS (2 * TN_S)
 
 enum { GET = 1, POST = 2, PUT = 4, DELETE = 8 };
 

@@ -74,8 +74,11 @@ on('one page shows two elections: a fail-over of one, a hand-over of the other',
     await leads(name, 'ship-a');
     await page.locator('#overview a', { hasText: name }).locator('small', { hasText: 'ship-a leads' }).waitFor();
   }
-  process.kill(a.child('orders'), 'SIGKILL');
+  const victim = a.child('orders');
+  a.process.kill('SIGSTOP'); // or it might be started again, and win again
+  process.kill(victim, 'SIGKILL');
   await leads('orders', 'ship-b');
+  a.process.kill('SIGCONT');
   await page.locator('#live', { hasText: 'orders: ship-b leads now' }).waitFor();
   await card('orders').locator('.terms tbody tr', { hasText: 'ship-b' }).waitFor();
   await page.locator('#overview a', { hasText: 'orders' }).getByText('leads here').waitFor();
