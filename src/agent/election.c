@@ -250,6 +250,22 @@ static void show_running(const struct tn_election *e, bool running)
         atomic_store(&e->page->running, running);
 }
 
+const char *tn_election_cause(struct tn_election *e)
+{
+    static const char *const words[] = {
+        [TN_CAUSE_FIRST] = "nobody has led before",
+        [TN_CAUSE_HANDOVER] = "handed over",
+        [TN_CAUSE_RELEASED] = "the leader before has released",
+        [TN_CAUSE_EXPIRED] = "the leader before did not renew in time",
+        [TN_CAUSE_RECLAIMED] = "its own lease, claimed anew",
+    };
+
+    pthread_mutex_lock(&e->lock);
+    enum tn_cause cause = e->facts.cause;
+    pthread_mutex_unlock(&e->lock);
+    return words[cause];
+}
+
 void tn_election_running(struct tn_election *e, bool running)
 {
     show_running(e, running);

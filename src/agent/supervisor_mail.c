@@ -131,7 +131,11 @@ static void take_stop(struct tn_supervisor *s, const char *why)
     s->restart_at_ns = TN_NEVER;
     snprintf(s->why, sizeof s->why, "%s", why);
     if (lost(why)) {
-        tn_log("lost", "leadership is over: %s", why);
+        bool ends = s->options->on_loss == TN_LOSS_EXIT || s->leaving;
+
+        tn_log("lost", "leadership is over: %s; %sthen it %s", why,
+               s->options->program.args ? "the program is ended, " : "",
+               ends ? "exits" : "contends again");
         if (s->options->on_loss == TN_LOSS_EXIT && !s->leaving) {
             s->exit_code = s->codes->lost;
             s->failed = true;
@@ -149,7 +153,9 @@ static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t ep
     if (strcmp(leader, s->id) == 0)
         return;
     if (leader[0])
-        tn_log("standby", "%s leads, epoch %" PRIu64, leader, epoch);
+        tn_log("standby", "%s leads, epoch %" PRIu64 "; this one stands by", leader, epoch);
+    else if (!s->leaving)
+        tn_log("vacant", "nobody leads; this one contends");
     tn_notify(&s->notify, "STATUS=stand-by; %s leads", leader[0] ? leader : "nobody");
 }
 

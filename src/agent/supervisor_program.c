@@ -59,7 +59,8 @@ void tn_supervisor_note_start(struct tn_supervisor *s, int64_t at_ns)
     s->self.started_epoch = s->epoch;
     s->self.started_ns = at_ns;
     s->self.started_ms = tn_wall_ms();
-    tn_log("running", "leading, epoch %" PRIu64 "; %s", s->epoch,
+    tn_log("running", "leading, epoch %" PRIu64 "; %s; %s", s->epoch,
+           tn_election_cause(s->election),
            s->options->program.args ? tn_contain_text(s->link.contain) : "no program of its own");
     tn_notify(&s->notify, "STATUS=leading, epoch %" PRIu64, s->epoch);
     tn_election_contain(s->election, tn_contain_text(s->link.contain));

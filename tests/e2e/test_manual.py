@@ -136,3 +136,18 @@ def test_page_is_well_formed(page):
         assert section(page, title).strip(), f"{page.name} lacks {title}"
     for other in re.findall(r"\*(tenure[a-z-]*)\*\(1\)", page.read_text()):
         assert (ROOT / f"docs/man/{other}.1.scd").exists(), f"{page.name} refers to {other}"
+
+
+def test_every_event_of_the_log_is_in_the_table_with_its_level():
+    told = {}
+    for level, events in re.findall(r"^\| (error|warn|info|debug) \| ([^|]*) \|",
+                                    (ROOT / "docs/agent.md").read_text(), re.M):
+        for event in re.findall(r"`([a-z-]+)`", events):
+            assert event not in told, f"{event} twice"
+            told[event] = level
+    source = "".join(path.read_text() for path in sorted((ROOT / "src").rglob("*.c")))
+    used = set(re.findall(r'\btn_log\(\s*"([a-z-]+)"', source))
+    levels = {event: level.lower() for event, level in
+              re.findall(r'\{"([a-z-]+)", TN_LEVEL_(\w+)\}', source)}
+    assert told == {event: levels.get(event, "info") for event in used}
+    assert set(levels) <= used
