@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 /* From the kernel's list of magic numbers; linux/magic.h lacks half of them. */
@@ -41,4 +42,13 @@ bool tn_fs_refresh(int fd)
     struct statx now;
 
     return statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &now) == 0;
+}
+
+int tn_fs_is(const char *path, dev_t dev, ino_t ino)
+{
+    struct statx now;
+
+    if (statx(AT_FDCWD, path, 0, STATX_INO, &now) != 0)
+        return -1;
+    return now.stx_ino == ino && makedev(now.stx_dev_major, now.stx_dev_minor) == dev;
 }

@@ -3,6 +3,7 @@
 #define TN_OS_FS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /*
  * Does the file system of path belong to more than this machine, or might it?
@@ -19,5 +20,12 @@ int tn_fs_network(const char *path, const char **name);
  * network file system and nothing on a local one.  false with errno on failure.
  */
 bool tn_fs_refresh(int fd);
+
+/*
+ * Is path that file?  1 or 0; -1 with errno.  Its times are not asked for: since
+ * Linux 6.13 a time that somebody has looked at makes the next write dirty the
+ * inode, and then every flush writes two places of the disk instead of one.
+ */
+int tn_fs_is(const char *path, dev_t dev, ino_t ino);
 
 #endif

@@ -84,24 +84,50 @@ enum tenure_status tn_document_decode(const struct tenure_value *value, struct t
     return TENURE_OK;
 }
 
+/* Append text, or a decimal number.  Not by printf: this is done at every commit. */
+static char *add_text(char *to, const char *text)
+{
+    size_t n = strlen(text);
+
+    memcpy(to, text, n);
+    return to + n;
+}
+
+static char *add_number(char *to, uint64_t number)
+{
+    char digits[20];
+    int n = 0;
+
+    do
+        digits[n++] = (char)('0' + number % 10);
+    while (number /= 10);
+    while (n)
+        *to++ = digits[--n];
+    return to;
+}
+
 enum tenure_status tn_document_encode(const struct tn_document *doc, unsigned char **out,
                                       size_t *len, struct tenure_error *err)
 {
-    char line[TN_DOCUMENT_HEADER_MAX + 1], grant[TN_NONCE_HEX + 1];
+    char line[TN_DOCUMENT_HEADER_MAX + 1], grant[TN_NONCE_HEX + 1], *end = line;
     unsigned char *bytes;
 
     tn_hex_encode(doc->fence.grant, TENURE_NONCE_SIZE, grant);
-    int n = snprintf(line, sizeof line, "tenure-doc 1 %" PRIu64 " %s %" PRIu64 " %s%s%s\n",
-                     doc->fence.epoch, grant, doc->seq, doc->deleted ? "d" : "",
-                     doc->edited ? "o" : "", doc->deleted || doc->edited ? "" : "-");
-    bytes = malloc((size_t)n + doc->len + 1);
+    end = add_number(add_text(end, "tenure-doc 1 "), doc->fence.epoch);
+    end = add_text(add_text(add_text(end, " "), grant), " ");
+    end = add_text(add_number(end, doc->seq), " ");
+    end = add_text(end, doc->deleted ? "d" : "");
+    end = add_text(end, doc->edited ? "o" : doc->deleted ? "" : "-");
+    end = add_text(end, "\n");
+    size_t n = (size_t)(end - line);
+    bytes = malloc(n + doc->len + 1);
     if (!bytes)
         return tenure_fail(err, TENURE_NOMEM, "out of memory for a document");
-    memcpy(bytes, line, (size_t)n);
+    memcpy(bytes, line, n);
     if (doc->len)
         memcpy(bytes + n, doc->data, doc->len);
     *out = bytes;
-    *len = (size_t)n + doc->len;
+    *len = n + doc->len;
     return TENURE_OK;
 }
 
@@ -133,8 +159,10 @@ static size_t append_id(char key[TENURE_KEY_MAX + 1], size_t n, const char *id)
 enum tenure_status tn_document_root(const char *name, const char *collection,
                                     char key[TENURE_KEY_MAX + 1], struct tenure_error *err)
 {
-    int n = snprintf(key, TENURE_KEY_MAX + 1, "%s/state/%s", name, collection);
+    size_t n = strlen(name) + strlen("/state/") + strlen(collection);
 
+    if (n <= TENURE_KEY_MAX - 2)
+        *add_text(add_text(add_text(key, name), "/state/"), collection) = '\0';
     if (n > TENURE_KEY_MAX - 2 || !tenure_key_valid(key) || strchr(collection, '/'))
         return tenure_fail(err, TENURE_INVALID,
                            "'%.60s' is not a name for a collection: use letters, digits, '.', '_' "

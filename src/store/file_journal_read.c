@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "os/fs.h"
 #include "store/file_journal.h"
 
 /* With one who has linked a journal and has not filled it yet. */
@@ -45,9 +46,8 @@ int tn_journal_newest(const struct tn_file *f, const struct tn_journal *j)
         return -1;
     /* In this order (J4): ours is there, so the next was not there because it never was. */
     tn_journal_path(f, j, j->number, path);
-    if (stat(path, &st) == 0)
-        return st.st_ino == j->ino && st.st_dev == j->dev;
-    return errno == ENOENT ? 0 : -1;
+    int ours = tn_fs_is(path, j->dev, j->ino);
+    return ours < 0 && errno == ENOENT ? 0 : ours;
 }
 
 enum tenure_status tn_journal_list(struct tn_file *f, const struct tn_journal *j, uint64_t *low,

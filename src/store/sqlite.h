@@ -47,6 +47,8 @@ struct tn_sqlite {
     bool committing;     /* it has come to its commit */
     sqlite3_int64 taken; /* the version that it took */
 
+    dev_t db_dev; /* the file at path when we connected */
+    ino_t db_ino;
     const char *wal; /* the path of the -wal file; belongs to db */
     dev_t wal_dev;   /* and the file that it named when we connected */
     ino_t wal_ino;

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "os/fs.h"
 #include "store/sqlite.h"
 
 #define APPLICATION_ID 0x74656e75 /* "tenu" */
@@ -301,11 +301,20 @@ static enum tenure_status prepare(struct tn_sqlite *h, struct tenure_error *err)
     return TENURE_OK;
 }
 
-/* Remember which -wal file is ours: see moved(). */
+/* Remember which files are ours: see moved().  The database is the one that is open, if
+ * SQLite finds nothing else at its path after we have looked. */
 static enum tenure_status remember(struct tn_sqlite *h, struct tenure_error *err)
 {
     struct stat st;
+    int elsewhere = 0;
 
+    if (stat(h->path, &st) != 0)
+        return tn_sqlite_fail_errno(h->path, errno, err);
+    h->db_dev = st.st_dev;
+    h->db_ino = st.st_ino;
+    if (sqlite3_file_control(h->db, "main", SQLITE_FCNTL_HAS_MOVED, &elsewhere) == SQLITE_OK &&
+        elsewhere)
+        return tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: is being replaced", h->path);
     h->wal = sqlite3_filename_wal(sqlite3_db_filename(h->db, "main"));
     if (stat(h->wal, &st) != 0)
         return tn_sqlite_fail_errno(h->wal, errno, err);
@@ -362,19 +371,12 @@ static enum tenure_status connect(struct tn_sqlite *h, bool create, struct tenur
 
 /*
  * Has somebody replaced the database, or its log, under us?  Then what we
- * write is seen by nobody who came later.  The log's times are not asked for:
- * since Linux 6.13 a time that somebody has looked at makes the next write
- * dirty the inode, and its sync would write two places of the disk, not one.
+ * write is seen by nobody who came later.
  */
-static bool moved(struct tn_sqlite *h)
+static bool moved(const struct tn_sqlite *h)
 {
-    struct statx st;
-    int answer = 0;
-
-    if (sqlite3_file_control(h->db, "main", SQLITE_FCNTL_HAS_MOVED, &answer) != SQLITE_OK)
-        answer = 0;
-    return answer || statx(AT_FDCWD, h->wal, 0, STATX_INO, &st) != 0 || st.stx_ino != h->wal_ino ||
-           makedev(st.stx_dev_major, st.stx_dev_minor) != h->wal_dev;
+    return tn_fs_is(h->path, h->db_dev, h->db_ino) != 1 ||
+           tn_fs_is(h->wal, h->wal_dev, h->wal_ino) != 1;
 }
 
 enum tenure_status tn_sqlite_ready(struct tn_sqlite *h, int64_t deadline, struct tenure_error *err)
