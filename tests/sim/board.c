@@ -87,6 +87,9 @@ void sim_board_report(const struct sim_board *b, const struct sim_campaign *c, d
            atomic_load(&b->tally[0].histories), atomic_load(&b->tally[1].histories), years(b),
            atomic_load(&b->tally[0].steps) + atomic_load(&b->tally[1].steps),
            atomic_load(&b->tally[0].starts) + atomic_load(&b->tally[1].starts), faults(b), seconds);
+    printf("%" PRIu64 " of them with the product's state code, %" PRIu64 " commits\n",
+           atomic_load(&b->tally[0].stated) + atomic_load(&b->tally[1].stated),
+           atomic_load(&b->tally[0].commits) + atomic_load(&b->tally[1].commits));
     report_speed(&b->tally[0], false, c->jobs, seconds);
     report_speed(&b->tally[1], true, c->jobs, seconds);
     printf("slowest take-over in the calm: %.1f %% of its bound\n",
@@ -99,7 +102,7 @@ void sim_board_report(const struct sim_board *b, const struct sim_campaign *c, d
 bool sim_board_load(struct sim_board *b, const char *path, char *err, size_t size)
 {
     char magic[64] = "", build[80] = "";
-    uint64_t v[13];
+    uint64_t v[17];
     FILE *f = fopen(path, "r");
     bool ok = false;
 
@@ -120,7 +123,7 @@ bool sim_board_load(struct sim_board *b, const char *path, char *err, size_t siz
                  build, sim_build());
         goto done;
     }
-    for (unsigned i = 0; i < 13; i++) {
+    for (unsigned i = 0; i < 17; i++) {
         if (fscanf(f, "%*s %" SCNu64 "\n", &v[i]) != 1) {
             snprintf(err, size, "%s is damaged: remove it to begin anew", path);
             goto done;
@@ -133,9 +136,11 @@ bool sim_board_load(struct sim_board *b, const char *path, char *err, size_t siz
         atomic_store(&b->tally[i].faults, v[6 + i]);
         atomic_store(&b->tally[i].sim_ms, v[8 + i]);
         atomic_store(&b->tally[i].cpu_ns, v[10 + i]);
+        atomic_store(&b->tally[i].stated, v[12 + i]);
+        atomic_store(&b->tally[i].commits, v[14 + i]);
     }
-    atomic_store(&b->n_found, (unsigned)v[12]);
-    for (unsigned i = 0; i < v[12] && i < SIM_FOUND_MAX; i++) {
+    atomic_store(&b->n_found, (unsigned)v[16]);
+    for (unsigned i = 0; i < v[16] && i < SIM_FOUND_MAX; i++) {
         struct sim_found *found = &b->found[i];
         int lasting;
 
@@ -170,6 +175,10 @@ void sim_board_save(const struct sim_board *b, const char *path)
         fprintf(f, "sim_ms %" PRIu64 "\n", atomic_load(&b->tally[i].sim_ms));
     for (unsigned i = 0; i < 2; i++)
         fprintf(f, "cpu_ns %" PRIu64 "\n", atomic_load(&b->tally[i].cpu_ns));
+    for (unsigned i = 0; i < 2; i++)
+        fprintf(f, "stated %" PRIu64 "\n", atomic_load(&b->tally[i].stated));
+    for (unsigned i = 0; i < 2; i++)
+        fprintf(f, "commits %" PRIu64 "\n", atomic_load(&b->tally[i].commits));
     unsigned n = atomic_load(&b->n_found);
     fprintf(f, "violations %u\n", n);
     for (unsigned i = 0; i < n && i < SIM_FOUND_MAX; i++)

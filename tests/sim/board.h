@@ -13,6 +13,7 @@
 
 struct sim_tally {
     _Atomic uint64_t histories, steps, events, faults, starts, sim_ms, cpu_ns;
+    _Atomic uint64_t stated, commits; /* with the product's state code */
 };
 
 struct sim_found {

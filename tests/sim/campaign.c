@@ -40,6 +40,8 @@ static void note(struct sim_board *b, const struct sim_world *w, const struct si
     atomic_fetch_add(&t->events, w->counts.events);
     atomic_fetch_add(&t->faults, w->counts.faults);
     atomic_fetch_add(&t->starts, w->counts.starts);
+    atomic_fetch_add(&t->stated, w->plan.product);
+    atomic_fetch_add(&t->commits, w->plan.product ? w->counts.commits : 0);
     atomic_fetch_add(&t->sim_ms, (uint64_t)(w->now_ns / TN_MS));
     unsigned worst = atomic_load(&b->worst_permille);
     while (w->counts.bound_permille > worst &&
