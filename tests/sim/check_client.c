@@ -35,6 +35,7 @@ void sim_check_call(struct sim_client *c)
     c->serial++;
     c->n_tries = 0;
     c->began_ns = c->w->now_ns;
+    c->calm = c->w->quiet && c->w->calm.part > 0;
 }
 
 void sim_check_try(struct sim_client *c, const char *collection, const char *id, const char *text)
@@ -48,6 +49,14 @@ void sim_check_try(struct sim_client *c, const char *collection, const char *id,
     memcpy(t->text, text ? text : "", t->len);
 }
 
+/* Once the faults are over every call is answered, and in time (I10). */
+static void check_calm(const struct sim_client *c, enum tenure_status status)
+{
+    if (c->calm && status != TENURE_OK && status != TENURE_CONFLICT && status != TENURE_FENCED)
+        sim_fail(c->w, "I10", "n%u's call to the state ends with %s, and nothing went wrong",
+                 c->node, tenure_status_word(status));
+}
+
 void sim_check_told(struct sim_client *c, enum tenure_status status)
 {
     struct sim_docs *d = &c->w->docs;
@@ -55,6 +64,7 @@ void sim_check_told(struct sim_client *c, enum tenure_status status)
 
     if (c->gone)
         return;
+    check_calm(c, status);
     memcpy(own.grant, c->grant.id, TENURE_NONCE_SIZE);
     if (c->fenced && status != TENURE_FENCED)
         sim_fail(c->w, "I3", "n%u was fenced, which is final, and is told: %s", c->node,
@@ -90,6 +100,7 @@ void sim_check_tried(struct sim_client *c, unsigned i, enum tenure_status status
     if (c->gone)
         return;
     sim_say(w, c->node, "state: its change of %s: %s", key, tenure_status_word(status));
+    check_calm(c, status);
     if (status == TENURE_UNKNOWN || status == TENURE_FENCED)
         return;
     if (status == TENURE_OK) {

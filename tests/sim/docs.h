@@ -146,6 +146,7 @@ struct sim_client {
     bool fenced; /* it was told so: final */
     uint32_t serial;
     int64_t began_ns; /* true time at which that call to the state began */
+    bool calm;        /* and whether the faults, and what they had left, were over */
     uint32_t restores;
     struct sim_try tries[SIM_DOC_PARTS];
     unsigned n_tries;
