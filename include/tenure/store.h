@@ -101,14 +101,15 @@ typedef bool (*tenure_visit_fn)(void *arg, const char *key, const struct tenure_
 
 /* What a store is like; constant for one handle. */
 struct tenure_store_info {
-    const char *scheme;  /* "sqlite" */
-    const char *promise; /* one sentence for people: what it keeps, and what it may lose */
-    bool notifies;       /* wait() returns on a change, not only by polling */
-    bool shared;         /* other processes see the same registers */
-    bool atomic_batch;   /* a batch takes effect as a whole or not at all */
-    uint32_t data_max;   /* bytes in a value */
-    uint32_t batch_max;  /* swaps in one call that are worth sending together */
-    uint32_t ttl_min_ms; /* shortest lease that makes sense here; 0 for the general bound */
+    const char *scheme;   /* "sqlite" */
+    const char *promise;  /* one sentence for people: what it keeps, and what it may lose */
+    bool notifies;        /* wait() returns on a change, not only by polling */
+    bool shared;          /* other processes see the same registers */
+    bool atomic_batch;    /* a batch takes effect as a whole or not at all */
+    uint32_t data_max;    /* bytes in a value */
+    uint32_t batch_max;   /* swaps in one call that are worth sending together */
+    uint32_t ttl_min_ms;  /* shortest lease that makes sense here; 0 for the general bound */
+    uint32_t ttl_step_ms; /* a lease lasts a multiple of this; 0 for any */
 };
 
 /*

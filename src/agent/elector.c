@@ -74,6 +74,12 @@ static enum tenure_status plan_timing(const struct tenure_elector_options *o,
     if (!status && out->ttl_ns < (int64_t)info->ttl_min_ms * TN_MS)
         status = tenure_fail(err, TENURE_CONFIG, "ttl is too short for %s: give at least %u ms",
                              info->scheme, info->ttl_min_ms);
+    if (!status && info->ttl_step_ms && out->ttl_ns % ((int64_t)info->ttl_step_ms * TN_MS) != 0)
+        status = tenure_fail(err, TENURE_CONFIG,
+                             "ttl %lld ms cannot be kept by %s: give a whole number of seconds, "
+                             "such as %llds",
+                             (long long)(out->ttl_ns / TN_MS), info->scheme,
+                             (long long)(out->ttl_ns / TN_S + 1));
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "store/etcd.h"
+#include "store/patience.h"
 
 TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
 
@@ -27,9 +28,13 @@ static enum tenure_status probe(struct tn_etcd *h, int64_t deadline, struct tenu
     json_t *answer = NULL;
     json_t *request = json_pack("{s:o, s:o, s:s, s:b}", "key", tn_etcd_key(h, "", ""), "range_end",
                                 tn_etcd_key(h, "", "\xff"), "limit", "1", "keys_only", true);
-    enum tenure_status status =
-        tn_etcd_call(h, "/v3/kv/range", request, false, deadline, &answer, NULL, err);
+    enum tenure_status status;
 
+    /* In the middle of an election it serves nothing, for a second or so. */
+    do {
+        h->unready = false;
+        status = tn_etcd_call(h, "/v3/kv/range", request, false, deadline, &answer, NULL, err);
+    } while (status == TENURE_UNAVAILABLE && h->unready && tn_store_pause(deadline));
     json_decref(request);
     if (!status && !tn_etcd_mark(answer, mark))
         status = tenure_fail(err, TENURE_CONFIG, "etcd: %s does not answer as etcd does",

@@ -227,6 +227,7 @@ static enum tenure_status ask(struct tn_etcd *h, const char *path, const char *b
     } else {
         status = tn_etcd_explain(answer.code, answer.body, &definite, &o->token, err);
         tenure_fail_context(err, "etcd: %s", h->conf.hosts[h->at]);
+        h->unready = status == TENURE_UNAVAILABLE;
         o->lost = change && !definite;
         o->next = !o->lost && status == TENURE_UNAVAILABLE;
     }

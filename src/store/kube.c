@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "store/patience.h"
 
 TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
 
@@ -80,8 +81,12 @@ static enum tenure_status probe(struct tn_kube *h, int64_t deadline, struct tenu
 {
     struct tn_kube_request rq = {.method = "GET", .name = h->lease[0] ? h->lease : "tenure"};
     struct tn_kube_answer answer;
-    enum tenure_status status = tn_kube_call(h, &rq, deadline, &answer, err);
+    enum tenure_status status;
 
+    /* A server that starts, or is behind a proxy whose servers start, says so. */
+    do
+        status = tn_kube_call(h, &rq, deadline, &answer, err);
+    while (status == TENURE_UNAVAILABLE && answer.code >= 429 && tn_store_pause(deadline));
     json_decref(answer.root);
     return status;
 }
@@ -123,6 +128,7 @@ static void kube_info(void *impl, struct tenure_store_info *info)
     info->shared = true;
     info->data_max = TN_KUBE_DATA_MAX;
     info->ttl_min_ms = TN_KUBE_TTL_MIN_MS;
+    info->ttl_step_ms = 1000; /* leaseDurationSeconds */
 }
 
 /* ---- Reading ------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "os/poll.h"
+#include "store/patience.h"
 
 /* ---- Open ---------------------------------------------------------------- */
 
@@ -89,8 +90,13 @@ static enum tenure_status open_as(const char *scheme, const char *url, int64_t d
     pg->wake_fd = -1;
     pg->timer_fd = tn_poll_timer();
     status = tn_pg_conf_parse(url, &pg->conf, err);
-    if (!status)
-        status = ensure_table(pg, deadline, err);
+    if (!status) {
+        /* After a crash it takes a while to replay its log. */
+        do
+            status = ensure_table(pg, deadline, err);
+        while (status == TENURE_UNAVAILABLE && strstr(err->text, TN_PG_UNREADY) &&
+               tn_store_pause(deadline));
+    }
     if (status) {
         pg_close(pg);
         return status;

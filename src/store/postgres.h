@@ -47,6 +47,9 @@ enum { TN_PG_BOOL = 16, TN_PG_BYTEA = 17, TN_PG_INT8 = 20, TN_PG_TEXT = 25, TN_P
 
 enum tn_pg_key { TN_PG_KEY_LEASE, TN_PG_KEY_NUMBER, TN_PG_KEY_NAME };
 
+/* What 57P03 is told as: whoever opens a store asks again then. */
+#define TN_PG_UNREADY "the server is starting up or shutting down"
+
 struct tn_pg_conf {
     char *uri; /* for libpq, without our own parameters; may hold a password */
     char schema[TN_PG_SCHEMA_MAX + 1];

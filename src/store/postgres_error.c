@@ -32,7 +32,7 @@
     X("54000", UNAVAILABLE, "the server cannot take more now; is its NOTIFY queue full?")          \
     X("55P03", TIMEOUT, "another transaction holds the row")                                       \
     X("57014", TIMEOUT, "the server cancelled the statement")                                      \
-    X("57P03", UNAVAILABLE, "the server is starting up or shutting down")                          \
+    X("57P03", UNAVAILABLE, TN_PG_UNREADY)                                                         \
     X("57", UNAVAILABLE, "the server ended the session")                                           \
     X("08P01", UNAVAILABLE, "the server, or a pooler in front of it, refused")                     \
     X("08", UNAVAILABLE, "the connection broke")                                                   \

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/patience.h"
 #include "store/redis_ops.h"
 #include "store/redis_server.h"
 #include "store/redis_wait.h"
@@ -46,7 +47,11 @@ static enum tenure_status redis_open(const char *url, int64_t deadline, void **i
     snprintf(h->index, sizeof h->index, "{%s}:index", h->conf.prefix);
     snprintf(h->log, sizeof h->log, "{%s}:log", h->conf.prefix);
     snprintf(h->sync, sizeof h->sync, "{%s}:sync", h->conf.prefix);
-    status = tn_redis_ready(h, deadline, err);
+    /* After a restart it takes a while to read its own data. */
+    do
+        status = tn_redis_ready(h, deadline, err);
+    while (status == TENURE_UNAVAILABLE && strstr(err->text, TN_REDIS_LOADING) &&
+           tn_store_pause(deadline));
     if (status)
         redis_close(h);
     else

@@ -27,7 +27,7 @@ static const struct {
     {"WRONGPASS", TN_REDIS_FAULT_FINAL, TENURE_DENIED,
      "the user name or the password is wrong, or the user is off"},
     {"NOPERM", TN_REDIS_FAULT_FINAL, TENURE_DENIED, NULL},
-    {"LOADING", TN_REDIS_FAULT_FINAL, TENURE_UNAVAILABLE, "the server is loading its data"},
+    {"LOADING", TN_REDIS_FAULT_FINAL, TENURE_UNAVAILABLE, TN_REDIS_LOADING},
     {"CLUSTERDOWN", TN_REDIS_FAULT_FINAL, TENURE_UNAVAILABLE, "the cluster is down"},
     {"TRYAGAIN", TN_REDIS_FAULT_FINAL, TENURE_UNAVAILABLE, "the cluster is moving these keys"},
     {"ASK", TN_REDIS_FAULT_FINAL, TENURE_UNAVAILABLE, "the cluster is moving these keys"},

@@ -27,6 +27,9 @@
 #define TN_REDIS_TIMELINE 16  /* digits of the replication id in a version */
 #define TN_REDIS_HEAD_MAX 128 /* bytes before the data, at most, and more */
 
+/* What LOADING is told as: whoever opens a store asks again then. */
+#define TN_REDIS_LOADING "the server is loading its data"
+
 /* What an error answer asks the caller to do. */
 enum tn_redis_fault {
     TN_REDIS_FAULT_NONE,     /* not an error */

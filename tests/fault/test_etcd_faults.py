@@ -11,7 +11,7 @@ from process import free_port, until
 from proxy import Proxy
 from server_etcd import Cluster, Etcd
 from server_redis import make_certificates
-from tenure import Store, StoreError, Token, settled
+from tenure import Opening, Store, StoreError, Token, settled
 
 pytestmark = pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
 
@@ -272,6 +272,22 @@ def test_member_without_a_majority_serves_nothing(cluster):
                 member.resume()
         found = settled(lambda: free.read("a/lease"))
         assert found.token.nonce in (token.nonce, answer.nonce)
+
+
+def test_opening_waits_for_an_election(cluster):
+    _, *others = cluster.members
+    for member in others:
+        member.pause()
+    alone = f"etcd://127.0.0.1:{cluster.members[0].port}/opens"
+    with pytest.raises(StoreError) as caught:
+        while True:  # until it notices
+            Store(alone, timeout=1).close()
+    assert caught.value.status in ("unavailable", "timeout")
+    opening = Opening(alone)
+    opening.join(0.5)
+    for member in others:
+        member.resume()
+    opening.opened().close()
 
 
 def test_watch_moves_to_another_member(cluster):

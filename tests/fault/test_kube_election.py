@@ -6,13 +6,15 @@ may have overlapped, and later epochs must have run later (I1, I2).
 """
 
 import signal
+import subprocess
 
 import pytest
 from front import Front
 from process import until
 from rig import KubeRig
 from server_kube import Elector, Kube
-from world import World, kept, pair
+from tenure import Opening
+from world import TENURE, World, kept, pair
 
 pytestmark = pytest.mark.skipif(KubeRig.missing is not None, reason=str(KubeRig.missing))
 
@@ -94,6 +96,23 @@ def test_a_rolling_restart_of_two_servers_on_one_etcd(rig, kube):
 
 def renewed(kube):
     return spec(kube)["renewTime"]
+
+
+def test_opening_waits_for_a_server_that_starts(kube):
+    with Front(kube) as front:
+        front.answer(503)
+        opening = Opening(kube.url(LEASE, port=front.port))
+        until(lambda: front.told > 1)
+        front.well()
+        opening.opened().close()
+
+
+@pytest.mark.parametrize("ttl, words", [("5500ms", "such as 6s"), ("4s", "at least 5000 ms")])
+def test_a_ttl_that_a_lease_cannot_hold_is_refused_at_the_start(kube, ttl, words):
+    done = subprocess.run([TENURE, "run", "--name", "w", "--store", kube.url(LEASE), "--ttl", ttl,
+                           "--", "true"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and words in done.stderr
+    assert kube.lease(LEASE) is None
 
 
 CODES = [429, 500, 502, 503, 504]

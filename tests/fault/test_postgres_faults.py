@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -14,7 +15,7 @@ from process import free_port, until
 from proxy import Proxy
 from server_postgres import PgBouncer, Postgres, Psql
 from server_redis import make_certificates
-from tenure import Store, StoreError, Token
+from tenure import Opening, Store, StoreError, Token
 
 pytestmark = pytest.mark.skipif(server_postgres.MISSING is not None,
                                 reason=str(server_postgres.MISSING))
@@ -575,6 +576,26 @@ def test_a_disk_that_is_full(key):
 def full(store):
     answer = store.swap("fill-" + os.urandom(4).hex(), data=os.urandom(60000))
     return answer if answer.status != "ok" else None
+
+
+class Starting(Postgres):
+    """A standby that serves nobody until it is promoted: as after a crash, for as long as it takes."""
+
+    def answers(self):
+        said = subprocess.run(["psql", "-XAtc", "SELECT 1", self.url()], capture_output=True,
+                              text=True).stderr
+        return "starting up" in said or "not accepting connections" in said
+
+
+def test_opening_waits_for_a_server_that_starts():
+    with Postgres() as primary, Starting(copy_of=primary, hot_standby="off") as server:
+        error = opening(server.url(), timeout=0.5)
+        assert error.status == "unavailable" and "starting up" in error.text
+        waits = Opening(server.url())
+        waits.join(0.3)
+        (server.data / "promote").touch()
+        server.signal(signal.SIGUSR1)
+        waits.opened().close()
 
 
 def test_a_server_that_cannot_be_reached():

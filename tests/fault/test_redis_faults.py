@@ -195,6 +195,29 @@ def test_restart_of_a_server_without_a_disk_is_absence():
         assert store.swap("a/lease").status == "ok"
 
 
+def test_opening_waits_for_a_server_that_loads():
+    with Redis(("key-load-delay", 10000), ("rdbcompression", "no"),
+               ("loading-process-events-interval-bytes", 1024)) as redis:
+        for i in range(200):
+            redis.cmd("SET", f"ballast-{i}", "x" * 100)
+        redis.cmd("SAVE")
+        redis.kill()
+        redis.spawn(["redis-server", str(redis.conf())])
+
+        def loads():
+            try:
+                redis.cmd("PING")
+            except server_redis.RedisReply as error:
+                return "LOADING" in str(error)
+            except OSError:
+                return False
+            raise AssertionError("it has loaded already")
+
+        until(loads)
+        assert refused(Store, redis.url(), timeout=0.3).status in ("unavailable", "timeout")
+        Store(redis.url()).close()
+
+
 def test_script_flush(redis):
     with Store(redis.url()) as store:
         base = store.swap("a/lease").token

@@ -4,6 +4,7 @@ import collections
 import ctypes
 import os
 import pathlib
+import threading
 
 from process import until
 
@@ -53,7 +54,8 @@ class _Info(ctypes.Structure):
     _fields_ = [("scheme", ctypes.c_char_p), ("promise", ctypes.c_char_p),
                 ("notifies", ctypes.c_bool), ("shared", ctypes.c_bool),
                 ("atomic_batch", ctypes.c_bool), ("data_max", ctypes.c_uint32),
-                ("batch_max", ctypes.c_uint32), ("ttl_min_ms", ctypes.c_uint32)]
+                ("batch_max", ctypes.c_uint32), ("ttl_min_ms", ctypes.c_uint32),
+                ("ttl_step_ms", ctypes.c_uint32)]
 
 
 _VISIT = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(_Value))
@@ -192,6 +194,27 @@ class Store:
         if status:
             raise StoreError(_word(status), err.text)
         return found, mark.value.decode()
+
+
+class Opening(threading.Thread):
+    """A store that is opened on another thread: opened() is the handle, or raises."""
+
+    def __init__(self, url, timeout=60):
+        super().__init__(daemon=True)
+        self.url, self.timeout, self.box = url, timeout, []
+        self.start()
+
+    def run(self):
+        try:
+            self.box.append(Store(self.url, timeout=self.timeout))
+        except StoreError as error:
+            self.box.append(error)
+
+    def opened(self):
+        self.join()
+        if isinstance(self.box[0], StoreError):
+            raise self.box[0]
+        return self.box[0]
 
 
 def settled(call):
