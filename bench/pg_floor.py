@@ -1,14 +1,11 @@
 #!/usr/bin/python3
-"""PostgreSQL: our registers beside pgbench with the same statement, interleaved in one run.
+"""pg_floor.py [BUILD] - postgres: against pgbench with the same statement, on the same server.
 
-    bench/pg_floor.py [--rounds 7] [--count 500] [--build build]
-
-The floor is pgbench, one client, prepared: the compare-and-swap that the store
-sends, the token carried from answer to request, 300 bytes of data, the same
-server, the same durability.  Medians of the rounds, and the ratios.
+The contenders take turns.  One line a figure: name, ours, the floor, and their ratio.  The floor is
+pgbench, one client, prepared: the compare-and-swap that the store sends, the token carried from
+answer to request, 300 bytes of data, the same server, the same durability.
 """
 
-import argparse
 import os
 import pathlib
 import statistics
@@ -17,9 +14,15 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(sys.argv[1] if __name__ == "__main__" and sys.argv[1:] else
+                     os.environ.get("TENURE_BUILD", ROOT / "build")).resolve()
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import server_postgres  # noqa: E402
 from server_postgres import Postgres  # noqa: E402
+
+ROUNDS, BATCH_ROUNDS = 7, 3
+COUNT, INNER = 400, 20
+ROWS = 10000
 
 DATA = "repeat('r', 300)::bytea"
 SWAP = ("UPDATE tenure.register SET version = version + 1, prev = nonce,"
@@ -50,61 +53,51 @@ def pgbench(server, folder, script, count):
     raise SystemExit(done.stdout + done.stderr)
 
 
-def ours(build, server, count, rows, query=""):
-    done = subprocess.run([build / "bench" / "store_cycles", server.url(query), str(count),
+def ours(server, count, rows, query=""):
+    done = subprocess.run([BUILD / "bench" / "store_cycles", server.url(query), str(count),
                            str(rows)], capture_output=True, text=True, check=True)
     return {line.split()[0]: float(line.split()[1]) for line in done.stdout.splitlines()}
 
 
+def tell(name, unit, pairs, bound):
+    """Neighbours share what else the machine is doing: the median of their ratios counts."""
+    mine, floor = (statistics.median(side) for side in zip(*pairs))
+    ratio = statistics.median(a / b for a, b in pairs)
+    print(f"{name:9} {mine:9.1f} {unit}  floor {floor:9.1f} {unit}  ratio {ratio:.2f} ({bound})")
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--rows", type=int, default=10000)
-    parser.add_argument("--build", type=pathlib.Path,
-                        default=pathlib.Path(os.environ.get("TENURE_BUILD", ROOT / "build")))
-    args = parser.parse_args()
     if server_postgres.MISSING:
-        raise SystemExit(server_postgres.MISSING)
-    seen = {}
-
-    def note(name, value):
-        seen.setdefault(name, []).append(value)
-
+        raise SystemExit(f"pg_floor.py: {server_postgres.MISSING}")
+    renewals, cycles, silent, reads, batches = [], [], [], [], []
     with Postgres(shared_buffers="128MB") as server, tempfile.TemporaryDirectory() as folder:
-        ours(args.build, server, 10, 0)  # makes the table
-        server.sql(FILL.format(rows=args.rows))
-        # Prepared once for many: the token goes round inside one pgbench script.
-        notify = ", pg_notify('tenure', key)"
-        inner = 20
-        for _ in range(args.rounds):
-            for name, text in (("swap", notify), ("plain", "")):
-                took = pgbench(server, folder, START + SWAP.format(notify=text) * inner,
-                               max(1, args.count // inner))
-                note(f"floor {name}", took / inner)
-            note("floor read", pgbench(server, folder, READ, args.count))
-            note("floor batch", pgbench(server, folder, BATCH, 2))
-            got = ours(args.build, server, args.count, args.rows)
-            note("ours swap", 1 / got["renewals"])
-            note("ours cycle", 1 / got["cycles"])
-            note("ours read", 1 / got["reads"])
-            note("ours batch", got["batch_swap"] / 1e3)
-            note("ours silent", 1 / ours(args.build, server, args.count, 0,
-                                         "?notify=off")["renewals"])
+        ours(server, 10, 0)  # makes the table
+        server.sql(FILL.format(rows=ROWS))
+
+        def swaps(notify):
+            """Prepared once for many: the token goes round inside one pgbench script."""
+            took = pgbench(server, folder, START + SWAP.format(notify=notify) * INNER,
+                           COUNT // INNER)
+            return INNER / took
+
+        for _ in range(ROUNDS):
+            floor = swaps(", pg_notify('tenure', key)")
+            got = ours(server, COUNT, 0)
+            renewals.append((got["renewals"], floor))
+            cycles.append((got["cycles"], floor / 2))
+            reads.append((got["reads"], 1 / pgbench(server, folder, READ, COUNT)))
+            silent.append((ours(server, COUNT, 0, "?notify=off")["renewals"], swaps("")))
             server.sql("DELETE FROM tenure.register WHERE key LIKE 'bench-%'")
             server.sql("VACUUM tenure.register")
-    m = {name: statistics.median(values) for name, values in seen.items()}
-    print(f"renewals   ours {1 / m['ours swap']:8.0f}/s   pgbench {1 / m['floor swap']:8.0f}/s   "
-          f"ratio {m['floor swap'] / m['ours swap']:.2f}")
-    print(f"cycles     ours {1 / m['ours cycle']:8.0f}/s   pgbench {1 / m['floor swap'] / 2:8.0f}/s"
-          f"   ratio {2 * m['floor swap'] / m['ours cycle']:.2f}")
-    print(f"no notify  ours {1 / m['ours silent']:8.0f}/s   pgbench {1 / m['floor plain']:8.0f}/s   "
-          f"ratio {m['floor plain'] / m['ours silent']:.2f}")
-    print(f"reads      ours {1 / m['ours read']:8.0f}/s   pgbench {1 / m['floor read']:8.0f}/s   "
-          f"ratio {m['floor read'] / m['ours read']:.2f}")
-    print(f"batch of {args.rows}  ours {m['ours batch'] * 1e3:.1f} ms   "
-          f"bare UPDATE {m['floor batch'] * 1e3:.1f} ms   "
-          f"times {m['ours batch'] / m['floor batch']:.2f}")
+        for _ in range(BATCH_ROUNDS):
+            batches.append((ours(server, 1, ROWS)["batch_swap"],
+                            pgbench(server, folder, BATCH, 2) * 1e3))
+            server.sql("VACUUM tenure.register")
+    tell("renewals", "/s", renewals, "at least 0.90")
+    tell("cycles", "/s", cycles, "at least 0.90")
+    tell("silent", "/s", silent, "at least 0.90; notify=off")
+    tell("reads", "/s", reads, "at least 0.90")
+    tell("batch", "ms", batches, f"at most 2.00; {ROWS} registers")
 
 
 if __name__ == "__main__":

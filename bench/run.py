@@ -19,6 +19,7 @@ import tempfile
 BENCH = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, BENCH)
 import failover  # noqa: E402
+import servers  # noqa: E402
 import state  # noqa: E402
 from lib import contenders, measure  # noqa: E402
 from lib.contenders import (BUILD, ROOT, Etcd, EtcdElect, EtcdLock, Flock,  # noqa: E402
@@ -185,37 +186,6 @@ def release_to_lead(report, folder, rounds):
                  ("store", "release, notification and claim"), rows)
 
 
-def kube_apiserver():
-    """Is it built?  Then its folder."""
-    check = os.path.join(os.path.dirname(BENCH), "scripts", "kube-server")
-    done = subprocess.run([check, "--check"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          text=True, check=False)
-    return done.stdout.strip() or "kube-apiserver"
-
-
-def server_floors(report):
-    """redis:, etcd:, kube: against bare clients of the same servers; see bench/*_floor."""
-    kube = os.path.join(kube_apiserver(), "kube-apiserver")
-    for name, tool, bare in (("redis", "redis-benchmark", "redis-benchmark with the same script"),
-                             ("etcd", "etcd", "a bare loop of the same transactions"),
-                             ("kube", kube, "a bare loop of the same updates of a Lease")):
-        if not shutil.which(tool):
-            note(f"{name}: left out, {tool} is not installed (scripts/deps bench, or "
-                 "scripts/kube-server)")
-            continue
-        note(f"{name}: against {bare}")
-        out = run(os.path.join(BENCH, name + "_floor"), BUILD).splitlines()
-        words = [line.split() for line in out if "ratio" in line]
-        for line in out:
-            if "ratio" not in line:
-                note(f"{name}: {line}")
-        report.table(f"{name}: against {bare}", ("what", "tenure", "bare", "ratio"),
-                     [(w[0], f"{w[1]} {w[2]}", f"{w[4]} {w[5]}", w[7]) for w in words],
-                     "Acquire + release, renewals, and (Redis) 10,000 renewals in one batch; "
-                     "medians of interleaved rounds. Redis keeps nothing on disk, etcd everything, "
-                     "on both sides.")
-
-
 def state_commits(report, folder, rounds, count):
     note("commits of the state")
     report.table("One durable, fenced commit of the state", state.HEAD,
@@ -256,7 +226,7 @@ def main():
                          args.idle)
         cycles(report, folder, args.cycles)
         release_to_lead(report, folder, 20 if args.quick else 300)
-        server_floors(report)
+        servers.section(report, pathlib.Path(BUILD), note, args.quick)
         state_commits(report, folder, 2 if args.quick else 5, 100 if args.quick else 500)
         steps(report)
     finally:

@@ -97,7 +97,8 @@ class Proxy:
         self.held = set()
         self.refusing = False
         self.black_hole = False
-        self.passed = {"up": 0, "down": 0}
+        self.passed = {"up": 0, "down": 0}  # bytes, and how often some came
+        self.pieces = {"up": 0, "down": 0}
         self._budget = {}
         self._pairs = []
         self._lock = threading.Lock()
@@ -137,6 +138,7 @@ class Proxy:
     def count(self, way, n):
         with self._lock:
             self.passed[way] += n
+            self.pieces[way] += 1
 
     def spend(self, way, data):
         """What may still pass, and whether the connection ends behind it."""
