@@ -69,9 +69,7 @@ static char *request_text(const struct tn_http_request *r, const char *path, boo
 
 static void leg_over(struct tn_leg *leg, bool whole)
 {
-    if (leg->end.fd >= 0)
-        close(leg->end.fd);
-    leg->end.fd = -1;
+    tn_end_close(leg->call->hub, &leg->end);
     leg->over = true;
     leg->whole = whole;
 }

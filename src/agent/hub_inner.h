@@ -116,6 +116,7 @@ int tn_hub_connect(struct tn_hub *hub, struct tn_far *far);
 /* Reads what there is, up to a limit.  1: more to come; 0: it is over; -1: failed. */
 int tn_bytes_read(struct tn_bytes *b, int fd, size_t max);
 void tn_bytes_free(struct tn_bytes *b);
+void tn_end_close(struct tn_hub *hub, struct tn_end *end);
 
 /* hub_call.c: requests that are passed on. */
 extern const struct tn_api_elsewhere tn_hub_elsewhere;

@@ -54,6 +54,17 @@ void tn_bytes_free(struct tn_bytes *b)
     *b = (struct tn_bytes){0};
 }
 
+/* Taken out by hand: a process that is being started holds a copy of the descriptor until it
+ * executes, and so long epoll would go on telling of it. */
+void tn_end_close(struct tn_hub *h, struct tn_end *end)
+{
+    if (end->fd < 0)
+        return;
+    epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, end->fd, NULL);
+    close(end->fd);
+    end->fd = -1;
+}
+
 /* ---- Reaching a process -------------------------------------------------- */
 
 int tn_hub_connect(struct tn_hub *h, struct tn_far *f)
@@ -80,8 +91,7 @@ int tn_hub_connect(struct tn_hub *h, struct tn_far *f)
 
 static void unlink_far(struct tn_far *f, int64_t now)
 {
-    close(f->end.fd);
-    f->end.fd = -1;
+    tn_end_close(f->hub, &f->end);
     tn_bytes_free(&f->in);
     f->link_ns = now + AGAIN_NS;
     pthread_mutex_lock(&f->hub->lock);

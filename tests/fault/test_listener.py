@@ -214,6 +214,12 @@ def test_a_process_that_hangs(tmp_path):
             until(lambda: only.ask("/leader?name=web").status == 503, limit=60)
             for thread in asked:
                 thread.start()
+            # So many wait for it at most, and nobody else waits because of them.
+            crowd = [socket.create_connection(("127.0.0.1", only.port), 60) for _ in range(20)]
+            for connection in crowd:
+                connection.sendall(b"POST /v1/resume?name=web HTTP/1.1\r\nHost: localhost\r\n"
+                                   b"Content-Length: 0\r\nAuthorization: Bearer " +
+                                   TOKEN.encode() + b"\r\n\r\n")
             assert codes(only, "/livez", "/leader?name=team/jobs") == [200, 200]
             assert only.order("/v1/pause?name=team/jobs", {}).status == 200
             told = until(lambda: (e := only.of("web"))["role"] == "silent" and e, limit=60)
@@ -226,6 +232,9 @@ def test_a_process_that_hangs(tmp_path):
             assert 'tenure_election_up{name="web"} 0\n' in text
             assert 'tenure_election_up{name="team/jobs"} 1\n' in text
             assert 'tenure_leader{name="web",id="a"} 0\n' in text
+            said = [connection.recv(4096) for connection in crowd]
+            assert sum(b'"busy"' in text for text in said) >= 4, said
+            assert all(b" 503 " in text for text in said), said
             assert found["order"].status == 503
             assert "may still be made" in found["order"].json()["detail"]
         finally:
@@ -268,6 +277,29 @@ def test_guarded(tmp_path):
             done = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", "/usr/bin/python3",
                                    "-c", ask], capture_output=True, text=True, timeout=60)
             assert " 403 " in done.stdout, done
+
+
+def test_tls(tmp_path):
+    def make(name, *more):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", tmp_path / f"{name}.key",
+                        "-out", tmp_path / f"{name}.pem", "-subj", f"/CN={name}", "-days", "2",
+                        *more], check=True, capture_output=True)
+
+    def code(agent, path, *options):
+        return subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--cacert",
+                               tmp_path / "server.pem", *options,
+                               f"https://127.0.0.1:{agent.port}{path}"], capture_output=True,
+                              text=True).stdout
+
+    make("server", "-addext", "subjectAltName=IP:127.0.0.1")
+    make("client")
+    with Fleet(tmp_path, "a", http=f", tls_cert: {tmp_path}/server.pem, tls_key: "
+               f"{tmp_path}/server.key, tls_client_ca: {tmp_path}/client.pem") as only:
+        mine = ["--cert", tmp_path / "client.pem", "--key", tmp_path / "client.key"]
+        until(lambda: code(only, "/v1/elections/web/leader", *mine) == "200", limit=60)
+        assert code(only, "/metrics", *mine) == "200"
+        assert code(only, "/v1/elections/web/leader") in ("403", "000")
 
 
 def test_reload(fleets):
