@@ -68,14 +68,14 @@ void tn_order_state(struct tn_job *job);
 
 /* Which files the certificate and its key were read from. */
 struct tn_tls_watch {
-    const char *cert_file, *key_file;
-    pthread_mutex_t lock; /* of cert and key */
+    const char *cert_file, *key_file, *ca_file;
+    pthread_mutex_t lock; /* of cert, key and client_ca */
     int64_t checked_ns;
     struct {
         int64_t s, ns;
         uint64_t inode, size;
-    } mark[2]; /* of the files, when they were read */
-    bool complained;
+    } mark[3]; /* of the files, when they were read */
+    bool complained, ca_complained;
 };
 
 struct tn_api;

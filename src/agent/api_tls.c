@@ -80,11 +80,34 @@ static void read_again(struct tn_api *api, struct tn_http_server *server, const 
     api->key = key;
 }
 
+/* Whom to trust is a file by itself. */
+static void read_ca_again(struct tn_api *api, struct tn_http_server *server, const struct stat *st)
+{
+    struct tn_tls_watch *w = &api->tls_watch;
+    struct tenure_error err = {0};
+    char *ca = read_pem(w->ca_file, &err);
+
+    if (!ca || api->http->trust(server, ca, &err) != TENURE_OK) {
+        if (!w->ca_complained)
+            tn_log("certificate-kept", "the clients' authority stays as it was: %s", err.text);
+        w->ca_complained = true;
+        free(ca);
+        return;
+    }
+    if (strcmp(ca, api->client_ca) != 0)
+        tn_log("certificate", "%s was replaced: clients of that authority are trusted, no others",
+               w->ca_file);
+    w->ca_complained = false;
+    remember(w, 2, st);
+    free(api->client_ca);
+    api->client_ca = ca;
+}
+
 void tn_api_tls_due(void *arg, struct tn_http_server *server)
 {
     struct tn_api *api = arg;
     struct tn_tls_watch *w = &api->tls_watch;
-    struct stat st[2] = {0};
+    struct stat st[3] = {0};
 
     pthread_mutex_lock(&w->lock);
     int64_t now = tenure_now();
@@ -94,9 +117,13 @@ void tn_api_tls_due(void *arg, struct tn_http_server *server)
 
         if ((cert || key) && st[0].st_ino && st[1].st_ino)
             read_again(api, server, st);
+        if (w->ca_file && look(w, 2, w->ca_file, &st[2]))
+            read_ca_again(api, server, &st[2]);
     }
     /* Another listener may have been asked first. */
     api->http->certificate(server, api->cert, api->key, NULL);
+    if (w->ca_file)
+        api->http->trust(server, api->client_ca, NULL);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -106,11 +133,12 @@ enum tenure_status tn_api_tls_open(struct tn_api *api, const struct tn_api_optio
                                    struct tenure_error *err)
 {
     struct tn_tls_watch *w = &api->tls_watch;
-    struct stat st[2] = {0};
+    struct stat st[3] = {0};
 
     pthread_mutex_init(&w->lock, NULL);
     w->cert_file = o->tls_cert;
     w->key_file = o->tls_key;
+    w->ca_file = o->tls_client_ca;
     if (!o->tls_cert != !o->tls_key)
         return tenure_fail(err, TENURE_CONFIG, "TLS needs both a certificate and its key");
     if (o->tls_client_ca && !o->tls_cert)
@@ -124,6 +152,8 @@ enum tenure_status tn_api_tls_open(struct tn_api *api, const struct tn_api_optio
         remember(w, 0, &st[0]);
     if (look(w, 1, o->tls_key, &st[1]))
         remember(w, 1, &st[1]);
+    if (o->tls_client_ca && look(w, 2, o->tls_client_ca, &st[2]))
+        remember(w, 2, &st[2]);
     w->checked_ns = tenure_now();
     if (!(api->cert = read_pem(o->tls_cert, err)) || !(api->key = read_pem(o->tls_key, err)) ||
         (o->tls_client_ca && !(api->client_ca = read_pem(o->tls_client_ca, err))))

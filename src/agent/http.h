@@ -14,7 +14,7 @@
 
 #include "tenure/status.h"
 
-#define TN_HTTP_ABI      3
+#define TN_HTTP_ABI      4
 #define TN_HTTP_CHANNELS 8
 
 /* The handler's own, a request long: zero at first, kept while it is parked. */
@@ -105,6 +105,9 @@ struct tn_http_ops {
      * they are no pair; then the former one stays. */
     enum tenure_status (*certificate)(struct tn_http_server *server, const char *cert,
                                       const char *key, struct tenure_error *err);
+    /* Trust clients of that authority, and no other, from the next request on.  Likewise. */
+    enum tenure_status (*trust)(struct tn_http_server *server, const char *authority,
+                                struct tenure_error *err);
 };
 
 /* Load the module.  UNSUPPORTED with what to install if it is not there. */

@@ -1,5 +1,6 @@
 #include "http/certificate.h"
 
+#include <gnutls/x509.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,18 +105,78 @@ enum tenure_status tn_certificate_set(struct tn_http_server *s, const char *cert
         wipe(new_key);
         return status;
     }
-    tn_certificate_free(s);
+    free(s->cert);
+    wipe(s->key);
     s->cert = new_cert;
     s->key = new_key;
     return TENURE_OK;
+}
+
+/* ---- Whom we trust ------------------------------------------------------- */
+
+enum tenure_status tn_certificate_trust(struct tn_http_server *s, const char *authority,
+                                        struct tenure_error *err)
+{
+    gnutls_x509_trust_list_t list = NULL;
+
+    if (s->authority && strcmp(s->authority, authority) == 0)
+        return TENURE_OK;
+    char *copy = strdup(authority);
+    if (!copy || gnutls_x509_trust_list_init(&list, 0) != 0) {
+        free(copy);
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    }
+    gnutls_datum_t text = datum(copy);
+    if (gnutls_x509_trust_list_add_trust_mem(list, &text, NULL, GNUTLS_X509_FMT_PEM, 0, 0) <= 0) {
+        gnutls_x509_trust_list_deinit(list, 1);
+        free(copy);
+        return tenure_fail(err, TENURE_CONFIG,
+                           "the clients' authority cannot be read: PEM is needed");
+    }
+    free(s->authority);
+    if (s->trusted)
+        gnutls_x509_trust_list_deinit(s->trusted, 1);
+    s->authority = copy;
+    s->trusted = list;
+    return TENURE_OK;
+}
+
+bool tn_certificate_trusts(const struct tn_http_server *s, gnutls_session_t session)
+{
+    gnutls_x509_crt_t chain[CHAIN_MAX];
+    unsigned sent = 0, n = 0, wrong = 1;
+    const gnutls_datum_t *raw = gnutls_certificate_get_peers(session, &sent);
+    bool read = raw && sent > 0 && sent <= CHAIN_MAX;
+
+    for (; read && n < sent; n++) {
+        if (gnutls_x509_crt_init(&chain[n]) != 0)
+            break;
+        if (gnutls_x509_crt_import(chain[n], &raw[n], GNUTLS_X509_FMT_DER) != 0) {
+            gnutls_x509_crt_deinit(chain[n]);
+            break;
+        }
+    }
+    bool well =
+        read && n == sent && s->trusted &&
+        gnutls_x509_trust_list_verify_crt2(s->trusted, chain, n, NULL, 0, 0, &wrong, NULL) == 0 &&
+        wrong == 0;
+    while (n > 0)
+        gnutls_x509_crt_deinit(chain[--n]);
+    return well;
 }
 
 void tn_certificate_free(struct tn_http_server *s)
 {
     free(s->cert);
     wipe(s->key);
-    s->cert = s->key = NULL;
+    free(s->authority);
+    if (s->trusted)
+        gnutls_x509_trust_list_deinit(s->trusted, 1);
+    s->cert = s->key = s->authority = NULL;
+    s->trusted = NULL;
 }
+
+/* ---- A handshake --------------------------------------------------------- */
 
 int tn_certificate_retrieve(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
                             gnutls_pcert_st **certs, unsigned *n, gnutls_ocsp_data_st **ocsp,
@@ -124,9 +185,11 @@ int tn_certificate_retrieve(gnutls_session_t session, const struct gnutls_cert_r
     struct tn_http_server *s = here;
     struct pair p;
 
-    (void)session, (void)info;
+    (void)info;
     if (!s)
         return -1;
+    /* The library would name the authorities of the start, and some clients keep to that. */
+    gnutls_certificate_send_x509_rdn_sequence(session, 1);
     if (s->options.tls_due)
         s->options.tls_due(s->options.arg, s);
     if (!s->cert || !pair_open(s->cert, s->key, &p))

@@ -16,6 +16,11 @@
  * Before the server starts, or on its thread. */
 enum tenure_status tn_certificate_set(struct tn_http_server *s, const char *cert, const char *key,
                                       struct tenure_error *err);
+/* Trust clients of these authorities, and no others, from now on.  CONFIG as above. */
+enum tenure_status tn_certificate_trust(struct tn_http_server *s, const char *authority,
+                                        struct tenure_error *err);
+/* Has the client of that session shown a certificate of theirs?  On the server's thread. */
+bool tn_certificate_trusts(const struct tn_http_server *s, gnutls_session_t session);
 void tn_certificate_free(struct tn_http_server *s);
 /* This thread is that server's.  Called before any handshake of it. */
 void tn_certificate_here(struct tn_http_server *s);

@@ -252,7 +252,7 @@ static enum MHD_Result begin(struct tn_http_server *s, struct tn_exchange *x, co
     struct tn_http_reply reply = {.status = 500, .type = "application/json"};
 
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
-    if (s->options.tls_client_ca && !tn_visitor_certified(x->connection)) {
+    if (s->options.tls_client_ca && !tn_visitor_certified(s, x->connection)) {
         fixed(&reply, 403, "{\"error\":\"certificate\",\"detail\":\"show a certificate\"}\n");
         return send_reply(s, x, &reply);
     }

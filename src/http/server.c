@@ -121,6 +121,8 @@ static enum tenure_status start(const struct tn_http_options *options,
         status = tenure_fail(err, TENURE_UNSUPPORTED, "this libmicrohttpd was built without TLS");
     else if (options->tls_cert)
         status = tn_certificate_set(s, options->tls_cert, options->tls_key, err);
+    if (!status && options->tls_client_ca)
+        status = tn_certificate_trust(s, options->tls_client_ca, err);
     if (!status)
         status = tn_listen(options->listen, &s->listener, err);
     if (status) {
@@ -186,4 +188,5 @@ const struct tn_http_ops tenure_http_module = {
     .sweep = tn_visitor_sweep,
     .count = count,
     .certificate = tn_certificate_set,
+    .trust = tn_certificate_trust,
 };

@@ -2,6 +2,7 @@
 #ifndef TN_HTTP_SERVER_H
 #define TN_HTTP_SERVER_H
 
+#include <gnutls/x509.h>
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,9 +34,11 @@ struct tn_http_server {
     struct tn_http_options options;
     struct tn_listener listener;
     struct MHD_Daemon *daemon;
-    char *cert, *key;  /* PEM, in force: certificate.c; of the server's thread */
-    unsigned open_max; /* streams and parked requests */
-    size_t bodies;     /* bytes kept; of the server's thread */
+    char *authority; /* PEM: clients must show a certificate of it; NULL: need not */
+    gnutls_x509_trust_list_t trusted; /* the same */
+    char *cert, *key;                 /* PEM, in force: certificate.c; of the server's thread */
+    unsigned open_max;                /* streams and parked requests */
+    size_t bodies;                    /* bytes kept; of the server's thread */
     _Atomic uint64_t requests;
     _Atomic uint64_t wakes; /* rises under the lock */
     _Atomic bool closing;
@@ -65,6 +68,6 @@ void tn_visitor_sent(struct MHD_Connection *connection);
 void tn_visitor_waits(struct MHD_Connection *connection);
 void tn_visitor_sweep(struct tn_http_server *s, int64_t longer_than_ns);
 /* Has he shown a certificate that our CA signed? */
-bool tn_visitor_certified(struct MHD_Connection *connection);
+bool tn_visitor_certified(const struct tn_http_server *s, struct MHD_Connection *connection);
 
 #endif

@@ -97,13 +97,10 @@ void tn_visitor_sweep(struct tn_http_server *s, int64_t longer_than_ns)
     pthread_mutex_unlock(&s->lock);
 }
 
-bool tn_visitor_certified(struct MHD_Connection *connection)
+bool tn_visitor_certified(const struct tn_http_server *s, struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    unsigned wrong = 1;
 
-    return info && info->tls_session &&
-           gnutls_certificate_verify_peers2(info->tls_session, &wrong) == GNUTLS_E_SUCCESS &&
-           wrong == 0;
+    return info && info->tls_session && tn_certificate_trusts(s, info->tls_session);
 }

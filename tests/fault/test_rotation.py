@@ -42,6 +42,34 @@ def events(agent, word):
     return [line for line in agent.events() if line["event"] == word]
 
 
+def test_an_authority_is_replaced(tmp_path):
+    """Whose clients are trusted: the new one's at once, the former one's no more."""
+    for name in ("server", "old", "new"):
+        make(tmp_path, name)
+    shutil.copy(tmp_path / "old.pem", tmp_path / "shown.pem")
+    with Agent(tmp_path, f"sqlite:{tmp_path}/db", "a", "--tls-cert", str(tmp_path / "server.pem"),
+               "--tls-key", str(tmp_path / "server.key"), "--tls-client-ca",
+               str(tmp_path / "shown.pem")) as agent:
+        def code(who):
+            trust = ssl.create_default_context(cafile=tmp_path / "server.pem")
+            trust.load_cert_chain(tmp_path / f"{who}.pem", tmp_path / f"{who}.key")
+            connection = http.client.HTTPSConnection("127.0.0.1", agent.port, context=trust,
+                                                     timeout=60)
+            try:
+                return ask(connection, "/leader")[0]
+            finally:
+                connection.close()
+
+        until(lambda: code("old") == 200)
+        assert code("new") == 403
+        (tmp_path / "shown.pem").write_text("nobody")
+        until(lambda: code("old") == 200 and events(agent, "certificate-kept"))
+        replace(tmp_path, "new", "pem")
+        until(lambda: code("new") == 200)
+        assert code("old") == 403
+        assert "no others" in events(agent, "certificate")[0]["text"]
+
+
 def test_a_certificate_is_replaced(tmp_path):
     store = f"sqlite:{tmp_path}/db"
     for name in ("old", "new", "third"):
