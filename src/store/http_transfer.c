@@ -172,6 +172,21 @@ enum tenure_status tn_transfer_explain(const struct tn_transfer *t, struct tenur
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_URL_MALFORMAT:
         return tenure_fail(err, TENURE_CONFIG, "%s", why);
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return tenure_fail(err, TENURE_UNAVAILABLE,
+                           "%s; is the server up, and are host and port right?", why);
+    case CURLE_SSL_CONNECT_ERROR:
+        return tenure_fail(err, TENURE_UNAVAILABLE,
+                           "%s; does this port speak TLS, and does the server want a client "
+                           "certificate?",
+                           why);
+    case CURLE_GOT_NOTHING:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_WEIRD_SERVER_REPLY:
+        return tenure_fail(err, TENURE_UNAVAILABLE,
+                           "%s; does this port speak HTTP, without TLS or with it as the URL says?",
+                           why);
     case CURLE_OUT_OF_MEMORY:
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     case CURLE_ABORTED_BY_CALLBACK:

@@ -69,9 +69,11 @@ static enum tenure_status configure(struct tn_kube *h, const char *text, struct 
     choice.serviceaccount = tn_url_param(&url, "serviceaccount");
     status = tn_url_check_params(&url, known, err);
     if (!status)
+        status = take_path(h, &url, err); /* mistakes in the URL come first */
+    if (!status)
         status = tn_kube_access_load(&choice, &h->access, err);
     if (!status)
-        status = take_path(h, &url, err);
+        status = take_path(h, &url, err); /* now with the namespace of the context */
     tn_url_free(&url);
     return status;
 }

@@ -44,8 +44,10 @@ char *tn_kube_file(const char *path, size_t *len, struct tenure_error *err)
     else if (n > TN_KUBE_FILE_MAX)
         tenure_fail(err, TENURE_CONFIG, "kube: %s is longer than a MiB", path);
     else
-        tenure_fail(err, saved == EACCES ? TENURE_DENIED : TENURE_CONFIG, "kube: %s: %s", path,
-                    strerror(saved));
+        tenure_fail(err, saved == EACCES ? TENURE_DENIED : TENURE_CONFIG,
+                    "kube: %s: %s; kubeconfig=, KUBECONFIG or what stands in that file must name "
+                    "files that can be read",
+                    path, strerror(saved));
     free(text);
     return NULL;
 }

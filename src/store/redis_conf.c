@@ -154,6 +154,10 @@ static enum tenure_status parse_counts(struct tn_redis_conf *c, const char *db,
         return tenure_fail(err, TENURE_CONFIG, "%s: give the database once", c->url.scheme);
     if (param)
         db = param;
+    /* Not repeated: without its slashes it may hold a password. */
+    if (db && strpbrk(db, ":@"))
+        return tenure_fail(err, TENURE_CONFIG, "%s: write %s://host:port/database", c->url.scheme,
+                           c->url.scheme);
     if (db && *db && !parse_number(db, 65535, &c->db))
         return tenure_fail(err, TENURE_CONFIG, "%s: '%.40s' is not a database number",
                            c->url.scheme, db);

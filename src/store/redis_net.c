@@ -71,7 +71,8 @@ static enum tenure_status connect_to(const struct sockaddr *to, socklen_t len, i
     }
     if (!status && error)
         status = tenure_fail(err, error == EACCES ? TENURE_DENIED : TENURE_UNAVAILABLE,
-                             "cannot connect: %s", strerror(error));
+                             "cannot connect: %s; is the server up, and is the address right?",
+                             strerror(error));
     if (status)
         close(fd);
     else

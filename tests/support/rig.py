@@ -109,6 +109,10 @@ class Rig:
     def resume(self):
         self.server.resume()
 
+    def forbid_all(self):
+        """The user of the Door may not even look."""
+        self.forbid()
+
     def prepare(self):
         """What an operator does after the server has been emptied."""
 
@@ -193,6 +197,9 @@ class PostgresRig(Rig):
 
     def forbid(self):
         self.server.sql("REVOKE UPDATE ON tenure.register FROM app")
+
+    def forbid_all(self):
+        self.server.sql("REVOKE ALL ON tenure.register FROM app")
 
     def allow(self):
         self.server.sql("GRANT USAGE ON SCHEMA tenure TO app;"
@@ -287,8 +294,11 @@ class RedisRig(Rig):
     def forbid(self):
         self.server.cmd("ACL", "SETUSER", "app", "-mset", "-set")
 
+    def forbid_all(self):
+        self.server.cmd("ACL", "SETUSER", "app", "-@all", "+auth")
+
     def allow(self):
-        self.server.cmd("ACL", "SETUSER", "app", "+mset", "+set")
+        self.server.cmd("ACL", "SETUSER", "app", "+@all")
 
     @contextlib.contextmanager
     def full(self):
@@ -372,6 +382,9 @@ class EtcdRig(Rig):
 
     def forbid(self):
         self._permit("read")
+
+    def forbid_all(self):
+        self._permit("write")
 
     def allow(self):
         self._permit("readwrite")
@@ -467,13 +480,16 @@ class KubeRig(EtcdRig):
 
     def _grant(self, *verbs):
         for user in ("app", "late"):
-            self.server.grant(user, ["get", "list", "watch", "create", *verbs])
+            self.server.grant(user, list(verbs))
 
     def forbid(self):
-        self._grant()
+        self._grant("get", "list", "watch", "create")
+
+    def forbid_all(self):
+        self._grant("delete")
 
     def allow(self):
-        self._grant("update", "patch")
+        self._grant("get", "list", "watch", "create", "update", "patch")
 
     def lock_up(self):
         pass
