@@ -106,7 +106,7 @@ def test_right_missing(rig, tmp_path):
 
 
 @pytest.mark.parametrize("url, words", [
-    (f"postgre://u:{SECRET}@h/d", "no store is called 'postgre:'; known are"),
+    (f"postgress://u:{SECRET}@h/d", "no store is called 'postgress:'; known are"),
     (f"postgres:u:{SECRET}@h/d", "postgres://"),
     (f"postgres://u:{SECRET}@h:54e2/d", "port"),
     (f"postgres://u:{SECRET}@h/d?hots=x", "does not know the parameter 'hots'; it knows"),
