@@ -123,6 +123,8 @@ extern const struct tn_api_elsewhere tn_hub_elsewhere;
 void tn_hub_calls_step(struct tn_hub *hub, int64_t now);
 void tn_hub_leg_step(struct tn_leg *leg);
 void tn_hub_calls_end(struct tn_hub *hub);
+/* hub_answer.c: all of its legs are over. */
+void tn_call_answer(struct tn_call *call, struct tn_http_reply *reply);
 /* hub_metrics.c: those of all of them as one text, malloc'ed. */
 char *tn_hub_metrics(struct tn_call *call, const struct tn_http_counts *http, size_t *len);
 /* The body of an answer; NULL: it is no answer. */
