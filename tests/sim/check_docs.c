@@ -93,18 +93,19 @@ void sim_check_doc_sent(struct sim_world *w, const struct sim_client *c, const s
     *slot = nonce;
 }
 
-static void check_fence(struct sim_world *w, const struct sim_doc_part *p,
-                        const struct sim_reg *reg, const struct sim_reading *is)
+static void check_fence(struct sim_world *w, const struct sim_doc_part *p, struct sim_reg *reg,
+                        const struct sim_reading *is)
 {
-    bool exempt = p->restores != w->docs.restores; /* what it was told, was lost */
-
+    /* What a leader from before a restore was told is lost: it may get in until the next seal. */
+    if (p->restores != w->docs.restores && is->fence.epoch < reg->floor)
+        reg->loose = true;
     if (is->fence.epoch < reg->top.epoch)
         sim_fail(w, "I3", "%s accepted epoch %llu after %llu", reg->key,
                  (unsigned long long)is->fence.epoch, (unsigned long long)reg->top.epoch);
     else if (is->fence.epoch == reg->top.epoch && !sim_fence_same(&is->fence, &reg->top))
         sim_fail(w, "I3", "%s accepted two grants of epoch %llu", reg->key,
                  (unsigned long long)reg->top.epoch);
-    else if (is->fence.epoch < reg->floor && !exempt)
+    else if (is->fence.epoch < reg->floor && !reg->loose)
         sim_fail(w, "I3", "%s accepted epoch %llu; %llu was told that it had sealed it", reg->key,
                  (unsigned long long)is->fence.epoch, (unsigned long long)reg->floor);
 }
@@ -134,8 +135,10 @@ static void check_change(struct sim_world *w, const struct sim_doc_part *p, stru
     is->uid = p->uid;
     if (reg->root)
         return;
-    /* An operator's edit, or a back-up that is back: who commits has seen what it replaces. */
-    if (p->granted && was->id != 0 && was->id != p->known && (was->uid != p->uid || was->restored))
+    /* An operator's edit, or a back-up that is back: who commits has seen what it replaces.
+     * A later try of its own it knows of, whatever became of it. */
+    if (p->granted && was->id != 0 && was->id != p->known &&
+        (was->uid != p->uid || (was->restored && was->id < p->known)))
         sim_fail(w, "I5", "n%u overwrote %s of %s, which it had not seen", c->node,
                  was->edited ? "an operator's edit" : "a value", reg->key);
     for (unsigned i = 0; c->uid == p->uid && c->serial == p->serial && i < c->n_tries; i++) {
@@ -194,6 +197,7 @@ void sim_check_doc_restored(struct sim_world *w, struct sim_reg *reg, const stru
     is.restored = was->id != standing(reg)->id || standing(reg)->restored;
     reg->top = was->fence;
     reg->floor = 0;
+    reg->loose = false;
     reg->writes++;
     stands(w, reg, &is);
 }

@@ -65,6 +65,7 @@ struct sim_reg {
     unsigned n_past;
     struct tn_fence top; /* the latest it has accepted (I3) */
     uint64_t floor;      /* whoever was told that it is sealed had this epoch */
+    bool loose;          /* somebody from before a restore has written below the floor */
     uint32_t writes;     /* by anybody */
 };
 

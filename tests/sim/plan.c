@@ -210,6 +210,27 @@ static void plan_ops(struct sim_plan *p, struct sim_rng *rng)
     }
 }
 
+/* The product's state code: fewer commits and more that befalls each of them. */
+static void plan_state(struct sim_plan *p)
+{
+    static const uint16_t rates[] = {0, 2000, 8000, 16000, 30000};
+    struct sim_rng rng = sim_rng_keyed(p->seed, SIM_RND_PLAN, 4, 0);
+    int64_t ttl = longest_ttl(p);
+    unsigned edits = sim_rng_chance(&rng, 50) ? (unsigned)sim_rng_below(&rng, 8) : 0;
+
+    p->odds.state_fault = rates[sim_rng_below(&rng, sizeof rates / sizeof rates[0])];
+    if (p->commit_ns < ttl / 6)
+        p->commit_ns = ttl / 6;
+    for (unsigned i = 0; i < edits && p->n_ops < SIM_OPS_MAX; i++)
+        p->ops[p->n_ops++] = (struct sim_op){
+            .at_ns = sim_rng_span(&rng, 0, p->hostile_ns - 1),
+            .kind = SIM_OP_AMEND,
+            .node = (uint8_t)sim_rng_below(&rng, p->nodes),
+            .span_ns = draw_span(&rng, ttl),
+            .pick = sim_rng_next(&rng),
+        };
+}
+
 /* ---- Plans --------------------------------------------------------------- */
 
 static const struct sim_family *draw_family(struct sim_rng *rng)
@@ -255,6 +276,8 @@ void sim_plan_hostile(struct sim_plan *p, const struct sim_family *family, uint6
                                              : sim_rng_span(&rng, 0, shortest_request(p) / 8);
     p->hostile_ns = ttl * sim_rng_span(&rng, 3, 25);
     plan_ops(p, &rng);
+    if (p->product)
+        plan_state(p);
 }
 
 void sim_plan_lasting(struct sim_plan *p, uint64_t seed, int64_t span_ns)
