@@ -175,7 +175,7 @@ class PostgresRig(Rig):
     def empty(self):
         self.server.kill()
         shutil.rmtree(self.server.data)
-        subprocess.run(["cp", "-a", str(server_postgres._template()), str(self.server.data)],
+        subprocess.run(["cp", "-a", str(server_postgres.template()), str(self.server.data)],
                        check=True)
         self.server.start()
 
