@@ -73,6 +73,15 @@ static void settle(struct slot *slot, enum tenure_status status, const struct te
     }
 }
 
+/* Also for who shares the batch with the one that was told: an edit is not undone. */
+static enum tenure_status refuse_unseen(const struct tn_entry *entry, struct tenure_error *err)
+{
+    if (!entry->doubt)
+        return TENURE_OK;
+    return tenure_fail(err, TENURE_CONFLICT, "%s: somebody else has written it; load it again",
+                       entry->key);
+}
+
 /* The register of a commit, sealed.  What a sealed collection does not know is absent. */
 static enum tenure_status find_entry(tenure_state *s, struct slot *slot, int64_t deadline,
                                      struct tenure_error *err)
@@ -89,19 +98,15 @@ static enum tenure_status find_entry(tenure_state *s, struct slot *slot, int64_t
     slot->entry = tn_entry_get(s, key);
     if (!slot->entry)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
-    /* Also for who shares the batch with the one that was told: it is not undone. */
-    if (slot->entry->doubt)
-        return tenure_fail(err, TENURE_CONFLICT, "%s: somebody else has written it; load it again",
-                           key);
-    if (slot->entry->sealed)
-        return TENURE_OK;
+    if ((status = refuse_unseen(slot->entry, err)) || slot->entry->sealed)
+        return status;
     if (slot->root->complete && tenure_token_absent(&slot->entry->token)) {
         slot->entry->sealed = true;
         return TENURE_OK;
     }
     status = tn_state_load_entry(s, slot->root, slot->entry, &value, &doc, &found, deadline, err);
     tenure_value_free(&value);
-    return status;
+    return status ? status : refuse_unseen(slot->entry, err);
 }
 
 /* Announce what is to be created, a collection at a time. */

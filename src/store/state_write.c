@@ -87,6 +87,9 @@ static enum finding look_own(tenure_state *s, struct tn_write *w, const struct t
     bool restored = tn_entry_restored(s, entry, &value->token);
     if (restored)
         number = 0;
+    /* The caller was shown that there is none: an operator's create meanwhile is news to it. */
+    if (w->seal_only && entry->sealed && !number && tenure_token_absent(&entry->token))
+        entry->doubt = true;
     tn_entry_holds(s, entry, &value->token);
     entry->seq = doc->seq;
     if (number && number < w->first && !w->seal_only)
