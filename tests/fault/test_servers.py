@@ -104,7 +104,7 @@ def test_server_restarted_empty(rig):
 
 
 def test_server_restored_from_an_older_dump(rig):
-    """Of before the election, of an earlier term of the leader, and of another leader."""
+    """Of an earlier term, whose holder is gone."""
     world, leader, other = brief(rig)
     with world:
         dump = rig.dump()
