@@ -105,7 +105,7 @@ static enum finding look_own(tenure_state *s, struct tn_write *w, const struct t
     }
     if (before && before >= w->first) { /* ours was there, until an operator came */
         w->seq = doc->seq - 1;
-        entry->doubt |= !w->seal_only;
+        entry->doubt = true; /* a load takes it away; a seal is no look */
         w->status = w->seal_only ? TENURE_CONFLICT : TENURE_OK; /* a seal is looked at again */
         return DONE;
     }
