@@ -52,7 +52,7 @@ static int64_t stretch(const struct sim_world *w, int64_t local_ns)
 }
 
 struct limits {
-    int64_t ttl, poll, trip, seal, stopping;
+    int64_t ttl, poll, trip, seal, stopping, spare;
 };
 
 static struct limits limits_of(const struct sim_world *w)
@@ -67,6 +67,9 @@ static struct limits limits_of(const struct sim_world *w)
             l.ttl = p->timing[i].ttl_ns;
         if (p->timing[i].poll_ns > l.poll)
             l.poll = p->timing[i].poll_ns;
+        /* A holder whose record was lost is given its ttl by who knew it (I1). */
+        if (n->run != SIM_DOWN && n->elector.spare_ns - sim_local(w, n) > l.spare)
+            l.spare = n->elector.spare_ns - sim_local(w, n);
         if (n->run != SIM_DOWN && n->elector.phase == TN_PHASE_STOPPING)
             l.stopping = p->drain_ns + p->timing[i].kill_ns;
     }
@@ -86,13 +89,14 @@ static int64_t bound(const struct sim_world *w, uint32_t part)
     const struct sim_plan *p = &w->plan;
     struct limits l = limits_of(w);
     int64_t seen = p->notifies ? p->latency_ns : stretch(w, l.poll);
-    int64_t expiry = stretch(w, l.ttl + l.poll) + 2 * l.trip + l.seal;
+    int64_t spare = l.spare > 0 ? stretch(w, l.spare) : 0;
+    int64_t expiry = stretch(w, l.ttl + l.poll) + 2 * l.trip + l.seal + spare;
 
     if (part == FIRST)
         return expiry + stretch(w, l.stopping);
     /* The end of a program that does as it is told, the release (a renewal
      * may be on its way), and what its watchers then do. */
-    int64_t released = stretch(w, 20 * TN_MS) + 2 * l.trip + seen + 2 * l.trip + l.seal;
+    int64_t released = stretch(w, 20 * TN_MS) + 2 * l.trip + seen + 2 * l.trip + l.seal + spare;
     if (part == HANDED)
         return released;
     return p->guarded && p->releaser ? released + 2 * l.trip : expiry;

@@ -151,6 +151,9 @@ void sim_node_pause(struct sim_world *w, struct sim_node *n, int64_t span_ns)
 
     if (n->run == SIM_DOWN)
         return;
+    /* When the faults are over everybody goes on, and with it what waits for that. */
+    if (until > w->plan.hostile_ns)
+        until = w->plan.hostile_ns;
     sim_check_excuse(w, n);
     if (n->run == SIM_PAUSED && (n->resume_ns >= until || n->body.stopped))
         return;
