@@ -22,6 +22,9 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             die_with_parent()
+            # Tests may run in the background, where keys that interrupt are ignored.
+            for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
             os.environ.pop("NO_COLOR", None)
             os.environ.update(TERM="xterm", TZ="UTC", **env)
             # Until it has its size.
