@@ -68,18 +68,6 @@ static void take_text(struct merge *m, const char *text, size_t len)
     }
 }
 
-static void label(const char *text, char *out, size_t size)
-{
-    size_t n = 0;
-
-    for (; *text && n + 3 < size; text++) {
-        if (*text == '\\' || *text == '"')
-            out[n++] = '\\';
-        out[n++] = (unsigned char)*text < 0x20 ? '?' : *text;
-    }
-    out[n] = '\0';
-}
-
 /* Whoever does not answer leads nothing; and a leader gauge is always exported. */
 static void take_leg(struct merge *m, const struct tn_leg *leg, struct family *up,
                      struct family *leader)
@@ -90,10 +78,10 @@ static void take_leg(struct merge *m, const struct tn_leg *leg, struct family *u
     char name[2 * TENURE_NAME_MAX + 4], id[2 * TENURE_ID_MAX + 4];
     bool answered = body && status == 200;
 
-    label(leg->far->name, name, sizeof name);
+    tn_metrics_label(leg->far->name, name, sizeof name);
     pthread_mutex_lock(&leg->far->hub->lock);
     const char *known = json_string_value(json_object_get(leg->far->last, "id"));
-    label(known ? known : "", id, sizeof id);
+    tn_metrics_label(known ? known : "", id, sizeof id);
     pthread_mutex_unlock(&leg->far->hub->lock);
     if (up && up->samples_out)
         fprintf(up->samples_out, "tenure_election_up{name=\"%s\"} %d\n", name, answered);

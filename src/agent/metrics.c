@@ -32,7 +32,7 @@ struct page {
 /* ---- Looking ------------------------------------------------------------- */
 
 /* Backslash, quote and line feed are what a label's value may not hold as they are. */
-static void escape(const char *text, char *out, size_t size)
+void tn_metrics_label(const char *text, char *out, size_t size)
 {
     size_t n = 0;
 
@@ -73,8 +73,8 @@ static void take(struct sample *s, struct tn_election *e)
         s->left_ns = tenure_elector_time_left(elector);
     }
     s->age_ns = s->sight.seen == TN_SEEN_HELD ? tenure_now() - s->sight.observed_ns : -1;
-    escape(e->name, name, sizeof name);
-    escape(status.id, id, sizeof id);
+    tn_metrics_label(e->name, name, sizeof name);
+    tn_metrics_label(status.id, id, sizeof id);
     snprintf(s->labels, sizeof s->labels, "name=\"%s\",id=\"%s\"", name, id);
     snprintf(s->workers, sizeof s->workers, "name=\"%s\",worker_id=\"%s\"", name, id);
     take_papers(s);

@@ -10,6 +10,9 @@
 char *tn_metrics_text(struct tn_election *const *elections, size_t n,
                       const struct tn_http_counts *http, bool openmetrics, size_t *len);
 
+/* A label's value, escaped; cut at size. */
+void tn_metrics_label(const char *text, char *out, size_t size);
+
 /* What the agent itself counts, likewise, without the end of the text. */
 void tn_metrics_agent(FILE *out, const struct tn_http_counts *http, bool openmetrics);
 
