@@ -167,6 +167,15 @@ def test_guard_stopped_and_leadership_lost(contain):
     )
 
 
+def renewing_often(contain):
+    """Alone, and soon told of a loss."""
+    world = World(ttl_ms=15000, words=["stubborn", "daemon"],
+                  options=["--contain", contain, "--renew", "100ms"])
+    world.start()
+    world.next_leader(0)
+    return world
+
+
 def take_away(world):
     """The leader finds a lease that is not its own: a definite loss (I9)."""
     command = [w.TENURE, "reset", "--force", "--name", "w", "--store", world.url]
@@ -187,14 +196,7 @@ def test_a_definite_loss_is_the_guards_to_act_on(contain):
         if w.punctual():  # else it may have to queue for longer than tenure waits
             assert leader.guard() == guard and "duty" not in leader.words()
 
-    def make():
-        world = World(ttl_ms=15000, words=["stubborn", "daemon"],
-                      options=["--contain", contain, "--renew", "100ms"])
-        world.start()
-        world.next_leader(0)
-        return world
-
-    trials(10, make, trial, workers=2)
+    trials(10, lambda: renewing_often(contain), trial, workers=2)
 
 
 @pytest.mark.parametrize("contain", CONTAINS)
@@ -210,14 +212,7 @@ def test_a_definite_loss_under_a_stopped_guard(contain):
         assert leader.proc.poll() is None and not w.alive(guard)
         assert "the guard does not do its duty" in leader.words()
 
-    def make():
-        world = World(ttl_ms=15000, words=["stubborn", "daemon"],
-                      options=["--contain", contain, "--renew", "100ms"])
-        world.start()
-        world.next_leader(0)
-        return world
-
-    trials(6, make, trial, workers=2)
+    trials(6, lambda: renewing_often(contain), trial, workers=2)
 
 
 @pytest.mark.parametrize("contain", CONTAINS)

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from process import free_port, until
-from rig import RIGS
+from rig import RIGS, each_running
 from world import TENURE
 
 SECRET = "c4n4ry-s3cr3t"
@@ -42,12 +42,7 @@ def refused(url):
 
 @pytest.fixture(scope="module", params=RIGS)
 def rig(request):
-    kind = RIGS[request.param]
-    if kind.missing:
-        pytest.skip(kind.missing)
-    running = kind()
-    yield running
-    running.close()
+    yield from each_running(request)
 
 
 class Stranger:

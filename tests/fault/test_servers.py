@@ -10,7 +10,7 @@ import signal
 import pytest
 from process import until
 from proxy import Proxy
-from rig import RIGS, can_mount
+from rig import RIGS, can_mount, each_running
 from world import kept, pair
 
 # Long enough for any machine, and renewed so often that nobody waits for it.
@@ -20,12 +20,7 @@ OFTEN = ["--renew", "300ms"]
 
 @pytest.fixture(scope="module", params=RIGS)
 def running(request):
-    kind = RIGS[request.param]
-    if kind.missing:
-        pytest.skip(kind.missing)
-    rig = kind()
-    yield rig
-    rig.close()
+    yield from each_running(request)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 
+import pytest
 import server_etcd
 import server_kube
 import server_postgres
@@ -497,3 +498,13 @@ class KubeRig(EtcdRig):
 
 RIGS = {"postgres": PostgresRig, "advisory": AdvisoryRig, "redis": RedisRig, "etcd": EtcdRig,
         "kube": KubeRig}
+
+
+def each_running(request):
+    """The body of a fixture with params=RIGS."""
+    kind = RIGS[request.param]
+    if kind.missing:
+        pytest.skip(kind.missing)
+    rig = kind()
+    yield rig
+    rig.close()
