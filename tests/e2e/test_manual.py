@@ -14,7 +14,6 @@ import functools
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -125,7 +124,6 @@ def test_completion_of_values():
     assert complete("run", "--on-loss", "") == {"standby", "exit", "restart-program"}
 
 
-@pytest.mark.skipif(not shutil.which("scdoc"), reason="scdoc is not installed")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page_is_well_formed(page):
     done = subprocess.run(["scdoc"], input=page.read_bytes(), capture_output=True)

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from agent import TENURE, TOKEN, Agent
 from process import free_port, until
+from prometheus_client.openmetrics import parser
 from unix_http import ask as ask_unix
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -378,7 +379,6 @@ NAMES = ("tenure_leader tenure_epoch tenure_lease_left_seconds tenure_renewals_t
          "worker_heartbeat_age_seconds worker_failovers_total job_lease_renewals_total").split()
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool (Debian: prometheus)")
 def test_metrics(tmp_path, store):
     with Agent(tmp_path, store, "a", "--candidate-probe", "exec:true", "--probe", "exec:true",
                "--probe-interval", "200ms") as agent:
@@ -395,7 +395,6 @@ def test_metrics(tmp_path, store):
 
 
 def test_openmetrics(tmp_path, store):
-    parser = pytest.importorskip("prometheus_client.openmetrics.parser")
     with Agent(tmp_path, store, 'with "quotes\\') as agent:
         answer = agent.leads().ask("/metrics", Accept="application/openmetrics-text; version=1.0.0")
         assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
