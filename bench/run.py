@@ -11,6 +11,7 @@ import datetime
 import os
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -199,14 +200,32 @@ def steps(report):
                  [tuple(line.split(":", 1)) for line in out.splitlines() if ":" in line])
 
 
+PARTS = ["lead", "idle", "failover", "cycles", "servers", "state", "steps"]
+
+
+def renewed(old, new, command):
+    """The page, with the sections of a later run in their places."""
+    for section in re.split(r"(?m)^(?=## )", new)[1:]:
+        title = section.splitlines()[0]
+        place = re.compile(rf"^{re.escape(title)}\n.*?(?=^## |\Z)", re.M | re.S)
+        section = f"{section.rstrip()}\n\nMeasured again, by `{command}`.\n\n"
+        old = place.sub(lambda _, text=section: text, old)
+    return old.rstrip() + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--idle", type=int, default=30)
     parser.add_argument("--cycles", type=int, default=1000)
     parser.add_argument("--quick", action="store_true", help="few rounds, to try the harness")
+    parser.add_argument("--only", default="", metavar="PARTS",
+                        help="of " + ", ".join(PARTS) + "; --write then replaces these alone")
     parser.add_argument("--write", action="store_true", help="keep it in docs/benchmarks.md")
     args = parser.parse_args()
+    parts = args.only.split(",") if args.only else PARTS
+    if not set(parts) <= set(PARTS):
+        parser.error(f"--only takes some of {', '.join(PARTS)}")
     if args.quick:
         args.rounds, args.idle, args.cycles = 3, 3, 200
 
@@ -220,29 +239,41 @@ def main():
             note("etcd is not installed: its column is left out")
         redlock = start_redlock(folder)
         everyone = embedded(folder) + peers(folder, etcd, redlock)
-        latencies(report, everyone, folder, args.rounds)
-        idle(report, everyone, folder, args.idle)
-        failover.section(report, folder, etcd, redlock, args.rounds, 1 if args.quick else 2,
-                         args.idle)
-        cycles(report, folder, args.cycles)
-        release_to_lead(report, folder, 20 if args.quick else 300)
-        servers.section(report, pathlib.Path(BUILD), note, args.quick)
-        state_commits(report, folder, 2 if args.quick else 5, 100 if args.quick else 500)
-        steps(report)
+        if "lead" in parts:
+            latencies(report, everyone, folder, args.rounds)
+        if "idle" in parts:
+            idle(report, everyone, folder, args.idle)
+        if "failover" in parts:
+            failover.section(report, folder, etcd, redlock, args.rounds, 1 if args.quick else 2,
+                             args.idle)
+        if "cycles" in parts:
+            cycles(report, folder, args.cycles)
+            release_to_lead(report, folder, 20 if args.quick else 300)
+        if "servers" in parts:
+            servers.section(report, pathlib.Path(BUILD), note, args.quick)
+        if "state" in parts:
+            state_commits(report, folder, 2 if args.quick else 5, 100 if args.quick else 500)
+        if "steps" in parts:
+            steps(report)
     finally:
         for server in (etcd, redlock):
             if server:
                 server.close()
         shutil.rmtree(folder, ignore_errors=True)
 
-    text = (f"# Benchmarks\n\nMeasured by `make bench` (`bench/run.py --rounds {args.rounds} "
-            f"--idle {args.idle}`), {datetime.date.today()}, on {machine()}. Contenders take turns "
-            f"in one run; figures of other machines differ, the ratios should not.\n\n"
-            + report.text())
-    print(text)
+    command = f"bench/run.py --rounds {args.rounds} --idle {args.idle} --cycles {args.cycles}"
+    kept = pathlib.Path(ROOT, "docs", "benchmarks.md")
+    if args.only:
+        text = report.text()
+        print(text)
+        text = renewed(kept.read_text(), text, f"{command} --only {args.only}") if args.write else ""
+    else:
+        text = (f"# Benchmarks\n\nMeasured by `make bench` (`{command}`), {datetime.date.today()}, on "
+                f"{machine()}. Contenders take turns in one run; figures of other machines differ, "
+                f"the ratios should not.\n\n" + report.text())
+        print(text)
     if args.write:
-        with open(os.path.join(ROOT, "docs", "benchmarks.md"), "w") as f:
-            f.write(text)
+        kept.write_text(text)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,10 @@ def end(contender, process):
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # nothing was left
 
 
 def exec_to_lead(contender, folder, fresh):
