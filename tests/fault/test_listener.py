@@ -1,5 +1,6 @@
 """One listener of an agent for several elections, each in a process of its own."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -207,9 +208,8 @@ def test_a_process_that_hangs(tmp_path):
                 os.kill(pid, signal.SIGSTOP)
             found = {}
             asked = [threading.Thread(target=lambda key=key, path=path: found.update(
-                {key: only.ask(path, token=TOKEN, method="POST" if key == "order" else "GET")}))
-                for key, path in (("order", "/v1/pause?name=web"), ("metrics", "/metrics"),
-                                  ("health", "/healthz"))]
+                {key: only.ask(path, token=TOKEN)}))
+                for key, path in (("metrics", "/metrics"), ("health", "/healthz"))]
             # While the deadline has not passed it leads; afterwards it never does.
             until(lambda: only.ask("/leader?name=web").status == 503, limit=60)
             for thread in asked:
@@ -233,13 +233,15 @@ def test_a_process_that_hangs(tmp_path):
             assert 'tenure_election_up{name="team/jobs"} 1\n' in text
             assert 'tenure_leader{name="web",id="a"} 0\n' in text
             said = [connection.recv(4096) for connection in crowd]
-            assert sum(b'"busy"' in text for text in said) >= 4, said
+            busy = sum(b'"busy"' in text for text in said)
+            assert 1 <= busy <= 4, said
+            assert sum(b"may still be made" in text for text in said) == 20 - busy, said
             assert all(b" 503 " in text for text in said), said
-            assert found["order"].status == 503
-            assert "may still be made" in found["order"].json()["detail"]
         finally:
             for pid in stopped:
-                os.kill(pid, signal.SIGCONT)
+                # The first of them, awake again, ends its guard, which is late.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
 
 def test_metrics_of_both(fleets):
