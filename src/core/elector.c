@@ -27,8 +27,12 @@ static int64_t jitter(const struct tn_event *ev, int64_t span)
     return span - (int64_t)(ev->entropy[0] % (uint64_t)(span / 4 + 1));
 }
 
+/* The release does not wait for a request that was sent before the program died:
+ * it is itself the first try on what is seen (I10), and conditional on it (I5). */
 static void retry_later(struct tn_elector *e, const struct tn_event *ev)
 {
+    if (e->phase == TN_PHASE_RELEASING && e->asked_in != TN_PHASE_RELEASING)
+        return;
     e->retry_at_ns = e->now_ns + jitter(ev, e->cfg.timing.retry_ns);
 }
 

@@ -208,12 +208,13 @@ struct tn_elector {
     struct tn_attempt attempts[TN_ATTEMPTS];
     unsigned attempt_next;
 
-    enum tn_purpose out;   /* the swap that is out, or NONE */
-    struct tn_lease draft; /* what it writes */
-    bool reading;          /* a read is out */
-    bool must_read;        /* read before anything else */
-    bool conflicted;       /* the last swap met a conflict */
-    int64_t retry_at_ns;   /* no request before this */
+    enum tn_purpose out;    /* the swap that is out, or NONE */
+    struct tn_lease draft;  /* what it writes */
+    bool reading;           /* a read is out */
+    enum tn_phase asked_in; /* the phase that asked for what is out */
+    bool must_read;         /* read before anything else */
+    bool conflicted;        /* the last swap met a conflict */
+    int64_t retry_at_ns;    /* no request before this */
 
     uint64_t floor; /* highest epoch known, sealed or seen: it only rises */
     bool may_claim;

@@ -231,6 +231,7 @@ void tn_elector_plan(struct tn_elector *e, const struct tn_event *ev, struct tn_
 {
     if (e->out != TN_FOR_NONE || e->reading)
         return;
+    e->asked_in = e->phase;
     if (e->phase == TN_PHASE_FOLLOWING)
         plan_following(e, ev, out);
     else if (tn_holding(e))

@@ -111,6 +111,8 @@ static void put_elector(struct writer *c, const struct tn_elector *e, int64_t no
     }
     put(c, e->lost | e->over << 1 | e->draining << 2 | e->regrant << 3 | e->reading << 4 |
                e->must_read << 5 | e->conflicted << 6 | e->may_claim << 7 | e->ending << 8);
+    put(c, e->phase == TN_PHASE_RELEASING && e->asked_in != TN_PHASE_RELEASING &&
+               (e->reading || e->out != TN_FOR_NONE));
     for (unsigned i = 0; i < TN_ATTEMPTS; i++) { /* a ring: from the oldest */
         const struct tn_attempt *a = &e->attempts[(e->attempt_next + i) % TN_ATTEMPTS];
 
