@@ -1,16 +1,11 @@
 /*
  * What to ask of the store next: a read, a swap, or to wait.  Nothing here
- * changes what the elector believes; that is elector.c.
+ * changes what the elector believes; that is done before, by elector.c.
  */
 #include <assert.h>
 #include <string.h>
 
 #include "core/elector_inner.h"
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static int64_t max64(int64_t a, int64_t b)
 {
