@@ -29,12 +29,14 @@ def refill(world, victim):
     world.start()
 
 
-def by_deadline(world, epoch, fault_ns):
+def by_deadline(world, epoch, fault_ns, punctual=True):
     """All processes of that epoch ended within D of the fault, which was there by fault_ns: the
-    last renewal was sent before, so the deadline was at most D later (docs/timing.md)."""
+    last renewal was sent before, so the deadline was at most D later (docs/timing.md).  Tenure
+    itself, if it has to do it, queues for a processor, and K is for that."""
     last = world.dead(epoch)
     late = last - fault_ns - w.hold_ns(world.ttl_ms)
-    assert late <= w.tolerance_ns(world.ttl_ms), f"alive {late / 1e6:.3f} ms after its deadline"
+    allowed = w.tolerance_ns(world.ttl_ms) if punctual else w.kill_ns(world.ttl_ms)
+    assert late <= allowed, f"alive {late / 1e6:.3f} ms after its deadline"
     return late
 
 
@@ -95,7 +97,7 @@ def test_tenure_stopped_and_woken_in_between():
         return (epoch, world.table.top())
 
     def make():
-        return pair(ttl_ms=3000)
+        return pair(ttl_ms=15000)
 
     for before, after in trials(12, make, trial, workers=4):
         assert before == after
@@ -112,7 +114,7 @@ def test_guard_killed(contain):
         world.next_leader(epoch)
         late = by_deadline(world, epoch, fault)
         assert leader.proc.poll() is None
-        assert leader.guard() != guard
+        eventually("another guard", lambda: leader.guard() != guard)
         return late
 
     trials(
@@ -154,14 +156,14 @@ def test_guard_stopped_and_leadership_lost(contain):
         os.kill(guard, signal.SIGSTOP)
         with world.outage():
             fault = w.now()
-            by_deadline(world, epoch, fault)
+            by_deadline(world, epoch, fault, punctual=False)
             eventually("the guard's end", lambda: not w.alive(guard))
         world.next_leader(epoch)
         assert leader.proc.poll() is None
 
     trials(
         8,
-        lambda: pair(options=["--contain", contain], words=["stubborn", "daemon"]),
+        lambda: pair(ttl_ms=3000, options=["--contain", contain], words=["stubborn", "daemon"]),
         trial,
         workers=4,
     )

@@ -122,7 +122,7 @@ def test_handover_when_nobody_leads():
 
 def test_target_dies_in_between():
     """It answered, and is killed before it can claim: anyone may take over."""
-    with World(ttl_ms=15000, words=["slow=1500"]) as world:
+    with World(ttl_ms=15000, words=["slow=3000"]) as world:
         first = world.start()
         row = world.next_leader(0)
         target = standby(world, world.start())
@@ -230,7 +230,7 @@ def test_candidates_are_listed():
         assert seen[leader.name]["address"] == "here:80"
         assert seen[leader.name]["contain"]
         assert seen[waiting.name]["healthy"]
-        waiting.signal(signal.SIGSTOP)
+        w.freeze(waiting.pid)
         assert not candidates(world)[waiting.name]["answers"]
         waiting.signal(signal.SIGCONT)
         waiting.signal(signal.SIGTERM)

@@ -1,5 +1,6 @@
 """What a program meets under `tenure run`: its output, environment, code, descriptors."""
 
+import contextlib
 import os
 import pathlib
 import pwd
@@ -196,7 +197,7 @@ def test_restart_with_pauses_then_yield():
 @pytest.mark.parametrize("contain", CONTAINS)
 @pytest.mark.parametrize("word", ["daemon", "brood"])
 def test_what_a_program_leaves_behind_is_ended(contain, word):
-    with World(options=["--contain", contain], words=[word, "after=50"]) as world:
+    with World(ttl_ms=15000, options=["--contain", contain], words=[word, "after=50"]) as world:
         c = world.start()
         assert c.wait() == 0
         assert not w.eventually_none(world.processes)
@@ -205,14 +206,16 @@ def test_what_a_program_leaves_behind_is_ended(contain, word):
 
 @pytest.mark.skipif(not IS_ROOT, reason="needs a cgroup of its own")
 def test_cgroup():
-    with World(options=["--contain", "cgroup"], words=["daemon", "stubborn"]) as world:
+    with World(ttl_ms=15000, options=["--contain", "cgroup"],
+               words=["daemon", "stubborn"]) as world:
         c = world.start()
         world.next_leader(0)
         eventually("the word", lambda: "cgroup v2" in c.words())
-        members = {
-            pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()[-1]
-            for pid in world.processes()
-        }
+        eventually("its daemon", lambda: any(r.kind == 1 for r in world.table.rows()))
+        members = set()
+        for pid in world.processes():
+            with contextlib.suppress(OSError):  # who made the daemon goes
+                members.add(pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()[-1])
         assert len(members) == 1 and f"/tenure-{c.guard()}-" in members.pop()
         c.signal(signal.SIGKILL)
         c.wait()
@@ -222,7 +225,7 @@ def test_cgroup():
 @pytest.mark.skipif(IS_ROOT is False, reason="drops privileges")
 def test_user_namespace_and_plain_user():
     """Somebody without privileges: a namespace on demand, the process group otherwise."""
-    with World() as world:
+    with World(ttl_ms=15000) as world:
         os.chmod(world.dir, 0o777)
         os.chmod(world.table.path, 0o666)
         nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
@@ -232,11 +235,12 @@ def test_user_namespace_and_plain_user():
         if reachable != 0:
             pytest.skip("the build folder is not open to other users")
         for contain, word in (("auto", "process group"), ("userns", "user namespace")):
+            above = world.table.top()
             c = world.start(options=["--contain", contain], wrap=nobody)
-            world.next_leader(world.table.top() if world.table.rows() else 0)
             eventually("the word", lambda: word in c.words() or c.proc.poll() is not None)
             if contain == "userns" and c.proc.poll() == 2:
                 pytest.skip("user namespaces are not allowed here")
+            world.next_leader(above)
             c.signal(signal.SIGTERM)
             assert c.wait() in (0, 143)
 

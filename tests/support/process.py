@@ -26,7 +26,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def until(what, limit=30.0, pause=0.02):
+def until(what, limit=60.0, pause=0.02):
     """Call what() until it is true, and return that; fail after a generous limit."""
     end = time.monotonic() + limit
     while True:

@@ -92,17 +92,31 @@ static void live(struct row *r, int64_t until, int stubborn, int64_t slow)
     }
 }
 
+/* Returns when it has signed in, or was killed before. */
 static void descendant(int session, int twice)
 {
-    if (fork() != 0)
+    int ends[2];
+    char byte;
+
+    if (pipe(ends) != 0)
+        _exit(97);
+    if (fork() != 0) {
+        close(ends[1]);
+        while (read(ends[0], &byte, 1) < 0)
+            continue; /* a signal */
+        close(ends[0]);
         return;
+    }
+    close(ends[0]);
     if (session)
         setsid();
     if (twice && fork() != 0)
         _exit(0);
     for (int i = 1; i < 32; i++)
         signal(i, SIG_IGN);
-    live(sign_in(1), INT64_MAX, 1, 0);
+    struct row *r = sign_in(1);
+    close(ends[1]);
+    live(r, INT64_MAX, 1, 0);
     _exit(0);
 }
 
