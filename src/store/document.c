@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/hex.h"
 
 /* ---- The line before the data -------------------------------------------- */
@@ -84,28 +85,6 @@ enum tenure_status tn_document_decode(const struct tenure_value *value, struct t
     return TENURE_OK;
 }
 
-/* Append text, or a decimal number.  Not by printf: this is done at every commit. */
-static char *add_text(char *to, const char *text)
-{
-    size_t n = strlen(text);
-
-    memcpy(to, text, n);
-    return to + n;
-}
-
-static char *add_number(char *to, uint64_t number)
-{
-    char digits[20];
-    int n = 0;
-
-    do
-        digits[n++] = (char)('0' + number % 10);
-    while (number /= 10);
-    while (n)
-        *to++ = digits[--n];
-    return to;
-}
-
 enum tenure_status tn_document_encode(const struct tn_document *doc, unsigned char **out,
                                       size_t *len, struct tenure_error *err)
 {
@@ -113,12 +92,12 @@ enum tenure_status tn_document_encode(const struct tn_document *doc, unsigned ch
     unsigned char *bytes;
 
     tn_hex_encode(doc->fence.grant, TENURE_NONCE_SIZE, grant);
-    end = add_number(add_text(end, "tenure-doc 1 "), doc->fence.epoch);
-    end = add_text(add_text(add_text(end, " "), grant), " ");
-    end = add_text(add_number(end, doc->seq), " ");
-    end = add_text(end, doc->deleted ? "d" : "");
-    end = add_text(end, doc->edited ? "o" : doc->deleted ? "" : "-");
-    end = add_text(end, "\n");
+    end = tn_put_number(tn_put_text(end, "tenure-doc 1 "), doc->fence.epoch);
+    end = tn_put_text(tn_put_text(tn_put_text(end, " "), grant), " ");
+    end = tn_put_text(tn_put_number(end, doc->seq), " ");
+    end = tn_put_text(end, doc->deleted ? "d" : "");
+    end = tn_put_text(end, doc->edited ? "o" : doc->deleted ? "" : "-");
+    end = tn_put_text(end, "\n");
     size_t n = (size_t)(end - line);
     bytes = malloc(n + doc->len + 1);
     if (!bytes)
@@ -162,7 +141,7 @@ enum tenure_status tn_document_root(const char *name, const char *collection,
     size_t n = strlen(name) + strlen("/state/") + strlen(collection);
 
     if (n <= TENURE_KEY_MAX - 2)
-        *add_text(add_text(add_text(key, name), "/state/"), collection) = '\0';
+        *tn_put_text(tn_put_text(tn_put_text(key, name), "/state/"), collection) = '\0';
     if (n > TENURE_KEY_MAX - 2 || !tenure_key_valid(key) || strchr(collection, '/'))
         return tenure_fail(err, TENURE_INVALID,
                            "'%.60s' is not a name for a collection: use letters, digits, '.', '_' "

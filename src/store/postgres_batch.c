@@ -71,15 +71,22 @@ static void end(struct array *a, struct tn_pg_args *args)
 
 /* ---- One statement ------------------------------------------------------- */
 
-enum { KEYS, VERSIONS, TIMELINES, EXPECTS, NONCES, TOMBSTONES, DATA, ARRAYS };
-static const uint32_t types[ARRAYS] = {TN_PG_TEXT, TN_PG_INT8, TN_PG_INT8, TN_PG_UUID,
+enum { KEYS, VERSIONS, EXPECTS, NONCES, TOMBSTONES, DATA, ARRAYS };
+static const uint32_t types[ARRAYS] = {TN_PG_TEXT, TN_PG_INT8, TN_PG_UUID,
                                        TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA};
 
-/* Swaps that go into one statement: either all create or none does. */
+struct member {
+    struct tenure_swap *swap;
+    int64_t version; /* that it expects */
+};
+
+/* Swaps that go into one statement: either all create or none does, and all
+ * expect versions of one timeline. */
 struct batch {
     bool create;
+    int64_t timeline;
     struct array arrays[ARRAYS];
-    struct tenure_swap **members; /* sorted by key */
+    struct member *members; /* sorted by key */
     size_t n;
 };
 
@@ -97,35 +104,32 @@ static void add(struct batch *b, struct tenure_swap *swap, const struct tn_pg_ve
     element(&b->arrays[KEYS], swap->key, strlen(swap->key));
     if (!b->create) {
         element64(&b->arrays[VERSIONS], expect->number);
-        element64(&b->arrays[TIMELINES], expect->timeline);
         element(&b->arrays[EXPECTS], swap->expect.nonce, TENURE_NONCE_SIZE);
     }
     element(&b->arrays[NONCES], swap->nonce, TENURE_NONCE_SIZE);
     element(&b->arrays[TOMBSTONES], &tombstone, 1);
     element(&b->arrays[DATA], swap->data, swap->len);
-    b->members[b->n++] = swap;
+    b->timeline = expect->timeline;
+    b->members[b->n++] = (struct member){swap, expect->number};
 }
 
 static int by_key(const void *key, const void *member)
 {
-    return strcmp(key, (*(struct tenure_swap *const *)member)->key);
+    return strcmp(key, ((const struct member *)member)->swap->key);
 }
 
 static void set_all(struct batch *b, enum tenure_status status)
 {
     for (size_t i = 0; i < b->n; i++)
-        b->members[i]->status = status;
+        b->members[i].swap->status = status;
 }
 
-static void took_effect(struct tenure_swap *swap, int64_t timeline)
+static void took_effect(const struct member *m, int64_t timeline)
 {
-    struct tn_pg_version version = {0};
+    struct tn_pg_version version = {.number = m->version + 1, .timeline = timeline};
 
-    tn_pg_version(&swap->expect, &version);
-    version.number++;
-    version.timeline = timeline;
-    swap->status = TENURE_OK;
-    tn_pg_token(&version, swap->nonce, &swap->token);
+    m->swap->status = TENURE_OK;
+    tn_pg_token(&version, m->swap->nonce, &m->swap->token);
 }
 
 /* The answer says how many took effect, and, unless all did, which. */
@@ -139,19 +143,19 @@ static enum tenure_status spread(struct tn_pg *pg, struct batch *b, const PGresu
         return tn_pg_garbled(pg, "a batch", err);
     if (changed == (int64_t)b->n) {
         for (size_t i = 0; i < b->n; i++)
-            took_effect(b->members[i], timeline);
+            took_effect(&b->members[i], timeline);
         return TENURE_OK;
     }
     set_all(b, TENURE_CONFLICT);
     for (int row = 0; row < changed; row++) {
-        struct tenure_swap **found = NULL;
+        const struct member *found = NULL;
         if (row < PQntuples(r) && !PQgetisnull(r, row, 1))
             found = bsearch(PQgetvalue(r, row, 1), b->members, b->n, sizeof *b->members, by_key);
         if (!found) {
             set_all(b, TENURE_UNKNOWN);
             return tn_pg_garbled(pg, "a batch", err);
         }
-        took_effect(*found, timeline);
+        took_effect(found, timeline);
     }
     return TENURE_OK;
 }
@@ -168,6 +172,8 @@ static enum tenure_status send_batch(struct tn_pg *pg, struct batch *b, int64_t 
             end(&b->arrays[i], &args);
     }
     tn_pg_arg_int8(&args, (int64_t)b->n);
+    if (!b->create)
+        tn_pg_arg_int8(&args, b->timeline);
     tn_pg_forget(pg, NULL);
     return tn_pg_run(pg, b->create ? TN_PG_CREATE_MANY : TN_PG_SWAP_MANY, &args, deadline, r, err);
 }
@@ -190,7 +196,8 @@ static enum tenure_status flush(struct tn_pg *pg, struct batch *b, int64_t deadl
     status = send_batch(pg, b, deadline, &r, err);
     if (status) {
         set_all(b, status);
-        tenure_fail_context(err, "changing %zu registers from %s on", b->n, b->members[0]->key);
+        tenure_fail_context(err, "changing %zu registers from %s on", b->n,
+                            b->members[0].swap->key);
     } else {
         status = spread(pg, b, r, err);
     }
@@ -223,10 +230,11 @@ static enum tenure_status distribute(struct tn_pg *pg, struct batch two[2],
             swaps[i].status = TENURE_CONFLICT; /* no version of ours */
             continue;
         }
-        bool create = expect.number == 0;
-        add(&two[create], &swaps[i], &expect);
-        if (full(&two[create]))
-            status = flush(pg, &two[create], deadline, err);
+        struct batch *b = &two[expect.number == 0];
+        if (full(b) || (b->n && b->timeline != expect.timeline))
+            status = flush(pg, b, deadline, err);
+        if (!status)
+            add(b, &swaps[i], &expect);
     }
     for (int i = 0; i < 2 && !status; i++)
         status = flush(pg, &two[i], deadline, err);
@@ -246,7 +254,7 @@ enum tenure_status tn_pg_batch(struct tn_pg *pg, struct tenure_swap *swaps, size
             swaps[i].status = TENURE_UNAVAILABLE; /* until it is sent */
     }
     for (int i = 0; i < 2; i++) {
-        two[i].members = calloc(most, sizeof(void *));
+        two[i].members = calloc(most, sizeof *two[i].members);
         restart(&two[i]);
     }
     if (two[0].members && two[1].members)

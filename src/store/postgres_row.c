@@ -1,10 +1,9 @@
 /* read, swap and list: one row a register. */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "store/postgres.h"
 
 #define PAGE_ROWS  1000
@@ -12,29 +11,14 @@
 
 /* ---- Tokens -------------------------------------------------------------- */
 
-static bool parse_number(const char *text, char stop, int64_t least, const char **end,
-                         int64_t *number)
-{
-    char *after;
-
-    if (text[0] < '0' || text[0] > '9' || (text[0] == '0' && text[1] != stop))
-        return false;
-    errno = 0;
-    long long value = strtoll(text, &after, 10);
-    if (errno || *after != stop || value < least)
-        return false;
-    *number = value;
-    *end = after + 1;
-    return true;
-}
-
 bool tn_pg_version(const struct tenure_token *token, struct tn_pg_version *version)
 {
     struct tn_pg_version v = {0};
     const char *rest = token->version;
 
-    if (!tenure_token_absent(token) && (!parse_number(rest, '@', 1, &rest, &v.number) ||
-                                        !parse_number(rest, '\0', 0, &rest, &v.timeline)))
+    if (!tenure_token_absent(token) &&
+        (!tn_take_number(&rest, &v.number) || v.number < 1 || *rest++ != '@' ||
+         !tn_take_number(&rest, &v.timeline) || *rest))
         return false;
     *version = v;
     return true;
@@ -43,9 +27,11 @@ bool tn_pg_version(const struct tenure_token *token, struct tn_pg_version *versi
 void tn_pg_token(const struct tn_pg_version *version, const uint8_t nonce[TENURE_NONCE_SIZE],
                  struct tenure_token *token)
 {
+    char *end = token->version;
+
     memset(token, 0, sizeof *token);
-    snprintf(token->version, sizeof token->version, "%" PRId64 "@%" PRId64, version->number,
-             version->timeline);
+    end = tn_put_text(tn_put_number(end, (uint64_t)version->number), "@");
+    tn_put_number(end, (uint64_t)version->timeline);
     memcpy(token->nonce, nonce, TENURE_NONCE_SIZE);
 }
 

@@ -32,7 +32,10 @@
 /* The session that holds the lock says this of itself. */
 #define MARKER "current_setting('tenure.session', true)"
 
-/* Batches go one after the other, so that no two of them wait for each other's rows. */
+/* Batches go one after the other, so that no two of them wait for each other's
+ * rows.  The arrays are taken apart on top of the one row that this gives: the
+ * lock comes before the first of them, once, whatever the planner thinks.  (Not
+ * FROM unnest($1, $2, ...): that keeps each array as a table first.) */
 #define IN_TURN                                                                                    \
     "(SELECT pg_advisory_xact_lock(hashtextextended('tenure batch @S', 0)), @T AS timeline "       \
     "WHERE " SYNC ") l"
@@ -65,23 +68,23 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                       4,
                       {TN_PG_TEXT, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA}},
     [TN_PG_SWAP] = {"tn_swap", SWAP " RETURNING @N", 7, {SWAP_TYPES}},
-    /* Arrays: keys, expected versions, their timelines, expected nonces, new
-     * nonces, tombstones, data.  $8 is how many. */
+    /* Arrays: keys, expected versions, expected nonces, new nonces, tombstones,
+     * data.  $7 is how many, $8 the timeline of all. */
     [TN_PG_SWAP_MANY] = {"tn_swap_many",
                          "WITH d AS (UPDATE " REGISTER " r SET " CHANGE
                          ", nonce = s.nonce, tombstone = s.tombstone, data = s.data"
-                         " FROM (SELECT t.* FROM " IN_TURN ", unnest($1, $2, $3, $4, $5, $6, $7)"
-                         " AS t(key, version, timeline, expect, nonce, tombstone, data)"
-                         " WHERE t.timeline = l.timeline) s"
+                         " FROM (SELECT unnest($1) AS key, unnest($2) AS version, unnest($3) AS"
+                         " expect, unnest($4) AS nonce, unnest($5) AS tombstone, unnest($6) AS data"
+                         " FROM " IN_TURN " WHERE l.timeline = $8) s"
                          " WHERE r.key = s.key AND r.version = s.version AND r.nonce = s.expect"
-                         " RETURNING r.key)" CHANGED("$8"),
+                         " RETURNING r.key)" CHANGED("$7"),
                          8,
-                         {TEXTS, INT8S, INT8S, UUIDS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8}},
+                         {TEXTS, INT8S, UUIDS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8, TN_PG_INT8}},
     [TN_PG_CREATE_MANY] = {"tn_create_many",
                            "WITH d AS (INSERT INTO " NEW_ROW
                            " SELECT t.key, 1, t.nonce, t.tombstone, t.data"
-                           " FROM " IN_TURN ", unnest($1, $2, $3, $4)"
-                           " AS t(key, nonce, tombstone, data)"
+                           " FROM (SELECT unnest($1) AS key, unnest($2) AS nonce,"
+                           " unnest($3) AS tombstone, unnest($4) AS data FROM " IN_TURN ") t"
                            " ON CONFLICT (key) DO NOTHING RETURNING key)" CHANGED("$5"),
                            5,
                            {TEXTS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8}},

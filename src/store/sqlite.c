@@ -9,21 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "store/sqlite.h"
 
 /* ---- Rows ---------------------------------------------------------------- */
 
 bool tn_sqlite_version(const char *text, sqlite3_int64 *version)
 {
-    sqlite3_int64 number = 0;
+    int64_t number;
 
-    if (!text[0] || (text[0] == '0' && text[1]))
+    if (!tn_take_number(&text, &number) || *text)
         return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9' || __builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, *text - '0', &number))
-            return false;
-    }
     *version = number;
     return true;
 }

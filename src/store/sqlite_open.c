@@ -241,13 +241,14 @@ static int flush_database(sqlite3 *db)
  * of either, so of all the syncs until the first lease only this one is made:
  * the first commit flushes the whole log, with its directory, and the schema is
  * in front of it there (C3).  Pages are small: a commit writes two, the row's
- * and the index's, and both together are then less than one of the usual size.
+ * and the index's, and both together are then one of the usual size.  Smaller
+ * ones are no faster for one commit, and dearer for a batch.
  */
 static enum tenure_status create(struct tn_sqlite *h, char mode[32], struct tenure_error *err)
 {
     enum tenure_status status;
     int rc =
-        sqlite3_exec(h->db, "PRAGMA synchronous = OFF; PRAGMA page_size = 1024;", NULL, NULL, NULL);
+        sqlite3_exec(h->db, "PRAGMA synchronous = OFF; PRAGMA page_size = 2048;", NULL, NULL, NULL);
 
     if (rc == SQLITE_OK)
         rc = ask(h->db, "PRAGMA journal_mode = WAL", mode);

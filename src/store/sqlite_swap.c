@@ -8,9 +8,7 @@
  * failure came before its commit, when nothing has changed for certain, or
  * after, which the commit hook tells (C3).
  */
-#include <stdio.h>
-#include <string.h>
-
+#include "base/decimal.h"
 #include "store/sqlite.h"
 
 #define BATCH_LARGE 64
@@ -141,7 +139,7 @@ static void tell(struct tenure_swap *swap, sqlite3_int64 version)
 {
     swap->status = TENURE_OK;
     memset(&swap->token, 0, sizeof swap->token);
-    snprintf(swap->token.version, sizeof swap->token.version, "%lld", version);
+    *tn_put_number(swap->token.version, (uint64_t)version) = '\0';
     memcpy(swap->token.nonce, swap->nonce, TENURE_NONCE_SIZE);
 }
 

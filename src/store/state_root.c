@@ -127,38 +127,43 @@ static enum tenure_status seal_root(tenure_state *s, struct tn_root *root, int64
     return status;
 }
 
-static struct tn_root *find_or_add(tenure_state *s, const char *collection, const char *key)
+static struct tn_root *find(const tenure_state *s, const char *collection)
 {
-    struct tn_root *root;
+    struct tn_root *root = s->roots;
 
-    for (root = s->roots; root; root = root->next) {
-        if (strcmp(root->collection, collection) == 0)
-            return root;
-    }
-    root = calloc(1, sizeof *root + strlen(collection) + 1);
+    while (root && strcmp(root->collection, collection) != 0)
+        root = root->next;
+    return root;
+}
+
+static enum tenure_status add(tenure_state *s, const char *collection, struct tn_root **out,
+                              struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+    enum tenure_status status = tn_document_root(s->name, collection, key, err);
+
+    if (status)
+        return status;
+    struct tn_root *root = calloc(1, sizeof *root + strlen(collection) + 1);
     if (!root || !(root->entry = tn_entry_get(s, key))) {
         free(root);
-        return NULL;
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
     }
     memcpy(root->collection, collection, strlen(collection) + 1);
     root->stale = true;
     root->next = s->roots;
-    s->roots = root;
-    return root;
+    *out = s->roots = root;
+    return TENURE_OK;
 }
 
 enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct tn_root **out,
                                  int64_t deadline, struct tenure_error *err)
 {
-    char key[TENURE_KEY_MAX + 1];
-    enum tenure_status status = tn_document_root(s->name, collection, key, err);
-    struct tn_root *root;
+    struct tn_root *root = find(s, collection);
+    enum tenure_status status = root ? TENURE_OK : add(s, collection, &root, err);
 
     if (status)
         return status;
-    root = find_or_add(s, collection, key);
-    if (!root)
-        return tenure_fail(err, TENURE_NOMEM, "out of memory");
     if (root->stale || !s->leads) {
         status = seal_root(s, root, deadline, err);
         /* Created by somebody at this very moment: now it is there to be sealed. */
@@ -166,7 +171,8 @@ enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct
             status = seal_root(s, root, deadline, err);
     }
     if (status == TENURE_UNKNOWN) /* of the root; nothing is known of a document */
-        status = tenure_fail(err, TENURE_TIMEOUT, "%s: could not be sealed in time", key);
+        status =
+            tenure_fail(err, TENURE_TIMEOUT, "%s: could not be sealed in time", root->entry->key);
     if (status == TENURE_OK)
         *out = root;
     return status;

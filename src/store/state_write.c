@@ -188,25 +188,6 @@ static void resolve(tenure_state *s, struct tn_write *w, int64_t deadline, struc
 
 /* ---- Many ---------------------------------------------------------------- */
 
-/* Swaps come back sorted by key; find the write of one. */
-static struct tn_write *write_of(struct tn_write *writes, size_t n, const char *key)
-{
-    size_t low = 0, high = n;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        int order = strcmp(writes[middle].entry->key, key);
-
-        if (order == 0)
-            return &writes[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
-}
-
 static void write_chunk(tenure_state *s, struct tn_write *writes, size_t n, int64_t deadline,
                         struct tenure_error *err)
 {
@@ -227,11 +208,9 @@ static void write_chunk(tenure_state *s, struct tn_write *writes, size_t n, int6
         tenure_store_swap(s->store, swaps, deadline, err);
     else
         tenure_store_swap_many(s->store, swaps, n, deadline, err);
-    for (size_t i = 0; i < n; i++) {
-        struct tn_write *w = write_of(writes, n, swaps[i].key);
-
-        if (!answered(s, w, &swaps[i]))
-            resolve(s, w, deadline, err);
+    for (size_t i = 0; i < n; i++) { /* both are sorted by key, and no key is there twice */
+        if (!answered(s, &writes[i], &swaps[i]))
+            resolve(s, &writes[i], deadline, err);
     }
 done:
     for (size_t i = 0; swaps && i < ready; i++)
@@ -263,7 +242,12 @@ static size_t chunk_of(const tenure_state *s, const struct tn_write *writes, siz
 void tn_state_write(tenure_state *s, struct tn_write *writes, size_t n, int64_t deadline,
                     struct tenure_error *err)
 {
-    qsort(writes, n, sizeof *writes, by_key);
+    size_t sorted = 1;
+
+    while (sorted < n && by_key(&writes[sorted - 1], &writes[sorted]) < 0)
+        sorted++;
+    if (sorted < n)
+        qsort(writes, n, sizeof *writes, by_key);
     for (size_t done = 0; done < n;) {
         size_t chunk = chunk_of(s, writes + done, n - done);
 

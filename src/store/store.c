@@ -279,12 +279,17 @@ static int by_key(const void *a, const void *b)
 static enum tenure_status check_batch(const tenure_store *s, struct tenure_swap *swaps, size_t n,
                                       struct tenure_error *err)
 {
+    bool sorted = true; /* most are, strictly: then there is nothing to do, and no key twice */
+
     for (size_t i = 0; i < n; i++) {
         enum tenure_status status = check_swap(s, &swaps[i], err);
 
         if (status)
             return status;
+        sorted = sorted && (i == 0 || by_key(&swaps[i - 1], &swaps[i]) < 0);
     }
+    if (sorted)
+        return TENURE_OK;
     qsort(swaps, n, sizeof *swaps, by_key);
     for (size_t i = 1; i < n; i++) {
         if (strcmp(swaps[i - 1].key, swaps[i].key) == 0)

@@ -69,9 +69,17 @@ static void batch_all_well(struct cf *c)
     }
 }
 
+/* A version of which only the last character is another one. */
+static void falsify(struct tenure_token *token)
+{
+    char *last = token->version + strlen(token->version) - 1;
+
+    *last = *last == '1' ? '2' : '1';
+}
+
 static void batch_mixed(struct cf *c)
 {
-    struct tenure_swap swaps[6];
+    struct tenure_swap swaps[8];
     struct tenure_token one, two, wrong;
 
     CF_STATUS(c, cf_put(c, c->a, cf_key(c, "b"), NULL, "1", 1, &one), TENURE_OK, "create");
@@ -86,9 +94,14 @@ static void batch_mixed(struct cf *c)
     wrong.nonce[3] ^= 1;
     fill(&swaps[4], cf_key(c, "e"), &wrong, "another nonce");
     fill(&swaps[5], cf_key(c, "f"), NULL, "create too");
-    CF_STATUS(c, batch(c, swaps, 6), TENURE_OK, "a batch with conflicts");
-    for (unsigned i = 0; i < 6; i++) {
-        bool well = i == 0 || i == 2 || i == 5;
+    CF_STATUS(c, cf_put(c, c->a, cf_key(c, "g"), NULL, "1", 1, &wrong), TENURE_OK, "create");
+    falsify(&wrong);
+    fill(&swaps[6], cf_key(c, "g"), &wrong, "another version");
+    CF_STATUS(c, cf_put(c, c->a, cf_key(c, "h"), NULL, "1", 1, &one), TENURE_OK, "create");
+    fill(&swaps[7], cf_key(c, "h"), &one, "current too");
+    CF_STATUS(c, batch(c, swaps, 8), TENURE_OK, "a batch with conflicts");
+    for (unsigned i = 0; i < 8; i++) {
+        bool well = i == 0 || i == 2 || i == 5 || i == 7;
 
         /* In an atomic batch one conflict holds back all the others. */
         if (!well)
