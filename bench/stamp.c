@@ -1,6 +1,8 @@
 /*
- * stamp FILE - the program that the benchmarks supervise: appends the time at
- * which it began, in nanoseconds of CLOCK_BOOTTIME, then waits to be ended.
+ * stamp FILE [once | exec COMMAND...] - the program that the benchmarks
+ * supervise: appends the time at which it began, in nanoseconds of
+ * CLOCK_BOOTTIME, then waits to be ended.  With exec it becomes COMMAND, whose
+ * time from exec on is then known without that of whoever started it.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -22,6 +24,11 @@ int main(int argc, char **argv)
         return 1;
     if (argc > 2 && strcmp(argv[2], "once") == 0)
         return 0;
+    if (argc > 3 && strcmp(argv[2], "exec") == 0) {
+        close(fd);
+        execvp(argv[3], argv + 3);
+        return 127;
+    }
     for (;;)
         pause();
 }
