@@ -6,15 +6,19 @@
  *   floor_file DIR [N]        prints records a second over N (default 1000)
  *   floor_file DIR N MS       pauses MS after each; prints the CPU they took, in ms:
  *                             less a leader with such renewals cannot take
+ *   floor_file DIR turns      two at each line of standard input (turns.h)
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "turns.h"
 
 #define KEEP 8 /* numbered records that stay, as in the file: store */
 
@@ -39,11 +43,14 @@ static void number(char name[32], int i)
     snprintf(name, 32, "%020d", i);
 }
 
-static void record(int dir, int i)
+static int dir, made;
+
+static void record(void *arg)
 {
     char name[32], data[500] = {0};
 
-    number(name, i);
+    (void)arg;
+    number(name, made);
     int fd = openat(dir, "new", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     check(fd >= 0, "open");
     check(write(fd, data, sizeof data) == (ssize_t)sizeof data, "write");
@@ -52,36 +59,42 @@ static void record(int dir, int i)
     check(linkat(dir, "new", dir, name, 0) == 0, "link");
     check(unlinkat(dir, "new", 0) == 0, "unlink");
     check(fsync(dir) == 0, "fsync of the directory");
-    number(name, i - KEEP);
-    if (i >= KEEP)
+    number(name, made - KEEP);
+    if (made >= KEEP)
         check(unlinkat(dir, name, 0) == 0, "unlink");
+    made++;
 }
 
 int main(int argc, char **argv)
 {
-    int n = argc > 2 ? atoi(argv[2]) : 1000;
+    bool by_turns = argc == 3 && strcmp(argv[2], "turns") == 0;
+    int n = by_turns ? 1 : argc > 2 ? atoi(argv[2]) : 1000;
     int pause_ms = argc > 3 ? atoi(argv[3]) : 0;
     char path[4096], name[32];
 
     if (argc < 2 || n < 1) {
-        fprintf(stderr, "usage: floor_file DIR [N [MS]]\n");
+        fprintf(stderr, "usage: floor_file DIR [N [MS] | turns]\n");
         return 2;
     }
     snprintf(path, sizeof path, "%s/floor-%d", argv[1], (int)getpid());
     check(mkdir(path, 0700) == 0, path);
-    int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     check(dir >= 0, path);
+    if (by_turns)
+        turns(record, NULL);
     double start = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
-    for (int i = 0; i < n; i++) {
-        record(dir, i);
+    for (int i = 0; i < n && !by_turns; i++) {
+        record(NULL);
         if (pause_ms)
             usleep((useconds_t)pause_ms * 1000);
     }
-    if (pause_ms)
+    if (by_turns)
+        ;
+    else if (pause_ms)
         printf("%.2f\n", 1e3 * (now(CLOCK_PROCESS_CPUTIME_ID) - cpu));
     else
         printf("%.0f\n", n / (now(CLOCK_MONOTONIC) - start));
-    for (int i = n < KEEP ? 0 : n - KEEP; i < n; i++) {
+    for (int i = made < KEEP ? 0 : made - KEEP; i < made; i++) {
         number(name, i);
         unlinkat(dir, name, 0);
     }

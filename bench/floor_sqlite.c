@@ -5,14 +5,20 @@
  *
  *   floor_sqlite DIR [N]      prints commits a second over N (default 2000)
  *   floor_sqlite DIR N MS     pauses MS after each; prints the CPU they took, in ms
+ *   floor_sqlite DIR turns    two at each line of standard input (turns.h)
  */
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "turns.h"
+
 static sqlite3 *db;
+static sqlite3_stmt *begin, *update, *commit;
 
 static void check(int rc, int want)
 {
@@ -44,14 +50,28 @@ static double now(clockid_t clock)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
+static void change(void *arg)
+{
+    static char data[500];
+    static int i;
+
+    (void)arg;
+    data[i++ % 500]++;
+    sqlite3_bind_blob(update, 1, data, sizeof data, SQLITE_STATIC);
+    run(begin);
+    run(update);
+    run(commit);
+}
+
 int main(int argc, char **argv)
 {
-    int n = argc > 2 ? atoi(argv[2]) : 2000;
+    bool by_turns = argc == 3 && strcmp(argv[2], "turns") == 0;
+    int n = by_turns ? 1 : argc > 2 ? atoi(argv[2]) : 2000;
     int pause_ms = argc > 3 ? atoi(argv[3]) : 0;
     char path[4096];
 
     if (argc < 2 || n < 1) {
-        fprintf(stderr, "usage: floor_sqlite DIR [N [MS]]\n");
+        fprintf(stderr, "usage: floor_sqlite DIR [N [MS] | turns]\n");
         return 2;
     }
     snprintf(path, sizeof path, "%s/floor-%d.db", argv[1], (int)getpid());
@@ -62,21 +82,21 @@ int main(int argc, char **argv)
                        "INSERT INTO lease VALUES ('lease/floor', 0, randomblob(500))",
                        NULL, NULL, NULL),
           SQLITE_OK);
-    sqlite3_stmt *begin = prepare("BEGIN IMMEDIATE"), *commit = prepare("COMMIT");
-    sqlite3_stmt *update = prepare("UPDATE lease SET version = version + 1, data = ?1"
-                                   " WHERE key = 'lease/floor'");
-    char data[500] = {0};
+    begin = prepare("BEGIN IMMEDIATE");
+    commit = prepare("COMMIT");
+    update = prepare("UPDATE lease SET version = version + 1, data = ?1"
+                     " WHERE key = 'lease/floor'");
+    if (by_turns)
+        turns(change, NULL);
     double start = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
-    for (int i = 0; i < n; i++) {
-        data[i % 500]++;
-        sqlite3_bind_blob(update, 1, data, sizeof data, SQLITE_STATIC);
-        run(begin);
-        run(update);
-        run(commit);
+    for (int i = 0; i < n && !by_turns; i++) {
+        change(NULL);
         if (pause_ms)
             usleep((useconds_t)pause_ms * 1000);
     }
-    if (pause_ms)
+    if (by_turns)
+        ;
+    else if (pause_ms)
         printf("%.2f\n", 1e3 * (now(CLOCK_PROCESS_CPUTIME_ID) - cpu));
     else
         printf("%.0f\n", n / (now(CLOCK_MONOTONIC) - start));

@@ -13,6 +13,7 @@ import pathlib
 import platform
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -148,30 +149,39 @@ def idle(report, all_of_them, folder, seconds):
                  "disk counts.")
 
 
+def take_turns(n, *commands):
+    """Nanoseconds of each of n cycles of programs that take turns."""
+    running = [subprocess.Popen([os.path.join(BUILD, "bench", command[0]), *command[1:]], text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+               for command in commands]
+    took = [[] for _ in running]
+    for _ in range(n):
+        for process, mine in zip(running, took):
+            process.stdin.write("\n")
+            process.stdin.flush()
+            mine.append(int(process.stdout.readline()))
+    for process in running:
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+    return took
+
+
 def cycles(report, folder, n):
     rows = []
-    for scheme, floor in (("file", "floor_file"), ("sqlite", "floor_sqlite")):
-        ratios = []
-        ours_all, floor_all = [], []
-        for i in range(5):
-            note(f"cycles: {scheme}, round {i + 1} of 5")
-            d = tempfile.mkdtemp(dir=folder)
-            bare = float(run(os.path.join(BUILD, "bench", floor), d, str(n)).split()[0]) / 2
-            url = f"{scheme}:{d}/store" + (".db" if scheme == "sqlite" else "")
-            out = run(os.path.join(BUILD, "bench", "store_cycles"), url, str(n), "1")
-            ours = next(float(w.split()[-2]) for w in out.splitlines() if "cycle" in w)
-            ours_all.append(ours)
-            floor_all.append(bare)
-            ratios.append(ours / bare)
-            shutil.rmtree(d)
-        ratios.sort(), ours_all.sort(), floor_all.sort()
-        rows.append((scheme + ":", f"{ours_all[2]:.0f}", f"{floor_all[2]:.0f}",
-                     f"{100 * ratios[2]:.0f} %"))
+    for scheme in ("file", "sqlite"):
+        note(f"cycles: {scheme}")
+        d = tempfile.mkdtemp(dir=folder)
+        ours, bare = (statistics.median(took) for took in take_turns(
+            n, ["store_cycles", f"{scheme}:{d}/store", "turns"], ["floor_" + scheme, d, "turns"]))
+        shutil.rmtree(d)
+        rows.append((scheme + ":", f"{1e9 / ours:.0f}", f"{1e9 / bare:.0f}",
+                     f"{100 * bare / ours:.0f} %"))
     report.table("Acquire + release, a second, against the bare sequence",
                  ("store", "tenure", "bare", "ratio"), rows,
                  "Bare: write, fsync, link, fsync of the directory (file); one commit, WAL, "
-                 "synchronous FULL (SQLite). Two of them are one cycle. Medians of interleaved "
-                 "rounds.")
+                 "synchronous FULL (SQLite). Two of them are one cycle. Medians of "
+                 f"{n} cycles by turns.")
 
 
 def release_to_lead(report, folder, rounds):

@@ -1,5 +1,6 @@
 /*
  * store_cycles URL N [batch] - how fast a store's registers are, on any URL.
+ * store_cycles URL turns - a cycle at each line of standard input (turns.h).
  *
  *   cycles   acquire + release: two swaps on one register, each on the token
  *            that the one before left; N of them
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #include "tenure/store.h"
+#include "turns.h"
 
 #define RECORD  300
 #define LIMIT   INT64_C(10000000000) /* one request may take so long, in nanoseconds */
@@ -52,6 +54,19 @@ static void swap_once(tenure_store *store, const char *key, struct tenure_token 
     if (status)
         die("swap", status, &err);
     *token = swap.token;
+}
+
+struct turn {
+    tenure_store *store;
+    const char *key;
+    struct tenure_token token;
+};
+
+static void swap_turn(void *arg)
+{
+    struct turn *t = arg;
+
+    swap_once(t->store, t->key, &t->token);
 }
 
 static void tell_rate(const char *name, long n, int64_t from)
@@ -147,8 +162,9 @@ int main(int argc, char **argv)
     uint8_t nonce[TENURE_NONCE_SIZE];
     char prefix[32], key[64];
 
-    if (argc < 3 || argc > 4 || atol(argv[2]) < 1) {
-        fputs("usage: store_cycles URL N [batch]\n", stderr);
+    bool by_turns = argc == 3 && strcmp(argv[2], "turns") == 0;
+    if (argc < 3 || argc > 4 || (!by_turns && atol(argv[2]) < 1)) {
+        fputs("usage: store_cycles URL N [batch] | URL turns\n", stderr);
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -161,10 +177,17 @@ int main(int argc, char **argv)
     snprintf(prefix, sizeof prefix, "bench-%02x%02x%02x%02x", nonce[0], nonce[1], nonce[2],
              nonce[3]);
     snprintf(key, sizeof key, "%s/lease", prefix);
-    singles(store, key, atol(argv[2]));
-    size_t batch = argc == 4 ? strtoul(argv[3], NULL, 10) : 10000;
-    if (batch)
-        batches(store, prefix, batch);
+    if (by_turns) {
+        struct turn turn = {.store = store, .key = key};
+
+        swap_turn(&turn);
+        turns(swap_turn, &turn);
+    } else {
+        singles(store, key, atol(argv[2]));
+        size_t batch = argc == 4 ? strtoul(argv[3], NULL, 10) : 10000;
+        if (batch)
+            batches(store, prefix, batch);
+    }
     tenure_store_close(store);
     return 0;
 }
