@@ -17,6 +17,7 @@
 #include "tenure/elector.h"
 
 #define ROUNDS_MAX 10000
+#define AWAY_MS    20
 
 struct board {
     _Atomic int64_t ended_ns;
@@ -75,9 +76,10 @@ static int candidate(const char *url)
         return 1;
     }
     while (atomic_load(&board->rounds) < board->most) {
-        usleep(5000); /* let the other one settle down to wait */
+        /* The one that leaves keeps away until the other leads; then it settles down to wait. */
+        usleep(2 * AWAY_MS * 1000);
         if (atomic_load(&leading))
-            tenure_elector_yield(e, 2);
+            tenure_elector_yield(e, AWAY_MS);
     }
     tenure_elector_stop(e);
     return 0;
