@@ -103,7 +103,8 @@ TENURE_API enum tenure_status tenure_state_commit(tenure_state *state,
 /*
  * Visit the documents of a collection in byte order of their escaped ids,
  * without sealing.  Deleted ones are passed over.  A damaged one is visited
- * with exists false and a reason, and does not end the walk.
+ * with exists false and a reason, and does not end the walk; so is a damaged
+ * root, first of all, under the id "".
  */
 typedef bool (*tenure_document_fn)(void *arg, const char *id,
                                    const struct tenure_document *document, const char *damage);
@@ -130,11 +131,16 @@ TENURE_API enum tenure_status tenure_state_edit(tenure_state *state, const char 
 /*
  * An operator's repair of a damaged document, by a handle without a grant.
  * What is there is kept first, as the document that kept[] names then:
- * "COLLECTION.damaged/ID@VERSION", its data the damaged bytes.  Then it is
- * replaced (deleted, if data is NULL) under the fence of the collection's root,
- * marked as edited.  id "": the root itself, which gets the highest fence of
- * its documents; data is not looked at, and creates that were announced and are
- * still on their way are forgotten.
+ * "COLLECTION.damaged/ID@VERSION", its data the damaged bytes (with what the
+ * store keeps in front of them, if the store found the damage; the rest of what
+ * is too long for one document is in ...+2, ...+3).  Then it is replaced
+ * (deleted, if data is NULL) under the fence of the collection's root, marked as
+ * edited.  id "": the root itself, which gets the highest fence of the state;
+ * data is not looked at, and creates that were announced and are still on their
+ * way are forgotten.
+ *
+ * least (may be NULL) is the last grant of the election, as its lease tells: the
+ * fence is not lower, whatever of the state is lost.
  *
  * INVALID if it is not damaged; CONFLICT if it changed meanwhile; CORRUPT if
  * the root is damaged too.  Then nothing was replaced.
@@ -142,6 +148,7 @@ TENURE_API enum tenure_status tenure_state_edit(tenure_state *state, const char 
 #define TENURE_KEEP_MAX (3 * TENURE_KEY_MAX)
 TENURE_API enum tenure_status tenure_state_repair(tenure_state *state, const char *collection,
                                                   const char *id, const void *data, size_t len,
+                                                  const struct tenure_grant *least,
                                                   char kept[TENURE_KEEP_MAX + 1], int64_t deadline,
                                                   struct tenure_error *err);
 

@@ -31,6 +31,7 @@ static const char help[] =
     "leader.  export writes a line of JSON a document, and import reads that back,\n"
     "byte for byte.  Damaged documents are shown with their place, and left as they are,\n"
     "until repair replaces one; the damaged bytes stay, in COLLECTION.damaged/ID@VERSION.\n"
+    "show tells a damaged root of a collection too, by the collection's name alone.\n"
     "\n"
     "Exit: 0 done, 1 refused or failed, 2 usage, 3 get: there is no such document.\n";
 
@@ -38,8 +39,7 @@ enum { OPT_FORCE = CLI_OPT_OWN, OPT_DELETE, OPT_LEASE };
 
 /* ---- Pieces -------------------------------------------------------------- */
 
-/* "COLLECTION/ID" in two; false if it is not. */
-static bool split(const char *where, char *collection, size_t size, const char **id)
+bool cli_state_split(const char *where, char *collection, size_t size, const char **id)
 {
     const char *slash = where ? strchr(where, '/') : NULL;
 
@@ -87,34 +87,50 @@ char *cli_state_slurp(const struct cli_state_call *c, const char *path, size_t *
     return text;
 }
 
-/* An edit over a leader's head wants --force. */
-static bool may_edit(struct cli_state_call *c)
+bool cli_state_lease(struct cli_state_call *c, struct tenure_lease_view *view)
 {
-    struct tenure_lease_view view = TENURE_LEASE_VIEW;
     struct cli_common common = c->common;
     struct tenure_error err;
     tenure_store *store;
-    bool held = false;
+    enum tenure_status status;
 
-    if (c->force)
-        return true;
     if (c->lease)
         common.store = c->lease;
     store = cli_open(c->verb, &common);
     if (!store)
         return false;
-    if (tenure_lease_look(store, c->common.name, &view, c->deadline, &err)) {
+    status = tenure_lease_look(store, c->common.name, view, c->deadline, &err);
+    if (status)
         cli_fail(c->verb, 0, "%s", err.text);
-        held = true;
-    } else if (view.state == TENURE_LEASE_HELD) {
-        cli_fail(c->verb, 0,
-                 "%s is led by %s, which may be using this; --force changes it all the same, and "
-                 "the leader is told",
-                 c->common.name, view.holder);
-        held = true;
-    }
     tenure_store_close(store);
-    return !held;
+    return !status;
+}
+
+bool cli_state_unheld(struct cli_state_call *c, const struct tenure_lease_view *view)
+{
+    if (c->force || view->state != TENURE_LEASE_HELD)
+        return true;
+    cli_fail(c->verb, 0,
+             "%s is led by %s, which may be using this; --force changes it all the same, and the "
+             "leader is told",
+             c->common.name, view->holder);
+    return false;
+}
+
+/* An edit over a leader's head wants --force. */
+static bool may_edit(struct cli_state_call *c)
+{
+    struct tenure_lease_view view = TENURE_LEASE_VIEW;
+
+    return c->force || (cli_state_lease(c, &view) && cli_state_unheld(c, &view));
+}
+
+int cli_state_fail(const struct cli_state_call *c, enum tenure_status status,
+                   const struct tenure_error *err)
+{
+    if (status != TENURE_CORRUPT)
+        return cli_fail(c->verb, CLI_FAILED, "%s", err->text);
+    return cli_fail(c->verb, CLI_FAILED, "%s; " CLI_STATE_REPAIR, err->text);
 }
 
 /* ---- show ---------------------------------------------------------------- */
@@ -145,18 +161,25 @@ int cli_state_each(struct cli_state_call *c, const char *only,
     struct names l = {0};
     struct tenure_error err = {0};
     enum tenure_status status = TENURE_OK;
+    int code = CLI_OK;
 
-    if (only)
-        note_name(&l, only);
-    else
+    if (!only)
         status = tenure_state_collections(c->state, note_name, &l, c->deadline, &err);
+    else if (!note_name(&l, only))
+        status = tenure_fail(&err, TENURE_NOMEM, "out of memory");
+    if (status)
+        code = cli_state_fail(c, status, &err);
     for (size_t i = 0; i < l.n; i++) {
-        if (!status)
+        /* A collection that cannot be read does not hide the others. */
+        if (!status || status == TENURE_CORRUPT) {
             status = each(arg, l.name[i], &err);
+            if (status)
+                code = cli_state_fail(c, status, &err);
+        }
         free(l.name[i]);
     }
     free(l.name);
-    return status ? cli_fail(c->verb, CLI_FAILED, "%s", err.text) : CLI_OK;
+    return code;
 }
 
 struct listing {
@@ -165,8 +188,7 @@ struct listing {
     unsigned damaged;
 };
 
-/* Ids are anybody's bytes; a terminal should not obey them. */
-static void print_safely(const char *id)
+void cli_state_print(const char *id)
 {
     for (; *id; id++)
         putchar((unsigned char)*id < 0x20 || *id == 0x7f ? '?' : *id);
@@ -188,8 +210,8 @@ static bool show_document(void *arg, const char *id, const struct tenure_documen
         json_decref(o);
         putchar('\n');
     } else {
-        printf("%s%s/", cli_bold(), l->collection);
-        print_safely(id);
+        printf("%s%s%s", cli_bold(), l->collection, *id ? "/" : "");
+        cli_state_print(id);
         if (damage)
             printf("%s  %sdamaged%s: %s\n", cli_plain(), cli_red(), cli_plain(), damage);
         else
@@ -213,7 +235,12 @@ static int show(struct cli_state_call *c)
     struct listing l = {.call = c};
     int code = cli_state_each(c, c->where, show_collection, &l);
 
-    return code == CLI_OK && l.damaged ? CLI_FAILED : code;
+    if (l.damaged)
+        code = cli_fail(c->verb, CLI_FAILED,
+                        "%u damaged, left as they are; 'tenure state repair --name %s "
+                        "COLLECTION[/ID]' keeps what is there and replaces it",
+                        l.damaged, c->common.name);
+    return code;
 }
 
 /* ---- get, put, delete ---------------------------------------------------- */
@@ -226,10 +253,11 @@ static int get(struct cli_state_call *c)
     const char *id;
     int code = CLI_OK;
 
-    if (!split(c->where, collection, sizeof collection, &id))
+    if (!cli_state_split(c->where, collection, sizeof collection, &id))
         return cli_misuse(c->verb, "which document? give COLLECTION/ID");
-    if (tenure_state_load(c->state, collection, id, &d, c->deadline, &err))
-        code = cli_fail(c->verb, CLI_FAILED, "%s", err.text);
+    enum tenure_status status = tenure_state_load(c->state, collection, id, &d, c->deadline, &err);
+    if (status)
+        code = cli_state_fail(c, status, &err);
     else if (!d.exists)
         code = cli_fail(c->verb, CLI_NOT_HELD, "there is no document %s", c->where);
     else if (fwrite(d.value.data, 1, d.value.len, stdout) != d.value.len || fflush(stdout))
@@ -246,20 +274,21 @@ static int edit(struct cli_state_call *c, bool remove)
     const char *id;
     char *text = NULL;
     size_t len = 0;
-    int code = CLI_FAILED;
+    int code;
 
-    if (!split(c->where, collection, sizeof collection, &id))
+    if (!cli_state_split(c->where, collection, sizeof collection, &id))
         return cli_misuse(c->verb, "which document? give COLLECTION/ID");
     if (!may_edit(c) || (!remove && !(text = cli_state_slurp(c, c->file, &len))))
         return CLI_FAILED;
-    if (tenure_state_load(c->state, collection, id, &d, c->deadline, &err))
-        cli_fail(c->verb, 0, "%s", err.text);
-    else if (remove && !d.exists)
+    enum tenure_status status = tenure_state_load(c->state, collection, id, &d, c->deadline, &err);
+    if (!status && remove && !d.exists) {
         code = cli_fail(c->verb, CLI_NOT_HELD, "there is no document %s", c->where);
-    else if (tenure_state_edit(c->state, collection, id, &d, text, len, c->deadline, &err))
-        cli_fail(c->verb, 0, "%s", err.text);
-    else
-        code = CLI_OK;
+        goto done;
+    }
+    if (!status)
+        status = tenure_state_edit(c->state, collection, id, &d, text, len, c->deadline, &err);
+    code = status ? cli_state_fail(c, status, &err) : CLI_OK;
+done:
     free(text);
     tenure_document_free(&d);
     return code;
@@ -273,45 +302,6 @@ static int put(struct cli_state_call *c)
 static int delete (struct cli_state_call *c)
 {
     return edit(c, true);
-}
-
-/* ---- repair -------------------------------------------------------------- */
-
-static int repair(struct cli_state_call *c)
-{
-    char collection[128], kept[TENURE_KEEP_MAX + 1], *text = NULL;
-    struct tenure_error err;
-    const char *id = "";
-    size_t len = 0;
-    int code = CLI_FAILED;
-
-    if (!c->where ||
-        (strchr(c->where, '/') && !split(c->where, collection, sizeof collection, &id)))
-        return cli_misuse(c->verb, "which document? give COLLECTION/ID");
-    if (!*id && strlen(c->where) < sizeof collection)
-        strcpy(collection, c->where);
-    if (*id ? !c->file == !c->remove : c->file || c->remove)
-        return cli_misuse(c->verb, *id ? "give a FILE ('-': standard input) to put there, or "
-                                         "--delete"
-                                       : "the root of a collection takes no FILE and no --delete");
-    if (!may_edit(c) || (c->file && !(text = cli_state_slurp(c, c->file, &len))))
-        return CLI_FAILED;
-    if (tenure_state_repair(c->state, collection, id, text, len, kept, c->deadline, &err)) {
-        cli_fail(c->verb, 0, "%s", err.text);
-    } else if (c->common.json) {
-        json_t *o = json_pack("{s:s, s:s%, s:s%}", "collection", collection, "id", id, strlen(id),
-                              "kept", kept, strlen(kept));
-        code = o && json_dumpf(o, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF ? CLI_OK
-                                                                                     : CLI_FAILED;
-        json_decref(o);
-    } else {
-        printf("repaired; what was there is kept in ");
-        print_safely(kept);
-        putchar('\n');
-        code = CLI_OK;
-    }
-    free(text);
-    return code;
 }
 
 /* ---- export, import ------------------------------------------------------ */
@@ -335,8 +325,13 @@ static const struct {
     int (*run)(struct cli_state_call *c);
     int most; /* arguments behind the word */
 } words[] = {
-    {"show", show, 1},     {"get", get, 1},       {"put", put, 2},       {"delete", delete, 1},
-    {"export", export, 1}, {"import", import, 1}, {"repair", repair, 2},
+    {"show", show, 1},
+    {"get", get, 1},
+    {"put", put, 2},
+    {"delete", delete, 1},
+    {"export", export, 1},
+    {"import", import, 1},
+    {"repair", cli_state_repair, 2},
 };
 
 static int run(const struct cli_verb *verb, int argc, char **argv)

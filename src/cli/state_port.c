@@ -40,8 +40,12 @@ static bool write_line(void *arg, const char *id, const struct tenure_document *
 
     if (damage) {
         /* Kept where it is, told with its place; a copy would not be one. */
-        cli_fail(p->call->verb, 0, "%s/%s is damaged and was left out: %s", p->collection, id,
-                 damage);
+        if (*id)
+            cli_fail(p->call->verb, 0, "%s/%s is damaged and was left out: %s", p->collection, id,
+                     damage);
+        else
+            cli_fail(p->call->verb, 0, "the root of %s is damaged; its documents are exported: %s",
+                     p->collection, damage);
         p->damaged++;
         return true;
     }
@@ -79,7 +83,10 @@ int cli_state_export(struct cli_state_call *c)
         code = cli_fail(c->verb, CLI_FAILED, "cannot write %s", to_stdout ? "output" : c->file);
     if (code == CLI_OK)
         fprintf(stderr, "tenure state: exported %u documents\n", p.count);
-    return code == CLI_OK && p.damaged ? CLI_FAILED : code;
+    if (p.damaged)
+        code = cli_fail(c->verb, CLI_FAILED, "%u damaged, left as they are; " CLI_STATE_REPAIR,
+                        p.damaged);
+    return code;
 }
 
 /* One line.  NULL on success, else what is wrong with it. */
@@ -133,7 +140,9 @@ int cli_state_import(struct cli_state_call *c)
         const char *wrong = o ? read_line(c, o, &err) : why.text;
         json_decref(o);
         if (wrong)
-            code = cli_fail(c->verb, CLI_FAILED, "%s:%u: %s", c->file ? c->file : "-", line, wrong);
+            code = cli_fail(
+                c->verb, CLI_FAILED, "%s:%u: %s%s", c->file ? c->file : "-", line, wrong,
+                wrong == err.text && err.code == TENURE_CORRUPT ? "; " CLI_STATE_REPAIR : "");
         count += !wrong;
     }
     fprintf(stderr, "tenure state: imported %u documents\n", count);

@@ -59,7 +59,7 @@ struct tn_file {
     unsigned char *scratch; /* the slot that was read last */
     size_t scratch_cap;
     bool place; /* the state is written in place: see file_journal.h */
-    bool mend;  /* a register whose data is damaged is read as it is, and may be replaced */
+    bool mend;  /* a damaged register is read as it is, and may be replaced */
     struct tn_journal *journals;
     struct tn_file_watches watches;
     struct tn_file_hint hints[TN_FILE_HINTS];
@@ -131,6 +131,13 @@ int tn_file_has_slot(int dir, uint64_t number);
 enum tenure_status tn_file_read_slot(struct tn_file *f, const char *key, int dir, uint64_t number,
                                      bool data, struct tn_slot *slot, bool *found,
                                      struct tenure_error *err);
+/* The first len bytes of a descriptor; less if it ends before.  -1 with errno. */
+ssize_t tn_file_read_all(int fd, unsigned char *buffer, size_t len);
+/* Make the handle's buffer hold so much.  false: out of memory. */
+bool tn_file_scratch(struct tn_file *f, size_t size);
+/* CORRUPT, with the place of the slot and why. */
+enum tenure_status tn_file_corrupt(const struct tn_file *f, const char *key, uint64_t number,
+                                   const char *why, struct tenure_error *err);
 /* Copy the slot whose data was read last into a value.  Number 0 is absence. */
 enum tenure_status tn_file_deliver(struct tn_file *f, const struct tn_slot *slot,
                                    struct tenure_value *value, struct tenure_error *err);
@@ -147,6 +154,16 @@ enum tenure_status tn_file_locate(struct tn_file *f, struct tn_file_hint *hint, 
 /* The same by key, for those who need no directory. */
 enum tenure_status tn_file_find(struct tn_file *f, const char *key, bool data, struct tn_slot *slot,
                                 int64_t deadline, struct tenure_error *err);
+
+/* ---- file_mend.c --------------------------------------------------------- */
+
+/*
+ * What stands for a slot that cannot be trusted, with all of its bytes in the
+ * handle: fd is -1 if it is not even a file.  known: its own line is sound.
+ */
+enum tenure_status tn_file_mend(struct tn_file *f, const char *key, int fd, uint64_t number,
+                                const struct tn_slot *known, struct tn_slot *slot,
+                                struct tenure_error *err);
 
 /* ---- file_swap.c --------------------------------------------------------- */
 

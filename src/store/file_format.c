@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/sum.h"
 
 #define MAGIC "tenure-slot 1 "
 
@@ -41,17 +42,6 @@ uint64_t tn_slot_number(const char *name)
     return number;
 }
 
-/* FNV-1a: each byte that differs gives another sum.  It finds torn and rotten
- * slots; who may write here may lead, so there is nobody to keep out. */
-static uint64_t sum_of(uint64_t sum, const void *bytes, size_t n)
-{
-    const unsigned char *p = bytes;
-
-    for (size_t i = 0; i < n; i++)
-        sum = (sum ^ p[i]) * UINT64_C(0x100000001b3);
-    return sum;
-}
-
 /* The line up to its sum. */
 static void put_line(const struct tn_slot *slot, char line[TN_SLOT_HEADER + 1])
 {
@@ -70,12 +60,13 @@ static void put_sum(const struct tn_slot *slot, char line[TN_SLOT_HEADER + 1])
     snprintf(line + AT_SUM, TN_SLOT_HEADER + 1 - AT_SUM, "%016" PRIx64 "\n", slot->sum);
 }
 
+/* It finds torn and rotten slots; who may write here may lead, so there is nobody to keep out. */
 static uint64_t sum_slot(const struct tn_slot *slot, const void *data)
 {
     char line[TN_SLOT_HEADER + 1];
 
     put_line(slot, line);
-    return sum_of(sum_of(UINT64_C(0xcbf29ce484222325), line, AT_SUM), data, slot->len);
+    return tn_sum(tn_sum(TN_SUM_START, line, AT_SUM), data, slot->len);
 }
 
 void tn_slot_encode(struct tn_slot *slot, const void *data, char line[TN_SLOT_HEADER + 1])

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sum.h"
 #include "store/file_journal.h"
 #include "store/file_walk.h"
 #include "store/mark.h"
@@ -32,24 +33,55 @@ static enum tenure_status look(struct listing *l, const char *key, bool data, st
         return status;
     snprintf(hint.key, sizeof hint.key, "%s", key);
     status = tn_file_locate(l->f, &hint, dir, data, slot, l->deadline, err);
+    if (status == TENURE_CORRUPT && !l->f->mend) {
+        struct tenure_error again;
+
+        memset(&hint, 0, sizeof hint);
+        snprintf(hint.key, sizeof hint.key, "%s", key);
+        l->f->mend = true; /* for its token */
+        status = tn_file_locate(l->f, &hint, dir, data, slot, l->deadline, &again);
+        l->f->mend = false;
+        if (status == TENURE_CORRUPT) { /* too large even to be looked at */
+            *slot = (struct tn_slot){.number = 1, .damaged = true};
+            slot->sum = tn_sum(TN_SUM_START, err->text, strlen(err->text));
+            tn_sum_nonce(slot->sum, slot->nonce);
+            status = TENURE_OK;
+        } else if (status) {
+            *err = again;
+        }
+    }
     close(dir);
     return status;
 }
 
-/* What a visitor sees of a register in a journal.  A damaged one does not end the listing: its
- * value is not what it was, and read() tells why. */
-static enum tenure_status deliver(struct listing *l, struct tn_journal *j,
-                                  const struct tn_journal_reg *reg, struct tenure_error *err)
+/* A damaged register does not end the listing: what a visitor sees of it is not a record of
+ * anything, and read() tells why. */
+static enum tenure_status deliver_damage(struct listing *l, struct tenure_error *err)
+{
+    memset(l->value.prev, 0, TENURE_NONCE_SIZE);
+    l->value.tombstone = false;
+    return tenure_value_set(&l->value, err->text, strlen(err->text), err);
+}
+
+static enum tenure_status deliver_slot(struct listing *l, const struct tn_slot *slot,
+                                       struct tenure_error *err)
+{
+    if (!slot->damaged || l->f->mend)
+        return tn_file_deliver(l->f, slot, &l->value, err);
+    tn_slot_token(slot, &l->value.token);
+    return deliver_damage(l, err);
+}
+
+static enum tenure_status deliver_grouped(struct listing *l, struct tn_journal *j,
+                                          const struct tn_journal_reg *reg,
+                                          struct tenure_error *err)
 {
     enum tenure_status status = tn_journal_deliver(l->f, j, reg, &l->value, err);
 
     if (status != TENURE_CORRUPT)
         return status;
-    status = tenure_value_set(&l->value, err->text, strlen(err->text), err);
     tn_journal_token(reg, &l->value.token);
-    memcpy(l->value.prev, reg->prev, TENURE_NONCE_SIZE);
-    l->value.tombstone = reg->tombstone;
-    return status;
+    return deliver_damage(l, err);
 }
 
 static enum tenure_status visit_grouped(struct listing *l, const char *group, const char *name,
@@ -65,7 +97,7 @@ static enum tenure_status visit_grouped(struct listing *l, const char *group, co
         tn_mark_add(l->mark, key, reg->nonce);
     if (!wanted)
         return TENURE_OK;
-    status = deliver(l, j, reg, err);
+    status = deliver_grouped(l, j, reg, err);
     if (!status)
         l->more = l->visit(l->arg, key, &l->value);
     return status;
@@ -93,7 +125,7 @@ static enum tenure_status visit_key(void *arg, const char *key, struct tenure_er
         tn_mark_add(l->mark, key, slot.nonce);
     if (!wanted)
         return TENURE_OK;
-    status = tn_file_deliver(l->f, &slot, &l->value, err);
+    status = deliver_slot(l, &slot, err);
     if (!status)
         l->more = l->visit(l->arg, key, &l->value);
     return status;

@@ -75,7 +75,7 @@ int tn_file_has_slot(int dir, uint64_t number)
 
 /* ---- One slot ------------------------------------------------------------ */
 
-static ssize_t read_all(int fd, unsigned char *buffer, size_t len)
+ssize_t tn_file_read_all(int fd, unsigned char *buffer, size_t len)
 {
     size_t got = 0;
 
@@ -93,19 +93,19 @@ static ssize_t read_all(int fd, unsigned char *buffer, size_t len)
     return (ssize_t)got;
 }
 
-static enum tenure_status corrupt(struct tn_file *f, const char *key, uint64_t number,
-                                  const char *why, struct tenure_error *err)
+enum tenure_status tn_file_corrupt(const struct tn_file *f, const char *key, uint64_t number,
+                                   const char *why, struct tenure_error *err)
 {
     char name[TN_SLOT_NAME + 1];
 
     tn_slot_name(number, name);
     return tenure_fail(err, TENURE_CORRUPT,
-                       "file: %.200s/%s/%s cannot be trusted: %s; it was not touched, restore it "
-                       "or move it away",
+                       "file: %.200s/%s/%s cannot be trusted: %s; it was not touched: restore it, "
+                       "or repair what it holds",
                        f->root, key, name, why);
 }
 
-static bool scratch_fits(struct tn_file *f, size_t size)
+bool tn_file_scratch(struct tn_file *f, size_t size)
 {
     if (size <= f->scratch_cap)
         return true;
@@ -117,34 +117,43 @@ static bool scratch_fits(struct tn_file *f, size_t size)
     return true;
 }
 
+/* Told to everybody but an operator who mends it. */
+static enum tenure_status untrusted(struct tn_file *f, const char *key, int fd, uint64_t number,
+                                    const struct tn_slot *known, const char *why,
+                                    struct tn_slot *slot, struct tenure_error *err)
+{
+    return f->mend ? tn_file_mend(f, key, fd, number, known, slot, err)
+                   : tn_file_corrupt(f, key, number, why, err);
+}
+
 /* The slot behind an open descriptor. */
 static enum tenure_status read_open(struct tn_file *f, const char *key, int fd, uint64_t number,
                                     bool data, struct tn_slot *slot, struct tenure_error *err)
 {
-    struct tn_slot s;
+    struct tn_slot s = {0};
     struct stat st;
 
     if (fstat(fd, &st) != 0)
         return tn_file_fail(err, errno, "cannot look at a slot of", f->root, key);
     if (!S_ISREG(st.st_mode))
-        return corrupt(f, key, number, "it is not a plain file", err);
+        return untrusted(f, key, -1, number, NULL, "it is not a plain file", slot, err);
     uint64_t size = (uint64_t)st.st_size;
     size_t want = data && size <= TN_SLOT_SIZE ? (size_t)size : TN_SLOT_HEADER;
     if (want < TN_SLOT_HEADER)
         want = TN_SLOT_HEADER;
-    if (!scratch_fits(f, want))
+    if (!tn_file_scratch(f, want))
         return tenure_fail(err, TENURE_NOMEM, "out of memory for a slot of %zu bytes", want);
-    ssize_t got = read_all(fd, f->scratch, want);
+    ssize_t got = tn_file_read_all(fd, f->scratch, want);
     if (got < 0)
         return tn_file_fail(err, errno, "cannot read a slot of", f->root, key);
     /* Less than its size says is a slot that shrinks: as damaged as one that was short. */
     if ((size_t)got < want)
         size = (uint64_t)got;
     const char *wrong = tn_slot_decode(f->scratch, size, number, &s);
-    if (!wrong && data && !tn_slot_verify(&s, f->scratch + TN_SLOT_HEADER))
-        wrong = "its sum does not fit its data";
     if (wrong)
-        return corrupt(f, key, number, wrong, err);
+        return untrusted(f, key, fd, number, NULL, wrong, slot, err);
+    if (data && !tn_slot_verify(&s, f->scratch + TN_SLOT_HEADER))
+        return untrusted(f, key, fd, number, &s, "its sum does not fit its data", slot, err);
     *slot = s;
     return TENURE_OK;
 }
@@ -158,11 +167,11 @@ enum tenure_status tn_file_read_slot(struct tn_file *f, const char *key, int dir
     tn_slot_name(number, name);
     /* Whatever stands there, opening it neither follows a link nor hangs. */
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    *found = fd >= 0;
+    *found = fd >= 0 || errno == ELOOP || errno == ENXIO;
     if (fd < 0 && (errno == ENOENT || errno == ESTALE))
         return TENURE_OK;
-    if (fd < 0 && (errno == ELOOP || errno == ENXIO))
-        return corrupt(f, key, number, "it is not a plain file", err);
+    if (fd < 0 && *found)
+        return untrusted(f, key, -1, number, NULL, "it is not a plain file", slot, err);
     if (fd < 0)
         return tn_file_fail(err, errno, "cannot read a slot of", f->root, key);
     enum tenure_status status = read_open(f, key, fd, number, data, slot, err);
@@ -173,8 +182,9 @@ enum tenure_status tn_file_read_slot(struct tn_file *f, const char *key, int dir
 enum tenure_status tn_file_deliver(struct tn_file *f, const struct tn_slot *slot,
                                    struct tenure_value *value, struct tenure_error *err)
 {
+    size_t line = slot->damaged ? 0 : TN_SLOT_HEADER;
     enum tenure_status status =
-        tenure_value_set(value, slot->len ? f->scratch + TN_SLOT_HEADER : NULL, slot->len, err);
+        tenure_value_set(value, slot->len ? f->scratch + line : NULL, slot->len, err);
 
     if (status)
         return status;

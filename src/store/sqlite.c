@@ -28,18 +28,18 @@ bool tn_sqlite_version(const char *text, sqlite3_int64 *version)
 static enum tenure_status take_row(struct tn_sqlite *h, sqlite3_stmt *row, const char *key,
                                    struct tenure_value *value, struct tenure_error *err)
 {
+    if (!tn_sqlite_sane(row)) {
+        tenure_fail(err, TENURE_CORRUPT,
+                    "sqlite: %s: the row of '%s' makes no sense; it was not touched: restore the "
+                    "file from a backup, or repair what the row holds",
+                    h->path, key);
+        return h->mend ? tn_sqlite_take_damaged(row, value, err) : TENURE_CORRUPT;
+    }
     sqlite3_int64 version = sqlite3_column_int64(row, 0);
     const void *nonce = sqlite3_column_blob(row, 1), *prev = sqlite3_column_blob(row, 2);
     const void *data = sqlite3_column_blob(row, 4);
     size_t len = (size_t)sqlite3_column_bytes(row, 4);
 
-    if (sqlite3_column_type(row, 0) != SQLITE_INTEGER || version <= 0 ||
-        sqlite3_column_bytes(row, 1) != TENURE_NONCE_SIZE ||
-        sqlite3_column_bytes(row, 2) != TENURE_NONCE_SIZE || len > TENURE_DATA_MAX)
-        return tenure_fail(err, TENURE_CORRUPT,
-                           "sqlite: %s: the row of '%s' makes no sense; restore the file from a "
-                           "backup, or mend the row",
-                           h->path, key);
     if (!nonce || !prev || (!data && len))
         return tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory");
     enum tenure_status status = tenure_value_set(value, data, len, err);
@@ -65,8 +65,8 @@ static enum tenure_status take_absent(struct tenure_value *value, struct tenure_
     return TENURE_OK;
 }
 
-static enum tenure_status sqlite_read(void *impl, const char *key, struct tenure_value *value,
-                                      int64_t deadline, struct tenure_error *err)
+enum tenure_status tn_sqlite_read(void *impl, const char *key, struct tenure_value *value,
+                                  int64_t deadline, struct tenure_error *err)
 {
     struct tn_sqlite *h = impl;
     enum tenure_status status = tn_sqlite_ready(h, deadline, err);
@@ -145,7 +145,14 @@ static enum tenure_status take_listed(struct tn_sqlite *h, char key[TENURE_KEY_M
         return tenure_fail(err, TENURE_CORRUPT,
                            "sqlite: %s: a row has a key that is none; remove the row", h->path);
     memcpy(key, text, len + 1);
-    return take_row(h, row, key, value, err);
+    enum tenure_status status = take_row(h, row, key, value, err);
+    if (status != TENURE_CORRUPT)
+        return status;
+    /* A damaged row does not end the listing: what a visitor sees of it is not a record of
+     * anything, and read() tells why. */
+    struct tenure_error why = *err;
+    status = tn_sqlite_take_damaged(row, value, err);
+    return status ? status : tenure_value_set(value, why.text, strlen(why.text), err);
 }
 
 /*
@@ -201,6 +208,31 @@ static enum tenure_status sqlite_list(void *impl, const char *prefix, const char
     return status;
 }
 
+/* ---- Who mends ----------------------------------------------------------- */
+
+static enum tenure_status sqlite_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                      struct tenure_error *err)
+{
+    struct tn_sqlite *h = impl;
+
+    if (!h->mend)
+        return tn_sqlite_swap(impl, swap, deadline, err);
+    swap->status = tn_sqlite_mend(h, swap, deadline, err);
+    return swap->status;
+}
+
+static enum tenure_status sqlite_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
+                                           int64_t deadline, struct tenure_error *err)
+{
+    const struct tn_sqlite *h = impl;
+
+    if (!h->mend)
+        return tn_sqlite_swap_many(impl, swaps, n, deadline, err);
+    for (size_t i = 0; i < n; i++)
+        sqlite_swap(impl, &swaps[i], deadline, err);
+    return TENURE_OK;
+}
+
 /* ---- The table ----------------------------------------------------------- */
 
 static void sqlite_info(void *impl, struct tenure_store_info *info)
@@ -221,9 +253,9 @@ static const struct tenure_store_ops ops = {
     .open = tn_sqlite_open,
     .close = tn_sqlite_close,
     .info = sqlite_info,
-    .read = sqlite_read,
-    .swap = tn_sqlite_swap,
-    .swap_many = tn_sqlite_swap_many,
+    .read = tn_sqlite_read,
+    .swap = sqlite_swap,
+    .swap_many = sqlite_swap_many,
     .wait = tn_sqlite_wait,
     .list = sqlite_list,
 };

@@ -3,6 +3,7 @@
  *
  *   sqlite.c             the table: read, list
  *   sqlite_swap.c        swap, batch
+ *   sqlite_mend.c        rows that are not what we wrote
  *   sqlite_place.c       the path, and whether it will do
  *   sqlite_open.c        the connection, the schema
  *   sqlite_checkpoint.c  keeping the write-ahead log short
@@ -40,6 +41,7 @@ struct tn_sqlite {
     sqlite3 *db; /* NULL: dropped after a failure; the next call connects again */
     sqlite3_stmt *stmts[TN_SQL_COUNT];
     int64_t deadline; /* of the call under way, for the busy handler */
+    bool mend;        /* a damaged row is read as it is, and may be replaced */
     bool listing;     /* TN_SQL_LIST is in the middle of its rows */
     bool roomy;       /* the cache has grown for batches */
 
@@ -62,8 +64,9 @@ struct tn_sqlite {
 
 /* ---- sqlite_place.c ------------------------------------------------------ */
 
-/* The absolute path that url names, in *path for the caller to free. */
-enum tenure_status tn_sqlite_path(const char *url, char **path, struct tenure_error *err);
+/* The absolute path that url names, in *path for the caller to free; and what it asks for. */
+enum tenure_status tn_sqlite_path(const char *url, char **path, bool *mend,
+                                  struct tenure_error *err);
 /* OK if a database is at path or, with create, an empty file has been made there. */
 enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_error *err);
 
@@ -87,10 +90,23 @@ sqlite3_stmt *tn_sqlite_stmt(struct tn_sqlite *h, enum tn_sqlite_stmt which, int
 
 /* ---- sqlite.c ------------------------------------------------------------ */
 
+enum tenure_status tn_sqlite_read(void *impl, const char *key, struct tenure_value *value,
+                                  int64_t deadline, struct tenure_error *err);
 /* The largest version, 0 if there is none.  An SQLite code. */
 int tn_sqlite_newest(struct tn_sqlite *h, sqlite3_int64 *version);
 /* Is text a version that this store could have written?  If so, its number. */
 bool tn_sqlite_version(const char *text, sqlite3_int64 *version);
+
+/* ---- sqlite_mend.c ------------------------------------------------------- */
+
+/* Are the columns of TN_SQL_READ what the schema asks for? */
+bool tn_sqlite_sane(sqlite3_stmt *row);
+/* A row that is not sane, as it is, under a token that only such a row has. */
+enum tenure_status tn_sqlite_take_damaged(sqlite3_stmt *row, struct tenure_value *value,
+                                          struct tenure_error *err);
+/* A swap that also replaces such a row; returns its status. */
+enum tenure_status tn_sqlite_mend(struct tn_sqlite *h, struct tenure_swap *swap, int64_t deadline,
+                                  struct tenure_error *err);
 
 /* ---- sqlite_swap.c ------------------------------------------------------- */
 

@@ -157,8 +157,9 @@ static int ask_number(sqlite3 *db, const char *question, long *number)
     return rc;
 }
 
-/* A file may hold anything: its schema runs no code of its own, and no value
- * is larger than what we write. */
+/* A file may hold anything: its schema runs no code of its own, and a value that
+ * is far larger than what we write is not read; one that is larger is, so that
+ * it is its row alone that makes no sense. */
 static void distrust(sqlite3 *db)
 {
     static const int off[] = {SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_VIEW,
@@ -168,7 +169,7 @@ static void distrust(sqlite3 *db)
     for (size_t i = 0; i < sizeof off / sizeof off[0]; i++)
         sqlite3_db_config(db, off[i], 0, (int *)NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
-    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, (int)TENURE_DATA_MAX + 4096);
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 8 * (int)TENURE_DATA_MAX);
     sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
 }
 
@@ -413,7 +414,7 @@ enum tenure_status tn_sqlite_open(const char *url, int64_t deadline, void **impl
         return tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory");
     h->notify_fd = -1;
     h->deadline = deadline;
-    status = tn_sqlite_path(url, &h->path, err);
+    status = tn_sqlite_path(url, &h->path, &h->mend, err);
     if (!status)
         status = connect(h, true, err);
     if (status) {

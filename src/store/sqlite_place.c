@@ -38,14 +38,21 @@ static enum tenure_status absolute(const char *path, char **out, struct tenure_e
     return TENURE_OK;
 }
 
-enum tenure_status tn_sqlite_path(const char *text, char **path, struct tenure_error *err)
+enum tenure_status tn_sqlite_path(const char *text, char **path, bool *mend,
+                                  struct tenure_error *err)
 {
     struct tn_url url = {0};
     enum tenure_status status = tn_url_parse(text, &url, err);
+    const char *word;
 
     if (status)
         return status;
-    status = tn_url_check_params(&url, "none", err);
+    word = tn_url_param(&url, "mend");
+    *mend = word && strcmp(word, "yes") == 0;
+    if (word && !*mend && strcmp(word, "no") != 0)
+        status = tenure_fail(err, TENURE_CONFIG, "sqlite: mend=%.40s is neither yes nor no", word);
+    if (!status)
+        status = tn_url_check_params(&url, "mend", err);
     if (!status && (url.hosts[0] || url.user))
         status = tenure_fail(err, TENURE_CONFIG,
                              "sqlite: has no host; write sqlite:/absolute/path or sqlite:name");

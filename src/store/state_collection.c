@@ -168,10 +168,25 @@ enum tenure_status tenure_state_seal(tenure_state *s, const char *collection, in
 /* ---- Walk ---------------------------------------------------------------- */
 
 struct walk {
+    tenure_state *s;
     tenure_document_fn visit;
     void *arg;
+    int64_t deadline;
     struct tenure_document document;
 };
+
+static bool show_damage(struct walk *w, const char *key, const char *id,
+                        const struct tenure_value *value, struct tenure_error *err)
+{
+    static const struct tn_document none;
+
+    tn_document_fill(&w->document, value, &none, false, NULL);
+    if (value->token.version[0])
+        tenure_fail_context(err, "register %s, version %s", key, value->token.version);
+    else
+        tenure_fail_context(err, "register %s", key);
+    return w->visit(w->arg, id, &w->document, err->text);
+}
 
 static bool show(void *arg, const char *key, const struct tenure_value *value)
 {
@@ -185,30 +200,57 @@ static bool show(void *arg, const char *key, const struct tenure_value *value)
         memcpy(id, segment, strlen(segment) + 1);
     if (tn_document_decode(value, &doc, &err) ||
         tn_document_fill(&w->document, value, &doc, true, &err)) {
-        tn_document_fill(&w->document, value, &doc, false, NULL);
-        tenure_fail_context(&err, "register %s, version %s", key, value->token.version);
-        return w->visit(w->arg, id, &w->document, err.text);
+        struct tenure_error why;
+        struct tenure_value again = {0};
+
+        /* If it is the store that found it, that knows the very place. */
+        if (err.code == TENURE_CORRUPT &&
+            tenure_store_read(w->s->store, key, &again, w->deadline, &why) == TENURE_CORRUPT)
+            err = why;
+        tenure_value_free(&again);
+        return show_damage(w, key, id, value, &err);
     }
     return doc.deleted || w->visit(w->arg, id, &w->document, NULL);
+}
+
+/* The root, if it is damaged.  *more is false if the visitor has had enough. */
+static enum tenure_status show_root(struct walk *w, const char *key, bool *more,
+                                    struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    struct tn_document doc;
+    enum tenure_status status = tenure_store_read(w->s->store, key, &value, w->deadline, err);
+
+    if (!status && !tenure_token_absent(&value.token))
+        status = tn_root_decode(&value, &doc, err);
+    if (status == TENURE_CORRUPT) {
+        *more = show_damage(w, key, "", &value, err);
+        status = TENURE_OK;
+    }
+    tenure_value_free(&value);
+    return status;
 }
 
 enum tenure_status tenure_state_list(tenure_state *s, const char *collection,
                                      tenure_document_fn visit, void *arg, int64_t deadline,
                                      struct tenure_error *err)
 {
-    struct walk w = {.visit = visit, .arg = arg};
+    struct walk w = {.s = s, .visit = visit, .arg = arg, .deadline = deadline};
     struct tenure_error scratch;
     char prefix[TENURE_KEY_MAX + 2];
     enum tenure_status status;
+    bool more = true;
 
     if (!err)
         err = &scratch;
     status = tn_document_root(s->name, collection, prefix, err);
     if (status)
         return status;
-    strcat(prefix, "/");
     tn_state_turn(s);
-    status = tenure_store_list(s->store, prefix, NULL, show, &w, NULL, deadline, err);
+    status = show_root(&w, prefix, &more, err);
+    strcat(prefix, "/");
+    if (!status && more)
+        status = tenure_store_list(s->store, prefix, NULL, show, &w, NULL, deadline, err);
     tn_state_next(s);
     tenure_document_free(&w.document);
     return status;
@@ -218,7 +260,10 @@ struct names {
     bool (*visit)(void *arg, const char *name);
     void *arg;
     size_t skip; /* length of "NAME/state/" */
-    char last[TENURE_KEY_MAX + 1];
+    /* "jobs", "jobs-old/a", "jobs/a": those that the last one begins with may come again.
+     * Each is longer than the one before it. */
+    char open[TENURE_KEY_MAX + 1][TENURE_KEY_MAX + 1];
+    size_t n_open;
 };
 
 /* A collection is seen by its root or by any document in it. */
@@ -228,27 +273,37 @@ static bool show_name(void *arg, const char *key, const struct tenure_value *val
     size_t len = strcspn(key + n->skip, "/");
 
     (void)value;
-    if (strlen(n->last) == len && strncmp(n->last, key + n->skip, len) == 0)
-        return true;
-    memcpy(n->last, key + n->skip, len);
-    n->last[len] = '\0';
-    return n->visit(n->arg, n->last);
+    for (; n->n_open; n->n_open--) {
+        const char *last = n->open[n->n_open - 1];
+
+        if (strncmp(last, key + n->skip, len) == 0 && !last[len])
+            return true;
+        if (strncmp(last, key + n->skip, strlen(last)) == 0)
+            break;
+    }
+    snprintf(n->open[n->n_open], sizeof n->open[0], "%.*s", (int)len, key + n->skip);
+    return n->visit(n->arg, n->open[n->n_open++]);
 }
 
 enum tenure_status tenure_state_collections(tenure_state *s,
                                             bool (*visit)(void *arg, const char *name), void *arg,
                                             int64_t deadline, struct tenure_error *err)
 {
-    struct names n = {.visit = visit, .arg = arg};
+    struct names *n = calloc(1, sizeof *n);
     struct tenure_error scratch;
     char prefix[TENURE_KEY_MAX + 1];
     enum tenure_status status;
 
-    n.skip = (size_t)snprintf(prefix, sizeof prefix, "%s/state/", s->name);
+    if (!n)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    n->visit = visit;
+    n->arg = arg;
+    n->skip = (size_t)snprintf(prefix, sizeof prefix, "%s/state/", s->name);
     tn_state_turn(s);
-    status = tenure_store_list(s->store, prefix, NULL, show_name, &n, NULL, deadline,
+    status = tenure_store_list(s->store, prefix, NULL, show_name, n, NULL, deadline,
                                err ? err : &scratch);
     tn_state_next(s);
+    free(n);
     return status;
 }
 

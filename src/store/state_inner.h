@@ -114,6 +114,9 @@ void tn_state_write(tenure_state *s, struct tn_write *writes, size_t n, int64_t 
 /* The root of a collection, sealed under our grant, created if need be. */
 enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct tn_root **root,
                                  int64_t deadline, struct tenure_error *err);
+/* A root as a document.  CORRUPT also if it is one, and no root. */
+enum tenure_status tn_root_decode(const struct tenure_value *value, struct tn_document *doc,
+                                  struct tenure_error *err);
 /* Was this id announced by somebody, perhaps earlier? */
 bool tn_root_pending(const struct tn_root *root, const char *segment);
 /* Announce creates: afterwards the documents may be created. */

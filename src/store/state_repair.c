@@ -1,113 +1,193 @@
 /*
  * An operator's repair of what is not a document any more.  Its bytes are kept
- * first, as a document of their own; only then is it replaced, by a swap on the
+ * first, as documents of their own; only then is it replaced, by a swap on the
  * very bytes that were kept, so nothing is ever dropped.
  *
  * The fence of a damaged document is lost with it.  The root's takes its place:
  * whoever leads has sealed the root, so nothing older gets in by a repair (I3),
  * and the leader itself is not fenced by it.  A damaged root gets the highest
- * fence of its documents.
+ * fence there is in the state.  Either is raised by what the damaged bytes still
+ * say, and by what the caller knows of the lease: a fence that is too high costs
+ * an epoch, one that is too low lets a stale leader in.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sum.h"
 #include "store/state_calls.h"
+
+/* What is being repaired. */
+struct repair {
+    tenure_state *s;
+    tenure_state *mender; /* s, or a handle on the store that is told as damage what s is refused */
+    const char *collection, *id; /* id "": the root */
+    char root[TENURE_KEY_MAX + 1], key[TENURE_KEY_MAX + 1];
+    struct tenure_value value; /* the damaged bytes */
+    struct tn_fence fence;     /* under which it is replaced */
+    int64_t deadline;
+};
 
 /* ---- The fence ----------------------------------------------------------- */
 
-static enum tenure_status root_fence(tenure_state *s, const char *root, struct tn_fence *fence,
-                                     int64_t deadline, struct tenure_error *err)
+static void raise_fence(struct tn_fence *fence, const struct tn_fence *other)
+{
+    if (other->epoch > fence->epoch && other->epoch <= TN_EPOCH_MAX)
+        *fence = *other;
+}
+
+static enum tenure_status root_fence(struct repair *r, struct tenure_error *err)
 {
     struct tenure_value value = {0};
-    struct tn_document doc = {.fence.epoch = 1}; /* nobody has ever led here */
-    enum tenure_status status = tenure_store_read(s->store, root, &value, deadline, err);
+    struct tn_document doc = {0};
+    enum tenure_status status = tenure_store_read(r->s->store, r->root, &value, r->deadline, err);
 
-    if (!status && !tenure_token_absent(&value.token) &&
-        (status = tn_document_decode(&value, &doc, err)))
-        status = tenure_fail_context(err, "the root of the collection, which must be repaired "
-                                          "first, is");
+    if (!status && !tenure_token_absent(&value.token))
+        status = tn_root_decode(&value, &doc, err);
+    if (status == TENURE_CORRUPT)
+        tenure_fail_context(err, "the root of the collection must be repaired first");
     if (!status)
-        *fence = doc.fence;
+        raise_fence(&r->fence, &doc.fence);
     tenure_value_free(&value);
     return status;
 }
 
 static bool note_fence(void *arg, const char *key, const struct tenure_value *value)
 {
-    struct tn_fence *highest = arg;
     struct tn_document doc;
 
     (void)key;
-    if (tn_document_decode(value, &doc, NULL) == TENURE_OK && doc.fence.epoch > highest->epoch)
-        *highest = doc.fence;
+    if (tn_document_decode(value, &doc, NULL) == TENURE_OK)
+        raise_fence(arg, &doc.fence);
     return true;
 }
 
-static enum tenure_status highest_fence(tenure_state *s, const char *root, struct tn_fence *fence,
-                                        int64_t deadline, struct tenure_error *err)
+/* The highest of all that is under a prefix and is not damaged. */
+static enum tenure_status list_fence(struct repair *r, const char *above, struct tenure_error *err)
 {
     char prefix[TENURE_KEY_MAX + 2];
 
-    *fence = (struct tn_fence){.epoch = 1};
-    snprintf(prefix, sizeof prefix, "%s/", root);
-    return tenure_store_list(s->store, prefix, NULL, note_fence, fence, NULL, deadline, err);
+    snprintf(prefix, sizeof prefix, "%s/", above);
+    return tenure_store_list(r->s->store, prefix, NULL, note_fence, &r->fence, NULL, r->deadline,
+                             err);
+}
+
+/* What the damaged bytes say of their own, if they still say anything. */
+static void claimed_fence(struct repair *r)
+{
+    static const char magic[] = "tenure-doc 1 ";
+    size_t most = r->value.len < 4096 ? r->value.len : 4096; /* a store's own line may be first */
+    unsigned char *at = most ? memmem(r->value.data, most, magic, sizeof magic - 1) : NULL;
+    struct tenure_value rest = {.data = at};
+
+    if (at) {
+        rest.len = r->value.len - (size_t)(at - r->value.data);
+        note_fence(&r->fence, NULL, &rest);
+    }
+}
+
+static enum tenure_status find_fence(struct repair *r, const struct tenure_grant *least,
+                                     struct tenure_error *err)
+{
+    char all[TENURE_KEY_MAX + 1];
+    struct tn_fence lease = {0};
+    enum tenure_status status = TENURE_OK;
+
+    r->fence = (struct tn_fence){.epoch = 1}; /* nobody has ever led here */
+    if (*r->id)
+        status = root_fence(r, err);
+    if (!status)
+        status = list_fence(r, r->root, err);
+    if (!status && !*r->id) { /* a leader seals the roots of all collections */
+        snprintf(all, sizeof all, "%s/state", r->s->name);
+        status = list_fence(r, all, err);
+        if (status == TENURE_CORRUPT) /* another collection, which tells nothing of this one */
+            status = TENURE_OK;
+    }
+    if (status)
+        return status;
+    claimed_fence(r);
+    if (least) {
+        lease.epoch = least->epoch;
+        memcpy(lease.grant, least->id, TENURE_NONCE_SIZE);
+        raise_fence(&r->fence, &lease);
+    }
+    return TENURE_OK;
 }
 
 /* ---- Keeping ------------------------------------------------------------- */
 
-/* The bytes of value as a document of their own; OK also if they are kept already. */
-static enum tenure_status keep(tenure_state *s, const char *collection, const char *id,
-                               const struct tenure_value *value, int64_t deadline,
-                               struct tenure_error *err)
+/* Some of the bytes as a document of their own; OK also if they are kept already. */
+static enum tenure_status keep_part(struct repair *r, const char *aside, const char *name,
+                                    const unsigned char *bytes, size_t len,
+                                    struct tenure_error *err)
 {
     struct tenure_document kept = {0};
-    enum tenure_status status = tn_state_load(s, collection, id, &kept, deadline, err);
+    enum tenure_status status = tn_state_load(r->mender, aside, name, &kept, r->deadline, err);
 
-    if (!status && kept.exists && kept.value.len == value->len &&
-        memcmp(kept.value.data, value->data, value->len) == 0)
+    if (!status && kept.exists && kept.value.len == len &&
+        (!len || memcmp(kept.value.data, bytes, len) == 0))
         goto done;
     if (!status && kept.exists)
         status = tenure_fail(err, TENURE_CONFLICT, "%s/%s holds something else; move it away",
-                             collection, id);
+                             aside, name);
     if (!status)
-        status =
-            tn_state_edit(s, collection, id, &kept, value->len ? (const void *)value->data : "",
-                          value->len, deadline, err);
+        status = tn_state_edit(r->mender, aside, name, &kept, len ? (const void *)bytes : "", len,
+                               r->deadline, err);
     if (status)
-        tenure_fail_context(err, "could not be kept as %s/%s, and was left alone", collection, id);
+        tenure_fail_context(err, "could not be kept as %s/%s, and was left alone", aside, name);
 done:
     tenure_document_free(&kept);
     return status;
 }
 
-/* ---- Repairing ----------------------------------------------------------- */
-
-static enum tenure_status replace(tenure_state *s, tenure_store *store, const char *key,
-                                  const struct tenure_token *seen, const struct tn_document *doc,
-                                  int64_t deadline, struct tenure_error *err)
+/* "ID@VERSION"; an id that is too long for that is told by its sum. */
+static void name_kept(const struct repair *r, const char *aside, char name[2 * TENURE_KEY_MAX])
 {
-    struct tenure_swap swap = {.key = key, .expect = *seen, .tombstone = doc->deleted};
-    unsigned char *bytes = NULL;
-    enum tenure_status status = tn_document_encode(doc, &bytes, &swap.len, err);
+    char key[TENURE_KEY_MAX + 1];
 
-    if (status)
-        return status;
-    swap.data = bytes;
-    tn_state_nonce(s, swap.nonce);
-    status = tenure_store_swap(store, &swap, deadline, err);
-    free(bytes);
+    snprintf(name, 2 * TENURE_KEY_MAX, "%s@%s+99", r->id, r->value.token.version);
+    if (tn_document_key(r->s->name, aside, name, key, NULL) == TENURE_OK)
+        snprintf(name, 2 * TENURE_KEY_MAX, "%s@%s", r->id, r->value.token.version);
+    else
+        snprintf(name, 2 * TENURE_KEY_MAX, "sum-%016llx@%s",
+                 (unsigned long long)tn_sum(TN_SUM_START, r->id, strlen(r->id)),
+                 r->value.token.version);
+}
+
+/* All of them: the line in front makes what was as large as could be too large for one. */
+static enum tenure_status keep(struct repair *r, char kept[TENURE_KEEP_MAX + 1],
+                               struct tenure_error *err)
+{
+    char aside[TENURE_KEY_MAX + 16], name[2 * TENURE_KEY_MAX], part[2 * TENURE_KEY_MAX + 16];
+    size_t most = r->s->info.data_max - TN_DOCUMENT_HEADER_MAX, at = 0;
+    enum tenure_status status = TENURE_OK;
+    unsigned number = 1;
+
+    snprintf(aside, sizeof aside, "%s.damaged", r->collection);
+    name_kept(r, aside, name);
+    snprintf(part, sizeof part, "%s", name);
+    do {
+        size_t len = r->value.len - at < most ? r->value.len - at : most;
+
+        status = keep_part(r, aside, part, r->value.data + at, len, err);
+        at += len;
+        snprintf(part, sizeof part, "%s+%u", name, ++number);
+    } while (!status && at < r->value.len);
+    if (!status)
+        snprintf(kept, TENURE_KEEP_MAX + 1, "%s/%s", aside, name);
     return status;
 }
+
+/* ---- Looking ------------------------------------------------------------- */
 
 /*
  * The store itself says that its data is damaged.  Stores that know the rest of
  * the register, though, can be opened to read and replace it as it is.
  */
-static enum tenure_status look_below(tenure_state *s, const char *key, struct tenure_value *value,
-                                     tenure_store **store, int64_t deadline,
-                                     struct tenure_error *err)
+static enum tenure_status look_below(struct repair *r, struct tenure_error *err)
 {
+    tenure_state *s = r->s, *mender = NULL;
     char *url = malloc(strlen(s->url) + 16);
     struct tenure_error told = *err;
     enum tenure_status status;
@@ -115,77 +195,102 @@ static enum tenure_status look_below(tenure_state *s, const char *key, struct te
     if (!url)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     sprintf(url, "%s%cmend=yes", s->url, strchr(s->url, '?') ? '&' : '?');
-    status = tenure_store_open(url, deadline, store, err);
+    status = tenure_state_open(url, s->name, NULL, r->deadline, &mender, err);
     explicit_bzero(url, strlen(url));
     free(url);
-    if (!status)
-        status = tenure_store_read(*store, key, value, deadline, err);
-    if (status) /* not this store, or not this damage: what it said first says more */
-        *err = told;
-    return status ? TENURE_CORRUPT : TENURE_OK;
+    if (!status) {
+        r->mender = mender;
+        status = tenure_store_read(mender->store, r->key, &r->value, r->deadline, err);
+    }
+    if (status == TENURE_CONFIG || status == TENURE_CORRUPT) {
+        status = TENURE_CORRUPT; /* not this store, or not this damage: */
+        *err = told;             /* what it said first says more */
+    }
+    return status;
 }
 
-/* key is read into value, from *store, and is indeed damaged. */
-static enum tenure_status look(tenure_state *s, const char *key, struct tenure_value *value,
-                               tenure_store **mender, int64_t deadline, struct tenure_error *err)
+/* It is read, and is indeed damaged. */
+static enum tenure_status look(struct repair *r, struct tenure_error *err)
 {
     struct tn_document doc;
-    enum tenure_status status = tenure_store_read(s->store, key, value, deadline, err);
+    enum tenure_status status = tenure_store_read(r->s->store, r->key, &r->value, r->deadline, err);
 
     if (status == TENURE_CORRUPT)
-        return look_below(s, key, value, mender, deadline, err);
+        return look_below(r, err);
     if (status)
         return status;
-    if (tenure_token_absent(&value->token))
-        return tenure_fail(err, TENURE_INVALID, "%s: there is nothing", key);
-    if (tn_document_decode(value, &doc, err) == TENURE_OK)
-        return tenure_fail(err, TENURE_INVALID, "%s: is not damaged", key);
+    if (tenure_token_absent(&r->value.token))
+        return tenure_fail(err, TENURE_INVALID, "%s: there is nothing", r->key);
+    status =
+        *r->id ? tn_document_decode(&r->value, &doc, err) : tn_root_decode(&r->value, &doc, err);
+    if (status == TENURE_OK)
+        return tenure_fail(err, TENURE_INVALID, "%s: is not damaged", r->key);
     return TENURE_OK;
 }
 
-static enum tenure_status repair(tenure_state *s, const char *collection, const char *id,
-                                 const void *data, size_t len, char kept[TENURE_KEEP_MAX + 1],
-                                 int64_t deadline, struct tenure_error *err)
-{
-    struct tn_document doc = {
-        .seq = 1, .edited = true, .deleted = !data, .data = data, .len = data ? len : 0};
-    char root[TENURE_KEY_MAX + 1], key[TENURE_KEY_MAX + 1];
-    char aside[TENURE_KEY_MAX + 16], name[2 * TENURE_KEY_MAX];
-    struct tenure_value value = {0};
-    tenure_store *mender = NULL; /* opened for damage that the store knows of */
-    enum tenure_status status = tn_document_root(s->name, collection, root, err);
+/* ---- Repairing ----------------------------------------------------------- */
 
-    if (!status && *id)
-        status = tn_document_key(s->name, collection, id, key, err);
+static enum tenure_status replace(struct repair *r, const void *data, size_t len,
+                                  struct tenure_error *err)
+{
+    /* A root announces nothing any more. */
+    bool root = !*r->id, deleted = !root && !data;
+    struct tn_document doc = {.fence = r->fence,
+                              .seq = 1,
+                              .edited = !root,
+                              .deleted = deleted,
+                              .data = root ? NULL : data,
+                              .len = root || deleted ? 0 : len};
+    struct tenure_swap swap = {.key = r->key, .expect = r->value.token, .tombstone = deleted};
+    unsigned char *bytes = NULL;
+    enum tenure_status status = tn_document_encode(&doc, &bytes, &swap.len, err);
+
+    if (status)
+        return status;
+    swap.data = bytes;
+    tn_state_nonce(r->mender, swap.nonce);
+    status = tenure_store_swap(r->mender->store, &swap, r->deadline, err);
+    free(bytes);
+    /* One's own nonce proves it done (I6); anything else proves nothing. */
+    if (status == TENURE_UNKNOWN &&
+        !tenure_store_read(r->s->store, r->key, &r->value, r->deadline, NULL) &&
+        memcmp(r->value.token.nonce, swap.nonce, TENURE_NONCE_SIZE) == 0)
+        status = TENURE_OK;
+    return status;
+}
+
+static enum tenure_status repair(struct repair *r, const void *data, size_t len,
+                                 const struct tenure_grant *least, char kept[TENURE_KEEP_MAX + 1],
+                                 struct tenure_error *err)
+{
+    char aside[TENURE_KEEP_MAX + 1];
+    enum tenure_status status = tn_document_root(r->s->name, r->collection, r->root, err);
+
+    if (!status && *r->id)
+        status = tn_document_key(r->s->name, r->collection, r->id, r->key, err);
     else if (!status)
-        memcpy(key, root, sizeof key);
+        memcpy(r->key, r->root, sizeof r->key);
     if (!status)
-        status = look(s, key, &value, &mender, deadline, err);
+        status = look(r, err);
     if (!status)
-        status = *id ? root_fence(s, root, &doc.fence, deadline, err)
-                     : highest_fence(s, root, &doc.fence, deadline, err);
-    snprintf(aside, sizeof aside, "%s.damaged", collection);
-    snprintf(name, sizeof name, "%s@%s", id, value.token.version);
+        status = find_fence(r, least, err);
     if (!status)
-        status = keep(s, aside, name, &value, deadline, err);
-    if (!status && !*id) { /* nothing is announced any more */
-        doc.deleted = doc.edited = false;
-        doc.data = NULL;
-        doc.len = 0;
-    }
+        status = keep(r, aside, err);
     if (!status)
-        status = replace(s, mender ? mender : s->store, key, &value.token, &doc, deadline, err);
+        status = replace(r, data, len, err);
     if (!status)
-        snprintf(kept, TENURE_KEEP_MAX + 1, "%s/%s", aside, name);
-    tenure_store_close(mender);
-    tenure_value_free(&value);
+        memcpy(kept, aside, sizeof aside);
     return status;
 }
 
 enum tenure_status tenure_state_repair(tenure_state *s, const char *collection, const char *id,
-                                       const void *data, size_t len, char kept[TENURE_KEEP_MAX + 1],
-                                       int64_t deadline, struct tenure_error *err)
+                                       const void *data, size_t len,
+                                       const struct tenure_grant *least,
+                                       char kept[TENURE_KEEP_MAX + 1], int64_t deadline,
+                                       struct tenure_error *err)
 {
+    struct repair r = {
+        .s = s, .mender = s, .collection = collection, .id = id, .deadline = deadline};
     struct tenure_error scratch;
     enum tenure_status status;
 
@@ -194,7 +299,10 @@ enum tenure_status tenure_state_repair(tenure_state *s, const char *collection, 
     if (s->leads)
         return tenure_fail(err, TENURE_INVALID, "a leader commits; it does not repair");
     tn_state_turn(s);
-    status = repair(s, collection, id, data, len, kept, deadline, err);
+    status = repair(&r, data, len, least, kept, err);
     tn_state_next(s);
+    if (r.mender != s)
+        tenure_state_close(r.mender);
+    tenure_value_free(&r.value);
     return status;
 }

@@ -46,22 +46,48 @@ static bool push(struct tn_root *root, const char *segment, size_t n)
     return root->pending[root->n_pending] && ++root->n_pending;
 }
 
+/* The next line of a root, its length in *n; NULL behind the last. */
+static const char *next_line(const char **text, const char *end, size_t *n)
+{
+    const char *line = *text, *stop;
+
+    if (line >= end)
+        return NULL;
+    stop = memchr(line, '\n', (size_t)(end - line));
+    *n = (size_t)((stop ? stop : end) - line);
+    *text = stop ? stop + 1 : end;
+    return line;
+}
+
+enum tenure_status tn_root_decode(const struct tenure_value *value, struct tn_document *doc,
+                                  struct tenure_error *err)
+{
+    struct tn_document d;
+    enum tenure_status status = tn_document_decode(value, &d, err);
+
+    if (status)
+        return status;
+    const char *text = (const char *)d.data, *end = text + d.len, *line;
+    size_t n;
+    while ((line = next_line(&text, end, &n))) {
+        if (n == 0 || n > TENURE_KEY_MAX || memchr(line, '\0', n))
+            return tenure_fail(err, TENURE_CORRUPT,
+                               "the root of the collection is damaged: "
+                               "what it announces is no list of ids");
+    }
+    *doc = d;
+    return TENURE_OK;
+}
+
 static enum tenure_status parse(struct tn_root *root, const struct tn_document *doc,
                                 struct tenure_error *err)
 {
-    const char *text = (const char *)doc->data;
-    const char *end = text + doc->len;
+    const char *text = (const char *)doc->data, *end = text + doc->len, *line;
+    size_t n;
 
-    while (text < end) {
-        const char *line = memchr(text, '\n', (size_t)(end - text));
-        size_t n = (size_t)((line ? line : end) - text);
-
-        if (n == 0 || n > TENURE_KEY_MAX || memchr(text, '\0', n))
-            return tenure_fail(err, TENURE_CORRUPT, "%s: the root of the collection is damaged",
-                               root->entry->key);
-        if (!push(root, text, n))
+    while ((line = next_line(&text, end, &n))) {
+        if (!push(root, line, n))
             return tenure_fail(err, TENURE_NOMEM, "out of memory");
-        text += n + (line ? 1 : 0);
     }
     return TENURE_OK;
 }
@@ -118,7 +144,9 @@ static enum tenure_status seal_root(tenure_state *s, struct tn_root *root, int64
         tn_state_seal_entry(s, root->entry, &value, &doc, &found, deadline, err);
 
     forget_pending(root);
-    if (status == TENURE_OK && found)
+    if (status == TENURE_OK && found && (status = tn_root_decode(&value, &doc, err)))
+        tenure_fail_context(err, "%s", root->entry->key);
+    else if (status == TENURE_OK && found)
         status = parse(root, &doc, err);
     else if (status == TENURE_OK && s->leads)
         status = write_root(s, root, deadline, err);

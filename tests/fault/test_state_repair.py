@@ -1,6 +1,11 @@
 """tenure state repair: what is damaged is told with its place, kept aside, and replaced on order."""
 
+import contextlib
 import json
+import os
+import pathlib
+import re
+import sqlite3
 import subprocess
 
 import pytest
@@ -136,3 +141,197 @@ def test_under_the_fence_of_the_leader(store, tmp_path):
         assert (got.body, got.headers["Tenure-Edited"]) == (b"two", "true")
         assert got.headers["Tenure-Epoch"] == leader.epoch
         assert ask("PUT", "/v1/state/jobs/a", b"three").status == 200
+
+
+# ---- Damage that the store itself finds ------------------------------------
+
+def slot_of(store, key):
+    """The newest slot of a register."""
+    return max((pathlib.Path(store[5:].split("?")[0]) / key).glob("@*"))
+
+
+def flip_data(path):
+    """Of a document, or of a root that has announced it."""
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"content", b"cOntent") if b"content" in content
+                     else content.replace(b"bad\n", b"bAd\n"))
+
+
+def flip_line(path):
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b" nonce=", b" nonze="))
+
+
+def instead(make):
+    def spoil(path):
+        path.unlink()
+        make(path)
+    return spoil
+
+
+SLOTS = {"data": flip_data, "line": flip_line, "empty": lambda path: path.write_bytes(b""),
+         "cut": lambda path: os.truncate(path, 180),
+         "longer": lambda path: path.write_bytes(path.read_bytes() + b"x" * 2_200_000),
+         "link": instead(lambda path: path.symlink_to("/etc/passwd")), "folder": instead(pathlib.Path.mkdir)}
+ROWS = {"version": "version = -5", "nonce": "nonce = x'00'",
+        "prev": "prev = x'0102'", "tombstone": "tombstone = 7",
+        "long": "data = zeroblob(1200000)"}
+LOOSE = {"text-version": "version = 'seven'",
+         "text-nonce": "nonce = '0123456789abcdef'", "null-data": "data = NULL",
+         "text-data": "data = 'text'", "text-tombstone": "tombstone = 'no'"}
+
+
+def spoil_row(path, key, change, loose):
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA ignore_check_constraints = 1")
+        if loose:  # as a page would be whose bytes have changed
+            db.execute("PRAGMA writable_schema = 1")
+            db.execute("UPDATE sqlite_schema SET sql = replace(replace(sql, ' STRICT', ''), 'NOT NULL', '')"
+                       " WHERE name = 'register'")
+            db.execute("PRAGMA writable_schema = RESET")
+        assert db.execute(f"UPDATE register SET {change} WHERE key = ?", (key,)).rowcount == 1
+
+
+def flip_version(path, key):
+    """One byte of the row on the disk: the index of the versions does not know of it."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        version, nonce = db.execute("SELECT version, nonce FROM register WHERE key = ?", (key,)).fetchone()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = bytearray(pathlib.Path(path).read_bytes())
+    at = content.index(key.encode() + bytes([version]) + nonce) + len(key)
+    content[at] = 0x85
+    pathlib.Path(path).write_bytes(content)
+
+
+def spoiled(scheme, how, tmp_path):
+    """A store, and what damages a register of it."""
+    if scheme == "slots":
+        store = f"file:{tmp_path}/store?commits=slots"
+        return store, lambda key: SLOTS[how](slot_of(store, key))
+    if how == "byte":
+        return f"sqlite:{tmp_path}/db", lambda key: flip_version(tmp_path / "db", key)
+    return f"sqlite:{tmp_path}/db", lambda key: spoil_row(tmp_path / "db", key, {**ROWS, **LOOSE}[how], how in LOOSE)
+
+
+CASES = [("slots", how) for how in SLOTS] + [("sqlite", how) for how in [*ROWS, *LOOSE, "byte"]]
+
+
+@pytest.mark.parametrize("scheme,how", CASES, ids=[f"{scheme}-{how}" for scheme, how in CASES])
+def test_damage_that_the_store_finds(tmp_path, scheme, how):
+    """Told with its place by every verb, never taken for absent; kept, and replaced on order."""
+    store, spoil = spoiled(scheme, how, tmp_path)
+    for name in ("bad", "good"):
+        assert cli(store, "put", f"jobs/{name}", input=b"content of %s\n" % name.encode()).returncode == 0
+    assert cli(store, "put", "jobs-2/other", input=b"x").returncode == 0
+    before = cli(store, "export").stdout
+    spoil("app/state/jobs/bad")
+    listed = cli(store, "show", "--json")
+    rows = {(row["collection"], row["id"]): row["damage"]
+            for row in map(json.loads, listed.stdout.splitlines())}
+    assert listed.returncode == 1 and b"tenure state repair" in listed.stderr
+    assert [key for key, damage in rows.items() if damage] == [("jobs", "bad")] and len(rows) == 3
+    assert "app/state/jobs/bad" in rows["jobs", "bad"] and str(tmp_path) in rows["jobs", "bad"]
+    text = cli(store, "show", "jobs")
+    assert text.returncode == 1 and re.search(rb"^jobs/bad  damaged: .*app/state/jobs/bad", text.stdout, re.M)
+    backup = tmp_path / "backup"
+    backup.write_bytes(before)
+    for args in (["get", "jobs/bad"], ["put", "jobs/bad"], ["delete", "jobs/bad"], ["import", backup]):
+        refused = cli(store, *args, input=b"over it")
+        first = refused.stderr.splitlines()[0]
+        assert refused.returncode == 1 and refused.stdout == b""
+        assert b"app/state/jobs/bad" in first and b"tenure state repair" in first, first
+    exported = cli(store, "export")
+    assert exported.returncode == 1 and b"jobs/bad is damaged" in exported.stderr
+    assert exported.stdout.splitlines() == [line for line in before.splitlines() if b'"bad"' not in line]
+    done = cli(store, "repair", "jobs/bad", "-", "--json", input=b"new")
+    assert done.returncode == 0, done.stderr
+    assert cli(store, "get", "jobs/bad").stdout == b"new"
+    kept = cli(store, "get", json.loads(done.stdout)["kept"])
+    assert kept.returncode == 0
+    if how in ("data", "line", "longer", *ROWS, "text-nonce", "byte") and how != "long":
+        assert b"ntent of bad\n" in kept.stdout
+    assert cli(store, "show").returncode == 0
+    assert cli(store, "get", "jobs/good").stdout == b"content of good\n"
+    # It is a document like any other again, and so is the rest of the store.
+    assert cli(store, "import", backup).returncode == 0
+    assert cli(store, "get", "jobs/bad").stdout == b"content of bad\n"
+    if scheme == "sqlite" and how not in LOOSE:
+        with contextlib.closing(sqlite3.connect(tmp_path / "db")) as db:
+            assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.parametrize("scheme,how", [("slots", "data"), ("slots", "empty"), ("sqlite", "nonce"), ("sqlite", "byte")])
+def test_a_root_that_the_store_finds_damaged(tmp_path, scheme, how):
+    store, spoil = spoiled(scheme, how, tmp_path)
+    for name in ("a", "bad"):
+        assert cli(store, "put", f"jobs/{name}", input=name.encode()).returncode == 0
+    assert cli(store, "put", "jobs.x/a", input=b"x").returncode == 0
+    spoil("app/state/jobs")
+    shown = cli(store, "show")
+    assert shown.returncode == 1 and b"tenure state repair" in shown.stderr
+    assert [line.split(b"  ")[0] for line in shown.stdout.splitlines()] == [b"jobs", b"jobs/a", b"jobs/bad", b"jobs.x/a"]
+    first = json.loads(cli(store, "show", "jobs", "--json").stdout.splitlines()[0])
+    assert first["id"] == "" and "app/state/jobs" in first["damage"]
+    exported = cli(store, "export")
+    assert exported.returncode == 1 and len(exported.stdout.splitlines()) == 3
+    assert b"the root of jobs is damaged" in exported.stderr
+    refused = cli(store, "put", "jobs/new", input=b"x")
+    assert refused.returncode == 1 and b"tenure state repair" in refused.stderr
+    assert cli(store, "get", "jobs/a").stdout == b"a"  # which needs no root
+    assert cli(store, "repair", "jobs").returncode == 0
+    assert cli(store, "put", "jobs/new", input=b"x").returncode == 0
+    assert cli(store, "show").returncode == 0
+
+
+def test_a_root_that_announces_nonsense(store):
+    fill(store)
+    head = raw(store, "app/state/jobs").split(b"\n", 1)[0]
+    version = damage(store, "app/state/jobs", head + b"\n\n\n")
+    shown = cli(store, "show")
+    assert shown.returncode == 1 and f"jobs  damaged: register app/state/jobs, version {version}" in \
+        shown.stdout.decode()
+    assert cli(store, "repair", "jobs").returncode == 0
+    assert cli(store, "show").returncode == 0
+
+
+def test_the_largest_and_the_longest(store):
+    """What is kept is longer than a document may be; and its name longer than an id."""
+    name = "x" * 200
+    largest = b"z" * (2 ** 20 - 4096)
+    for key in ("big", name):
+        assert cli(store, "put", f"jobs/{key}", input=largest).returncode == 0
+    junk = b"j" * 2 ** 20
+    for key in ("big", name):
+        damage(store, f"app/state/jobs/{key}", junk)
+        done = cli(store, "repair", f"jobs/{key}", "-", "--json", input=b"new")
+        assert done.returncode == 0, done.stderr
+        kept = json.loads(done.stdout)["kept"]
+        assert cli(store, "get", kept).stdout + cli(store, "get", f"{kept}+2").stdout == junk
+        assert cli(store, "get", f"jobs/{key}").stdout == b"new"
+
+
+def test_the_floor_outlives_the_damage(store, tmp_path):
+    """Neither a document nor a root comes back under an epoch that is older than the lease's (I3)."""
+    lease = f"file:{tmp_path}/lease"
+    with Leader(tmp_path, lease, "--state", store) as leader:
+        ask = leader.leads().ask
+        assert ask("PUT", "/v1/state/jobs/a", b"one").status == 200
+        first = int(leader.epoch)
+    with Leader(tmp_path, lease, "--state", store) as leader:
+        leader.leads()  # it seals the root, and has not looked at the document
+        second = int(leader.epoch)
+    assert first < second
+    for key in ("app/state/jobs", "app/state/jobs/a"):
+        damage(store, key)
+    assert cli(store, "repair", "jobs", "--lease", lease, "--force").returncode == 0
+    root = raw(store, "app/state/jobs")
+    assert root.startswith(b"tenure-doc 1 %d " % second)
+    assert cli(store, "repair", "jobs/a", "-", "--lease", lease, "--force", input=b"two").returncode == 0
+    assert raw(store, "app/state/jobs/a").split(b" ")[2:4] == root.split(b" ")[2:4]
+    # Without the lease, what is left of the state tells it.
+    damage(store, "app/state/jobs/a")
+    assert cli(store, "repair", "jobs/a", "-", "--force", input=b"three").returncode == 0
+    assert raw(store, "app/state/jobs/a").startswith(b"tenure-doc 1 %d " % second)
+    damage(store, "app/state/jobs")
+    assert cli(store, "repair", "jobs", "--force").returncode == 0
+    assert raw(store, "app/state/jobs").startswith(b"tenure-doc 1 %d " % second)
