@@ -4,11 +4,13 @@ a crash may leave at each call.  Every one of them shows what was acknowledged, 
 STATES=3400 different ones for each of three ways to commit, unless told otherwise.
 """
 
+import contextlib
 import os
 import pathlib
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 import tempfile
 
@@ -18,6 +20,7 @@ import tenure
 
 STATES = int(os.environ.get("STATES", "3400"))
 COMMITS = 24
+REPAIR_STATES = STATES // 3400  # at each call of a repair, beside none and all of what is not flushed
 
 pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 
@@ -39,13 +42,13 @@ def url_of(scheme, folder):
             "sqlite": f"sqlite:{folder}/db"}[scheme]
 
 
-def trace(build, scheme, place):
+def trace(build, scheme, place, commits=COMMITS):
     root = place / "traced"
     if scheme == "sqlite":
         root.mkdir()
     done = subprocess.run(
         [*crash.strace(place / "log"), build / "tests/fault/commit_load", url_of(scheme, root),
-         str(COMMITS), "7"], capture_output=True, text=True, timeout=300,
+         str(commits), "7"], capture_output=True, text=True, timeout=300,
         env={**os.environ, "TENURE_BUILD": str(build)})
     if "ptrace" in done.stderr.lower() or "PTRACE" in done.stderr:
         pytest.skip("tracing is not allowed here")
@@ -136,6 +139,80 @@ def test_a_missing_flush_is_caught(build, scheme, place):
             for choose in choosers(rng, 3):
                 check(scheme, disk, disk.after_crash(choose), place / "state", False)
                 shutil.rmtree(place / "state", ignore_errors=True)
+
+
+# ---- A repair --------------------------------------------------------------
+
+JUNK = b"what is not a document"
+REPAIRED = re.compile(rb"tenure-doc 1 10 [0-9a-f]{32} 1 o\nnew$")
+
+
+def spoil(scheme, root):
+    """Damage that the store finds, and in a journal, where the last frame may be torn, any other."""
+    if scheme == "slots":
+        max((root / "app/state/docs/a").glob("@*")).write_bytes(JUNK)
+    elif scheme == "sqlite":
+        with contextlib.closing(sqlite3.connect(root / "db", isolation_level=None)) as db:
+            db.execute("PRAGMA ignore_check_constraints = 1")
+            db.execute("UPDATE register SET nonce = x'00', data = ? WHERE key = 'app/state/docs/a'", (JUNK,))
+    else:
+        with tenure.Store(url_of(scheme, root)) as store:
+            assert store.swap("app/state/docs/a", store.read("app/state/docs/a").token, JUNK).status == "ok"
+
+
+def kept(store):
+    """What is kept of the document, whole."""
+    return [value.data for key, value in store.list("app/state/docs.damaged/")[0]
+            if value.data.startswith(b"tenure-doc 1 ") and value.data.endswith(JUNK)]
+
+
+def check_repair(scheme, disk, state, target):
+    lay_out(disk, state, target)
+    with tenure.Store(url_of(scheme, target)) as store:
+        try:
+            data = store.read("app/state/docs/a").data
+        except tenure.StoreError as error:
+            assert error.status == "corrupt", error
+            data = JUNK
+        done = REPAIRED.match(data)
+        assert done or data == JUNK, data
+        assert done or b"repaired" not in disk.said, "it was told"
+        assert not done or len(kept(store)) == 1, "nothing is replaced that is not kept"
+        assert shown(store, "b") == 1
+    if not done:  # in its place, as it was; again, and it is repaired
+        subprocess.run([disk.tenure, "state", "repair", "docs/a", "-", "--name", "app", "--force",
+                        "--store", url_of(scheme, target)], input=b"new", check=True,
+                       stdout=subprocess.DEVNULL, timeout=60)
+        with tenure.Store(url_of(scheme, target)) as store:
+            assert REPAIRED.match(store.read("app/state/docs/a").data) and len(kept(store)) == 1
+    shutil.rmtree(target)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_repair_that_is_cut_drops_nothing(build, scheme, place):
+    root, _ = trace(build, scheme, place, commits=0)
+    spoil(scheme, root)
+    disk = crash.Disk(root)
+    disk.tenure = build / "tenure"
+    disk.load()
+    done = subprocess.run(
+        [*crash.strace(place / "log"), build / "tenure", "state", "repair", "docs/a", "-", "--name", "app",
+         "--store", url_of(scheme, root)], input=b"new", capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    rng = random.Random(f"repair {scheme}")
+    seen = set()
+    for call in crash.read_log(place / "log"):
+        if not disk.apply(call):
+            continue
+        for choose in choosers(rng, REPAIR_STATES):
+            state = disk.after_crash(choose)
+            key = hash((disk.said, tuple(sorted(state.items()))))
+            if key not in seen:
+                seen.add(key)
+                check_repair(scheme, disk, state, place / "state")
+    assert b"repaired" in disk.said
+    print(f"{scheme}: {len(seen)} different states of a repair")
+    assert len(seen) >= 10
 
 
 def replay(root, calls):
