@@ -141,16 +141,18 @@ def test_runbook_has_each_alert(root, pack):
 @pytest.fixture(scope="module")
 def exported(build):
     """What a real agent exports: the names that can be asked for."""
-    tenure = build / "tenure"
     port = free_port()
     with Daemon("alerts") as agent:
-        agent.spawn([tenure, "run", "--name", "n", "--store", f"sqlite:{agent.dir}/s.db",
-                     "--listen", f"127.0.0.1:{port}", "--", "sleep", "600"])
+        config = agent.dir / "tenure.yaml"
+        config.write_text(f"name: n\ncoordinate: {{type: sqlite, path: {agent.dir}/s.db}}\n"
+                          f"run: {{command: [sleep, '600']}}\nhttp: {{listen: '127.0.0.1:{port}'}}\n")
+        agent.spawn([build / "tenure", "agent", "--config", config])
 
         def scrape():
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-                    return answer.read().decode()
+                    text = answer.read().decode()
+                    return text if 'tenure_election_up{name="n"} 1\n' in text else None
             except OSError:
                 assert agent.alive(), agent.log()
                 return None
