@@ -51,13 +51,12 @@ struct agent {
     int log_level;        /* --log-level; -1: what the file says */
     const char *log_word, *level_word;
     struct tn_fleet *fleet;
-    struct tn_config config;            /* in a child: the first one */
+    struct tn_config config;            /* the first one; in the agent it says how we listen */
     struct later *later;                /* in a child: those after it, which are all in use */
     struct tn_run_options effective[2]; /* in a child: in force, and the next; in turns */
     unsigned turn;
     char **env;
-    bool started; /* the rest: in the agent; where it listens */
-    char listen[TN_API_LISTENERS + 1][256];
+    bool started; /* in the agent: config is there */
 };
 
 static void on_stderr(const char *text)
@@ -211,20 +210,14 @@ static int run_child(struct agent *a)
 static enum tenure_status listen_for_all(struct agent *a, const struct tn_api_options *o,
                                          struct tenure_error *err)
 {
-    static const char none[] = "";
-    bool same = true;
+    char restart[TN_CHANGE_TEXT] = "";
 
-    if (a->started) {
-        for (size_t i = 0; i <= TN_API_LISTENERS && same; i++)
-            same = strcmp(a->listen[i], o->listen[i] ? o->listen[i] : none) == 0;
-        if (!same)
-            tn_log("reload", "needs a restart of the agent: http.listen");
-        return TENURE_OK;
-    }
-    a->started = true;
-    for (size_t i = 0; i <= TN_API_LISTENERS; i++)
-        snprintf(a->listen[i], sizeof a->listen[i], "%s", o->listen[i] ? o->listen[i] : none);
-    return o->listen[0] ? tn_fleet_listen(a->fleet, o, err) : TENURE_OK;
+    if (!a->started)
+        return o->listen[0] ? tn_fleet_listen(a->fleet, o, err) : TENURE_OK;
+    tn_config_change_http(&a->config.api, o, restart);
+    if (restart[0])
+        tn_log("reload", "needs a restart of the agent: %s", restart);
+    return TENURE_OK;
 }
 
 /* Read the file and pass it on.  tell says what is wrong with it. */
@@ -259,7 +252,12 @@ static int apply(struct agent *a, void (*tell)(const char *line))
     }
     explicit_bzero(text, len);
     free(text);
-    tn_config_free(&c);
+    if (status == TENURE_OK && !a->started) {
+        a->config = c;
+        a->started = true;
+    } else {
+        tn_config_free(&c);
+    }
     return status == TENURE_OK ? CLI_OK : status == TENURE_CONFIG ? CLI_USAGE : CLI_FAILED;
 }
 
@@ -289,6 +287,7 @@ static int run_agent(struct agent *a)
     if (code == CLI_OK)
         code = tn_fleet_run(a->fleet);
     tn_fleet_close(a->fleet);
+    tn_config_free(&a->config);
     return code;
 }
 

@@ -66,6 +66,28 @@ static void take_what_can(const struct tn_run_options *a, const struct tn_run_op
     TAKE("candidate_probe", candidate_probe, !same_probe(&a->candidate_probe, &b->candidate_probe));
 }
 
+void tn_config_change_http(const struct tn_api_options *now, const struct tn_api_options *next,
+                           char restart[TN_CHANGE_TEXT])
+{
+    const struct {
+        const char *key;
+        bool differs;
+    } fixed[] = {
+        {"http.listen", !same_list(now->listen, next->listen)},
+        {"http.token", !same(now->token_file, next->token_file)},
+        {"http.reads", now->reads_token != next->reads_token},
+        {"http.hosts", !same_list(now->hosts, next->hosts)},
+        {"http.tls_cert", !same(now->tls_cert, next->tls_cert)},
+        {"http.tls_key", !same(now->tls_key, next->tls_key)},
+        {"http.tls_client_ca", !same(now->tls_client_ca, next->tls_client_ca)},
+    };
+
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        if (fixed[i].differs)
+            note(restart, fixed[i].key);
+    }
+}
+
 void tn_config_change(const struct tn_config_election *now, const struct tn_config_election *next,
                       struct tn_run_options *effective, struct tn_change *change)
 {
@@ -100,19 +122,13 @@ void tn_config_change(const struct tn_config_election *now, const struct tn_conf
         {"orphan_grace", first->orphan_grace_ns != b->orphan_grace_ns},
         {"release_delay", first->release_delay_ns != b->release_delay_ns},
         {"watchdog", !same(first->watchdog, b->watchdog)},
-        {"http", !same_list(first->api.listen, b->api.listen) ||
-                     !same_list(first->api.hosts, b->api.hosts) ||
-                     !same(first->api.token_file, b->api.token_file) ||
-                     !same(first->api.tls_cert, b->api.tls_cert) ||
-                     !same(first->api.tls_key, b->api.tls_key) ||
-                     !same(first->api.tls_client_ca, b->api.tls_client_ca) ||
-                     first->api.reads_token != b->api.reads_token},
         {"warm", first->warm != b->warm || first->warm_signal != b->warm_signal ||
                      !same(first->warm_file, b->warm_file)},
     };
     struct tn_run_options e = *effective;
 
     *change = (struct tn_change){0};
+    tn_config_change_http(&first->api, &b->api, change->restart);
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         if (fixed[i].differs)
             note(change->restart, fixed[i].key);

@@ -18,4 +18,9 @@ struct tn_change {
 void tn_config_change(const struct tn_config_election *now, const struct tn_config_election *next,
                       struct tn_run_options *effective, struct tn_change *change);
 
+/* Of a listener nothing changes while it runs: add to restart which keys differ.  What their files
+ * hold is another matter: tokens and certificates are read again by themselves. */
+void tn_config_change_http(const struct tn_api_options *now, const struct tn_api_options *next,
+                           char restart[TN_CHANGE_TEXT]);
+
 #endif

@@ -305,7 +305,7 @@ def test_tls(tmp_path):
 
 
 def test_reload(fleets):
-    """An election more, an election less; the address stays as it is."""
+    """An election more, an election less; all of the listener stays as it is, and the log says so."""
     first = fleets[0]
     first.config.write_text(first.text.replace("{name: team/jobs}", "{name: nightly}")
                             .replace("127.0.0.1:0", "127.0.0.1:1"))
@@ -314,7 +314,24 @@ def test_reload(fleets):
           ["web", "nightly"])
     until(lambda: first.ask("/readyz?name=nightly").status == 200, limit=60)
     assert codes(first, "/leader?name=web", "/leader?name=team/jobs") == [200, 404]
-    assert "needs a restart of the agent: http.listen" in first.words()
+    assert [*told(first)] == ["http.listen"]
+
+    token = f'token: "file:{first.folder}/token"'
+    more = f'token: "file:{first.folder}/other", reads: token, hosts: [ha.example], tls_client_ca: /ca'
+    for text in (first.text.replace(token, more), first.text.replace("http: {", "# {"), first.text):
+        before = first.words().count("was read again")
+        first.config.write_text(text)
+        first.process.send_signal(signal.SIGHUP)
+        until(lambda: first.words().count("was read again") > before)
+    assert [*told(first)] == ["http.listen", "http.token, http.reads, http.hosts, http.tls_client_ca",
+                              "http.listen, http.token"]
+    assert codes(first, "/v1/elections") == [200]  # without a token, as at the start
+
+
+def told(agent):
+    """What needs a restart, as its log says."""
+    begin = "needs a restart of the agent: "
+    return (e["text"].removeprefix(begin) for e in agent.events() if e["text"].startswith(begin))
 
 
 def test_a_port_that_is_taken(tmp_path):
