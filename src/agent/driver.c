@@ -48,6 +48,7 @@ static void trouble(tenure_elector *e, unsigned what, const char *doing, enum te
     if (!e->failing)
         e->failing_since_ns = tenure_now();
     e->failing |= what;
+    e->answered_ns = 0;
     trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_TROUBLE, .status = status, .text = text});
 }
 
@@ -57,6 +58,8 @@ static void fine(tenure_elector *e, unsigned what)
 {
     bool over = e->failing && !(e->failing & ~what);
 
+    if (e->failing && e->answered_ns == 0)
+        e->answered_ns = tenure_now();
     e->failing &= ~what;
     if (what & FAILING_REQUESTS) {
         pthread_mutex_lock(&e->lock);
@@ -65,7 +68,7 @@ static void fine(tenure_elector *e, unsigned what)
     }
     if (over)
         trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RECOVERED,
-                                        .took_ns = tenure_now() - e->failing_since_ns});
+                                        .took_ns = e->answered_ns - e->failing_since_ns});
 }
 
 /* What other threads may see of the machine after a step. */

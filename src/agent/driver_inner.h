@@ -49,7 +49,8 @@ struct tenure_elector {
     struct tn_timing timing; /* that the machine was told last */
     unsigned failing;        /* FAILING_...: what the store refused at the last try */
     int64_t failing_since_ns;
-    bool stop_sent;                       /* a stop is with the callbacks, not yet quiet */
+    int64_t answered_ns; /* while failing: the first answer since the last failure; 0 if none */
+    bool stop_sent;      /* a stop is with the callbacks, not yet quiet */
     char control_key[TENURE_KEY_MAX + 1]; /* "" without a control hook */
     struct tenure_value control;          /* as last read */
     bool control_known;                   /* it could be read at least once */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/election_inner.h"
+#include "agent/outage.h"
 #include "core/timing.h"
 #include "os/clock.h"
 
@@ -170,7 +171,7 @@ static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint
     case TENURE_TRACE_REFUSED:
         if (t->kind == TENURE_TRACE_TROUBLE && (unsigned)t->status < TN_STATUSES)
             f->failures[t->status]++;
-        news = strcmp(f->trouble, t->text) != 0;
+        news = strcmp(tn_outage_reason(f->trouble), tn_outage_reason(t->text)) != 0;
         snprintf(f->trouble, sizeof f->trouble, "%s", t->text);
         return news;
     case TENURE_TRACE_RECOVERED:

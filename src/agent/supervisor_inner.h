@@ -8,6 +8,7 @@
 #include "agent/driver.h"
 #include "agent/helpers.h"
 #include "agent/notify.h"
+#include "agent/outage.h"
 #include "agent/prepared.h"
 #include "agent/state_socket.h"
 #include "agent/supervisor.h"
@@ -40,10 +41,12 @@ struct tn_mailbox {
     uint64_t leader_epoch;
     bool halted;
     bool troubled; /* a store request failed since the last look */
-    char trouble[256];
+    char trouble[TN_OUTAGE_TEXT];
+    bool refused; /* it is about the record, not about the store */
+    int64_t
+        gone_ns;  /* until trouble became "": how long the store was gone; 0: it was the record */
     bool renewed; /* told at level debug */
     int64_t renewal_ns;
-    int64_t gone_ns; /* until trouble became "": how long the store was gone; 0: unknown */
 
     /* The control register, as the driver read it. */
     struct tenure_control control;
@@ -117,9 +120,9 @@ struct tn_supervisor {
     int64_t yield_for_ms;
     int64_t preempt_at_ns;
 
-    char last_trouble[256]; /* said once, not at every try */
-    int64_t pet_at_ns;      /* word to the service manager */
-    bool leaving;           /* we are on our way out */
+    struct tn_outage outage; /* of the store, as it was told */
+    int64_t pet_at_ns;       /* word to the service manager */
+    bool leaving;            /* we are on our way out */
     int signals_seen;
     int stop_signal;
     int exit_code; /* when leaving */

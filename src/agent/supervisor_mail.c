@@ -71,20 +71,26 @@ static void on_trace(void *arg, const struct tenure_trace *t)
 {
     struct tn_supervisor *s = arg;
     struct tn_mailbox *m = &s->mailbox;
-    bool well = t->kind == TENURE_TRACE_RECOVERED || t->kind == TENURE_TRACE_LEADER;
+    bool ill = t->kind == TENURE_TRACE_TROUBLE || t->kind == TENURE_TRACE_REFUSED;
 
     if (t->kind == TENURE_TRACE_RENEWED && tn_log_wants(TN_LEVEL_DEBUG))
         tell_renewal(m, t->took_ns);
     tn_trace_file_event(s->trace, t);
     tn_election_trace(s->election, t);
-    if (!well && t->kind != TENURE_TRACE_TROUBLE && t->kind != TENURE_TRACE_REFUSED)
+    if (!ill && t->kind != TENURE_TRACE_RECOVERED && t->kind != TENURE_TRACE_LEADER)
         return;
     pthread_mutex_lock(&m->lock);
-    bool news = well ? m->trouble[0] != '\0' : strcmp(m->trouble, t->text) != 0;
-    snprintf(m->trouble, sizeof m->trouble, "%.255s", well ? "" : t->text);
-    m->troubled |= news;
-    if (news)
+    /* Where somebody is seen to lead, the record can be understood; but the store is well only when
+     * its notifications are, too. */
+    bool over =
+        m->trouble[0] && (t->kind == TENURE_TRACE_RECOVERED || (m->refused && t->leader[0]));
+    bool news = ill ? strcmp(tn_outage_reason(m->trouble), tn_outage_reason(t->text)) != 0 : over;
+    if (news) {
+        snprintf(m->trouble, sizeof m->trouble, "%.255s", ill ? t->text : "");
+        m->refused = t->kind == TENURE_TRACE_REFUSED;
         m->gone_ns = t->kind == TENURE_TRACE_RECOVERED ? t->took_ns : 0;
+        m->troubled = true;
+    }
     pthread_mutex_unlock(&m->lock);
     if (news)
         tn_supervisor_wake(m);
@@ -162,13 +168,15 @@ static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t ep
 /* Trouble is said once, not at every try; its end too, with how long it lasted. */
 static void take_trouble(struct tn_supervisor *s, const char *trouble, int64_t gone_ns)
 {
-    if (trouble[0] && strcmp(trouble, s->last_trouble) != 0)
-        tn_log("trouble", "%s", trouble);
-    else if (!trouble[0] && s->last_trouble[0] && gone_ns > 0)
-        tn_log("recovered", "the store answers again, after %.1f s", (double)gone_ns / 1e9);
-    else if (!trouble[0] && s->last_trouble[0])
-        tn_log("recovered", "the store answers again");
-    snprintf(s->last_trouble, sizeof s->last_trouble, "%s", trouble);
+    if (trouble[0]) {
+        if (tn_outage_news(&s->outage, trouble, tenure_now()))
+            tn_log("trouble", "%s", trouble);
+    } else if (tn_outage_over(&s->outage)) {
+        if (gone_ns > 0)
+            tn_log("recovered", "the store answers again, after %.1f s", (double)gone_ns / 1e9);
+        else
+            tn_log("recovered", "the lease record can be read again");
+    }
 }
 
 bool tn_supervisor_take_mail(struct tn_supervisor *s)

@@ -1,4 +1,5 @@
-"""A store that comes back is told, by the leader and by who stands by, with how long it was gone."""
+"""A store that goes and comes back is told, by the leader and by who stands by: once why, and once that
+it is over, with how long it was gone."""
 
 import re
 
@@ -12,6 +13,15 @@ pytestmark = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(ser
 
 def texts(agent, event):
     return [line["text"] for line in agent.events() if line["event"] == event]
+
+
+def failures(agent):
+    return sum(int(n) for n in re.findall(r"^tenure_store_failures_total\{.*\} (\d+)$",
+                                          agent.ask("/metrics").text, re.M))
+
+
+def reasons(agent):
+    return [text.split(": ", 1)[1] for text in texts(agent, "trouble")]
 
 
 def test_a_store_that_comes_back(tmp_path):
@@ -28,6 +38,10 @@ def test_a_store_that_comes_back(tmp_path):
                 for agent in (leader, waiting):
                     until(lambda: texts(agent, "trouble"))
                 until(lambda: "the store: " in waiting.status()["reason"])
+                # Asked again and again, for the lease and for changes; told when the reason differs.
+                for agent in (leader, waiting):
+                    until(lambda: failures(agent) > 6, limit=60)
+                    assert len(reasons(agent)) == len(set(reasons(agent))) < 6, texts(agent, "trouble")
                 redis.start()
                 for agent in (leader, waiting):
                     (line,) = until(lambda: texts(agent, "recovered"))
