@@ -386,8 +386,9 @@ static void do_wait(tenure_elector *e, struct tn_event *ev)
     size_t n = 0;
 
     ev->kind = TN_EV_TIMER;
-    if (e->control_due && again < until)
-        until = again; /* it could not be read: soon again */
+    /* It could not be read: soon again.  And people want to know soon that a wait works again. */
+    if ((e->control_due || (e->failing & FAILING_WAITS)) && again < until)
+        until = again;
     if (a->watch) {
         tn_lease_key(e->name, key);
         watches[n++] = (struct tenure_watch){.key = key, .seen = a->expect};
