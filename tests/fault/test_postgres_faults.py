@@ -398,6 +398,27 @@ def test_batches_go_one_after_the_other(server, path, key):
     assert store.swap_many([(f"{key}/1", None, b"")])[1][f"{key}/1"].status in ("ok", "conflict")
 
 
+def test_a_batch_that_meets_a_change_under_way_looks_again(server, path, key):
+    """Its snapshot still has the row as it was; the comparison is with what was committed (C2)."""
+    _, store = path
+    keys = [f"{key}/{i}" for i in range(3)]
+    _, base, _ = store.swap_many([(k, None, b"1") for k in keys])
+    found = []
+    batch = threading.Thread(target=lambda: found.append(
+        store.swap_many([(k, base[k].token, b"2") for k in keys], timeout=120)))
+    with Psql(server) as other:
+        other("BEGIN; UPDATE tenure.register SET version = version + 1, nonce = gen_random_uuid()"
+              f" WHERE key = '{keys[1]}'")
+        batch.start()
+        until(lambda: server.sql("SELECT count(*) FROM pg_locks WHERE NOT granted") == "1")
+        other("COMMIT")
+        batch.join()
+    status, answers, text = found[0]
+    assert status == "ok", text
+    assert [answers[k].status for k in keys] == ["ok", "conflict", "ok"]
+    assert [store.read(k).token == answers[k].token for k in keys] == [True, False, True]
+
+
 # ---- Who may, and what is there ----------------------------------------------
 
 def test_a_wrong_password_is_denied_and_not_shown(key):
