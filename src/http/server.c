@@ -72,6 +72,16 @@ static void *retrieve(void)
     return p;
 }
 
+/* "%00" would end a path early, and name something else: such a path names nothing. */
+static size_t unescape(void *arg, struct MHD_Connection *connection, char *text)
+{
+    (void)arg;
+    (void)connection;
+    if (strstr(text, "%00"))
+        text[0] = '\0';
+    return MHD_http_unescape(text);
+}
+
 /* TLS 1.2 and 1.3; the library's choice of ciphers within them. */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE"
 
@@ -91,12 +101,13 @@ static struct MHD_Daemon *start_daemon(struct tn_http_server *s, unsigned connec
                 (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, pem(o->tls_client_ca)};
     }
     tls[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
-    return MHD_start_daemon(
-        flags, 0, NULL, NULL, tn_exchange_step, s, MHD_OPTION_LISTEN_SOCKET,
-        (MHD_socket)s->listener.fd, MHD_OPTION_NOTIFY_COMPLETED, tn_exchange_end, s,
-        MHD_OPTION_NOTIFY_CONNECTION, tn_visitor_notify, s, MHD_OPTION_CONNECTION_LIMIT,
-        connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-        MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+    return MHD_start_daemon(flags, 0, NULL, NULL, tn_exchange_step, s, MHD_OPTION_LISTEN_SOCKET,
+                            (MHD_socket)s->listener.fd, MHD_OPTION_NOTIFY_COMPLETED,
+                            tn_exchange_end, s, MHD_OPTION_NOTIFY_CONNECTION, tn_visitor_notify, s,
+                            MHD_OPTION_CONNECTION_LIMIT, connections,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+                            MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_UNESCAPE_CALLBACK,
+                            unescape, NULL, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
 }
 
 static enum tenure_status start(const struct tn_http_options *options,

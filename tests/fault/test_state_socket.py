@@ -319,3 +319,11 @@ def test_hostile_requests(tmp_path):
         kept.close()
         assert leader.ask("GET", "/v1/state/a/b").status == 404
         assert leader.ask("GET", "/v1/state/jobs/kept").body == b"49"
+
+
+def test_a_zero_byte_names_nothing(shared_leader):
+    """"a%00b" is not "a"."""
+    assert shared_leader.ask("PUT", "/v1/state/zero/a", b"one").status == 200
+    for method, body in (("PUT", b"two"), ("GET", None), ("DELETE", None)):
+        assert shared_leader.ask(method, "/v1/state/zero/a%00b", body).status == 404
+    assert shared_leader.ask("GET", "/v1/state/zero/a").body == b"one"
