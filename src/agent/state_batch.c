@@ -100,10 +100,13 @@ void tn_state_batch_answer(struct tn_state_ask *ask, const char *detail)
 
         if (c->status && !first)
             first = c->status;
-        json_array_append_new(
-            results, c->status
-                         ? json_pack("{s:s}", "status", tenure_status_word(c->status))
-                         : json_pack("{s:s, s:I}", "status", "ok", "seq", (json_int_t)c->seq));
+        if (json_array_append_new(
+                results,
+                c->status ? json_pack("{s:s}", "status", tenure_status_word(c->status))
+                          : json_pack("{s:s, s:I}", "status", "ok", "seq", (json_int_t)c->seq))) {
+            json_decref(results); /* a result in another's place would be worse than none */
+            results = NULL;
+        }
     }
     if (!first) {
         tn_http_answer_json(&ask->reply, 200, json_pack("{s:o}", "results", results));

@@ -129,28 +129,39 @@ static enum tenure_status plan_delete(const struct tn_state_term *term, struct t
     return TENURE_OK;
 }
 
+struct listing {
+    json_t *documents;
+    bool lost; /* one could not be added: the rest is not all */
+};
+
 static bool list_one(void *arg, const char *id, const struct tenure_document *d, const char *damage)
 {
+    struct listing *list = arg;
     json_t *o =
         json_pack("{s:s, s:I, s:I, s:I, s:b}", "id", id, "epoch", (json_int_t)d->epoch, "seq",
                   (json_int_t)d->seq, "bytes", (json_int_t)d->value.len, "edited", d->edited);
 
     if (o && damage)
         json_object_set_new(o, "damage", json_string(damage));
-    return !o || json_array_append_new(arg, o) == 0; /* an id that is not UTF-8 is left out */
+    if (!o) /* an id that is not UTF-8 is left out */
+        return true;
+    list->lost = json_array_append_new(list->documents, o) != 0;
+    return !list->lost;
 }
 
 static enum tenure_status list(const struct tn_state_term *term, struct tn_state_ask *x,
                                int64_t deadline, struct tenure_error *err)
 {
-    json_t *documents = json_array();
+    struct listing l = {.documents = json_array()};
     enum tenure_status status =
-        tenure_state_list(term->state, x->collection, list_one, documents, deadline, err);
+        tenure_state_list(term->state, x->collection, list_one, &l, deadline, err);
 
+    if (!status && l.lost)
+        status = tenure_fail(err, TENURE_NOMEM, "out of memory");
     if (status)
-        json_decref(documents);
+        json_decref(l.documents);
     else
-        tn_http_answer_json(&x->reply, 200, json_pack("{s:o}", "documents", documents));
+        tn_http_answer_json(&x->reply, 200, json_pack("{s:o}", "documents", l.documents));
     return status;
 }
 

@@ -222,6 +222,7 @@ const char *tn_state_socket_variable(const struct tn_state_socket *s)
 struct names {
     char **name;
     size_t n;
+    bool lost; /* one could not be noted */
 };
 
 static bool note_name(void *arg, const char *name)
@@ -229,11 +230,11 @@ static bool note_name(void *arg, const char *name)
     struct names *l = arg;
     char **grown = realloc(l->name, (l->n + 1) * sizeof *grown);
 
-    if (!grown)
-        return false;
-    l->name = grown;
-    l->name[l->n] = strdup(name);
-    return l->name[l->n] && ++l->n;
+    if (grown)
+        l->name = grown;
+    l->lost = !grown || !(grown[l->n] = strdup(name));
+    l->n += !l->lost;
+    return !l->lost;
 }
 
 /* The root of every collection there is: nothing older creates anything, and a
@@ -244,6 +245,8 @@ static enum tenure_status seal_roots(tenure_state *state, int64_t deadline,
     struct names l = {0};
     enum tenure_status status = tenure_state_collections(state, note_name, &l, deadline, err);
 
+    if (!status && l.lost) /* what is not noted is not sealed */
+        status = tenure_fail(err, TENURE_NOMEM, "out of memory");
     for (size_t i = 0; i < l.n; i++) {
         struct tn_root *root;
 
