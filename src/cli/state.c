@@ -138,6 +138,7 @@ int cli_state_fail(const struct cli_state_call *c, enum tenure_status status,
 struct names {
     char **name;
     size_t n;
+    bool lost; /* one could not be noted */
 };
 
 /* Noted first and visited later: the handle serves one walk at a time. */
@@ -146,11 +147,11 @@ static bool note_name(void *arg, const char *name)
     struct names *l = arg;
     char **grown = realloc(l->name, (l->n + 1) * sizeof *grown);
 
-    if (!grown)
-        return false;
-    l->name = grown;
-    l->name[l->n] = strdup(name);
-    return l->name[l->n] && ++l->n;
+    if (grown)
+        l->name = grown;
+    l->lost = !grown || !(grown[l->n] = strdup(name));
+    l->n += !l->lost;
+    return !l->lost;
 }
 
 int cli_state_each(struct cli_state_call *c, const char *only,
@@ -163,9 +164,11 @@ int cli_state_each(struct cli_state_call *c, const char *only,
     enum tenure_status status = TENURE_OK;
     int code = CLI_OK;
 
-    if (!only)
+    if (only)
+        note_name(&l, only);
+    else
         status = tenure_state_collections(c->state, note_name, &l, c->deadline, &err);
-    else if (!note_name(&l, only))
+    if (!status && l.lost)
         status = tenure_fail(&err, TENURE_NOMEM, "out of memory");
     if (status)
         code = cli_state_fail(c, status, &err);
@@ -186,6 +189,7 @@ struct listing {
     struct cli_state_call *call;
     const char *collection;
     unsigned damaged;
+    bool lost; /* one could not be told */
 };
 
 void cli_state_print(const char *id)
@@ -201,12 +205,11 @@ static bool show_document(void *arg, const char *id, const struct tenure_documen
 
     l->damaged += damage != NULL;
     if (l->call->common.json) {
-        json_t *o =
-            json_pack("{s:s, s:s%, s:I, s:I, s:I, s:b, s:s?}", "collection", l->collection, "id",
-                      id, strlen(id), "epoch", (json_int_t)d->epoch, "seq", (json_int_t)d->seq,
-                      "bytes", (json_int_t)d->value.len, "edited", d->edited, "damage", damage);
-        if (o)
-            json_dumpf(o, stdout, JSON_COMPACT);
+        json_t *o = json_pack("{s:s, s:o, s:I, s:I, s:I, s:b, s:s?}", "collection", l->collection,
+                              cli_state_id_name(id), cli_state_id(id), "epoch",
+                              (json_int_t)d->epoch, "seq", (json_int_t)d->seq, "bytes",
+                              (json_int_t)d->value.len, "edited", d->edited, "damage", damage);
+        l->lost |= !o || json_dumpf(o, stdout, JSON_COMPACT) != 0;
         json_decref(o);
         putchar('\n');
     } else {
@@ -235,6 +238,8 @@ static int show(struct cli_state_call *c)
     struct listing l = {.call = c};
     int code = cli_state_each(c, c->where, show_collection, &l);
 
+    if (l.lost)
+        code = cli_fail(c->verb, CLI_FAILED, "not all could be shown: out of memory, or of space");
     if (l.damaged)
         code = cli_fail(c->verb, CLI_FAILED,
                         "%u damaged, left as they are; 'tenure state repair --name %s "

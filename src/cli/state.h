@@ -2,6 +2,7 @@
 #ifndef TN_CLI_STATE_H
 #define TN_CLI_STATE_H
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
@@ -44,6 +45,10 @@ int cli_state_each(struct cli_state_call *c, const char *only,
                    enum tenure_status (*each)(void *arg, const char *collection,
                                               struct tenure_error *err),
                    void *arg);
+
+/* An id in JSON: as it is under "id", or if it is no UTF-8, in base64 under "id_base64". */
+const char *cli_state_id_name(const char *id);
+json_t *cli_state_id(const char *id);
 
 /* Write every document as a line of JSON; read them back. */
 int cli_state_export(struct cli_state_call *c);

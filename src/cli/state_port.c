@@ -17,18 +17,33 @@ struct port {
 };
 
 /* Text as text, anything else in base64: both come back as the same bytes. */
-static json_t *data_of(const struct tenure_document *d, bool *encoded)
+static json_t *text_of(const void *bytes, size_t len, bool *encoded)
 {
-    json_t *text = json_stringn((const char *)d->value.data, d->value.len);
+    json_t *text = json_stringn(bytes, len);
     char *coded;
 
     *encoded = !text;
-    if (text || !(coded = malloc(TN_BASE64_LEN(d->value.len) + 1)))
+    if (text || !(coded = malloc(TN_BASE64_LEN(len) + 1)))
         return text;
-    tn_base64_encode(d->value.data, d->value.len, coded);
+    tn_base64_encode(bytes, len, coded);
     text = json_string(coded);
     free(coded);
     return text;
+}
+
+const char *cli_state_id_name(const char *id)
+{
+    json_t *text = json_string(id);
+
+    json_decref(text);
+    return text ? "id" : "id_base64";
+}
+
+json_t *cli_state_id(const char *id)
+{
+    bool encoded;
+
+    return text_of(id, strlen(id), &encoded);
 }
 
 static bool write_line(void *arg, const char *id, const struct tenure_document *d,
@@ -49,9 +64,9 @@ static bool write_line(void *arg, const char *id, const struct tenure_document *
         p->damaged++;
         return true;
     }
-    data = data_of(d, &encoded);
-    o = data ? json_pack("{s:s, s:s, s:I, s:I}", "collection", p->collection, "id", id, "epoch",
-                         (json_int_t)d->epoch, "seq", (json_int_t)d->seq)
+    data = text_of(d->value.data ? (const void *)d->value.data : "", d->value.len, &encoded);
+    o = data ? json_pack("{s:s, s:o, s:I, s:I}", "collection", p->collection, cli_state_id_name(id),
+                         cli_state_id(id), "epoch", (json_int_t)d->epoch, "seq", (json_int_t)d->seq)
              : NULL;
     p->failed = !o || json_object_set_new(o, encoded ? "data_base64" : "data", data) != 0 ||
                 json_dumpf(o, p->out, JSON_COMPACT) != 0 || fputc('\n', p->out) == EOF;
@@ -89,11 +104,35 @@ int cli_state_export(struct cli_state_call *c)
     return code;
 }
 
+/* A string without a NUL in it; NULL if it is none. */
+static const char *plain_text(const json_t *value)
+{
+    const char *text = json_string_value(value);
+
+    return text && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
+/* The id of a line: as it is, or from base64 in `raw`. */
+static const char *id_of(const json_t *o, char raw[TENURE_KEY_MAX + 1])
+{
+    const json_t *coded = json_object_get(o, "id_base64");
+    size_t len = json_string_length(coded);
+
+    if (!coded)
+        return plain_text(json_object_get(o, "id"));
+    if (!json_is_string(coded) || len / 4 * 3 > TENURE_KEY_MAX ||
+        !tn_base64_decode(json_string_value(coded), len, raw, &len))
+        return NULL;
+    raw[len] = '\0';
+    return strlen(raw) == len ? raw : NULL;
+}
+
 /* One line.  NULL on success, else what is wrong with it. */
 static const char *read_line(struct cli_state_call *c, json_t *o, struct tenure_error *err)
 {
-    const char *collection = json_string_value(json_object_get(o, "collection"));
-    const char *id = json_string_value(json_object_get(o, "id"));
+    const char *collection = plain_text(json_object_get(o, "collection"));
+    char raw[TENURE_KEY_MAX + 1];
+    const char *id = id_of(o, raw);
     json_t *plain = json_object_get(o, "data"), *coded = json_object_get(o, "data_base64");
     struct tenure_document d = {0};
     size_t len = json_string_length(plain ? plain : coded);

@@ -1,5 +1,4 @@
 /* tenure state repair: what is damaged is kept aside, and replaced. */
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +36,9 @@ static int tell(const struct cli_state_call *c, const char *collection, const ch
         putchar('\n');
         return CLI_OK;
     }
-    json_t *o = json_pack("{s:s, s:s%, s:s%}", "collection", collection, "id", id, strlen(id),
-                          "kept", kept, strlen(kept));
+    bool text = strcmp(cli_state_id_name(kept), "id") == 0;
+    json_t *o = json_pack("{s:s, s:o, s:o}", "collection", collection, cli_state_id_name(id),
+                          cli_state_id(id), text ? "kept" : "kept_base64", cli_state_id(kept));
     bool told = o && json_dumpf(o, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
     json_decref(o);
     return told ? CLI_OK : CLI_FAILED;

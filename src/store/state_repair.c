@@ -15,7 +15,10 @@
 #include <string.h>
 
 #include "base/sum.h"
+#include "os/clock.h"
 #include "store/state_calls.h"
+
+#define AHEAD_MS (UINT64_C(24) * 3600 * 1000) /* a clock that is wrong by more is nobody's */
 
 /* What is being repaired. */
 struct repair {
@@ -72,18 +75,24 @@ static enum tenure_status list_fence(struct repair *r, const char *above, struct
                              err);
 }
 
-/* What the damaged bytes say of their own, if they still say anything. */
+/*
+ * What the damaged bytes say of their own, if they still say anything.  Not an
+ * epoch that no clock can have given out yet: an absurd one would keep everybody
+ * out for good.
+ */
 static void claimed_fence(struct repair *r)
 {
     static const char magic[] = "tenure-doc 1 ";
     size_t most = r->value.len < 4096 ? r->value.len : 4096; /* a store's own line may be first */
     unsigned char *at = most ? memmem(r->value.data, most, magic, sizeof magic - 1) : NULL;
     struct tenure_value rest = {.data = at};
+    struct tn_document doc;
 
-    if (at) {
+    if (at)
         rest.len = r->value.len - (size_t)(at - r->value.data);
-        note_fence(&r->fence, NULL, &rest);
-    }
+    if (at && tn_document_decode(&rest, &doc, NULL) == TENURE_OK &&
+        doc.fence.epoch <= tn_wall_ms() + AHEAD_MS)
+        raise_fence(&r->fence, &doc.fence);
 }
 
 static enum tenure_status find_fence(struct repair *r, const struct tenure_grant *least,

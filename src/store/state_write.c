@@ -137,8 +137,9 @@ static enum finding look(tenure_state *s, struct tn_write *w, int64_t deadline,
         goto done;
     }
     status = tn_document_decode(&value, &doc, err);
-    if (status) {
-        w->status = tenure_fail_context(err, "%s", w->entry->key);
+    if (status) { /* ours may have been there before it was damaged */
+        tenure_fail_context(err, "%s", w->entry->key);
+        w->status = w->unsure ? TENURE_UNKNOWN : status;
         goto done;
     }
     tn_state_note(s, doc.fence.epoch);

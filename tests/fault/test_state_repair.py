@@ -335,3 +335,23 @@ def test_the_floor_outlives_the_damage(store, tmp_path):
     damage(store, "app/state/jobs")
     assert cli(store, "repair", "jobs", "--force").returncode == 0
     assert raw(store, "app/state/jobs").startswith(b"tenure-doc 1 %d " % second)
+
+
+def test_ids_of_any_bytes_survive_an_export(store, tmp_path):
+    for name in (b"\xff\xfe", b"caf\xc3\xa9", b"tab\there"):
+        assert cli(store, "put", b"jobs/" + name, input=name).returncode == 0
+    done = cli(store, "export")
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 3
+    rows = [json.loads(line) for line in cli(store, "show", "--json").stdout.splitlines()]
+    assert sorted((row.get("id"), row.get("id_base64")) for row in rows if "id" in row) == \
+        [("caf\xe9", None), ("tab\there", None)]
+    assert [row["id_base64"] for row in rows if "id" not in row] == ["//4="]
+    backup = tmp_path / "backup"
+    backup.write_bytes(done.stdout)
+    other = f"sqlite:{tmp_path}/other"
+    assert cli(other, "import", backup).returncode == 0
+    assert cli(other, "export").stdout == done.stdout
+    assert cli(other, "get", b"jobs/\xff\xfe").stdout == b"\xff\xfe"
+    backup.write_text('{"collection":"jobs","id":"a\\u0000b","data":"x"}\n')
+    assert cli(other, "import", backup).returncode == 1  # no part of a name is a name
+    assert cli(other, "get", "jobs/a").returncode == 3

@@ -95,6 +95,42 @@ static void the_root_keeps_the_floor(void **state)
     }
 }
 
+/* An epoch that nobody can have had does not keep everybody out for good. */
+static void absurd_claims_are_not_believed(void **state)
+{
+    char kept[TENURE_KEEP_MAX + 1] = "";
+
+    inner_url = *state;
+    tenure_state *a = lead(inner_url, 10), *op = lead(inner_url, 0);
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    spoil(X, "?tenure-doc 1 9007199254740991 15151515151515151515151515151515 7 -\n");
+    assert_int_equal(repair(op, "x", "new", kept), TENURE_OK);
+    expect(a, "x", "new");
+    assert_int_equal(put(a, "x", "2"), TENURE_OK);
+    tenure_state_close(a);
+    tenure_state_close(op);
+}
+
+/* A commit of unknown outcome whose place holds junk now: it may have been there. */
+static void spoil_x(void)
+{
+    spoil(X, JUNK);
+}
+
+static void unknown_stays_unknown(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+
+    inner_url = *state;
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    script =
+        (struct script){.key = X, .swaps = {{.action = TN_FAULT_DROP_ANSWER}}, .between = spoil_x};
+    assert_int_equal(put(a, "x", "2"), TENURE_UNKNOWN);
+    script = (struct script){.key = X};
+    assert_int_equal(put(a, "x", "3"), TENURE_CORRUPT); /* and this one for certain not */
+    tenure_state_close(a);
+}
+
 /* It ends at any swap of its own: what was damaged is there, kept or in its place; again, and it
  * is done. */
 static void cut_short_anywhere(void **state)
@@ -201,8 +237,9 @@ static void collections_are_told_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(stale_leaders_stay_out), T(the_root_keeps_the_floor),  T(cut_short_anywhere),
-        T(changed_meanwhile),      T(collections_are_told_once),
+        T(absurd_claims_are_not_believed), T(unknown_stays_unknown), T(stale_leaders_stay_out),
+        T(the_root_keeps_the_floor),       T(cut_short_anywhere),    T(changed_meanwhile),
+        T(collections_are_told_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
