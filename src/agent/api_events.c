@@ -111,7 +111,8 @@ static void refresh(struct tn_api *api)
 }
 
 /* When to look again without being poked.  Connections that send nothing poke nobody. */
-static int64_t next_look(const struct tn_http_counts *load, int64_t now, int64_t beat)
+static int64_t next_look(struct tn_api *api, const struct tn_http_counts *load, int64_t now,
+                         int64_t beat)
 {
     int64_t next = now + SLOW_NS / 2;
 
@@ -119,7 +120,7 @@ static int64_t next_look(const struct tn_http_counts *load, int64_t now, int64_t
         next = now + TN_S;
     if (load->streams > 0 && beat + BEAT_NS < next)
         next = beat + BEAT_NS;
-    if (load->parked > 0 && now + PARKED_NS < next)
+    if ((atomic_exchange(&api->parks, false) || load->parked > 0) && now + PARKED_NS < next)
         next = now + PARKED_NS;
     return next;
 }
@@ -136,15 +137,17 @@ static void *events_main(void *arg)
 
         tn_api_count(api, &load);
         int64_t now = tenure_now();
-        tn_poll(&fd, 1, next_look(&load, now, beat));
+        tn_poll(&fd, 1, next_look(api, &load, now, beat));
         bool poked = read(api->event_fd, &count, sizeof count) > 0;
         if (atomic_load(&api->ending))
             break;
         now = tenure_now();
         tn_api_count(api, &load);
         refresh(api);
-        if (load.parked > 0)
+        if (load.parked > 0) {
             tn_api_wake(api);
+            atomic_store(&api->parks, true); /* most of them again, in a moment */
+        }
         if (load.streams > 0 && (poked || now - beat >= BEAT_NS)) {
             beat = now;
             publish(api);

@@ -109,7 +109,8 @@ struct tn_api {
     struct tn_tls_watch tls_watch;
 
     struct tn_jobs *jobs;
-    int event_fd; /* something changed, a job is done, or somebody waits */
+    int event_fd;       /* something changed, a job is done, or somebody waits */
+    _Atomic bool parks; /* somebody is about to be parked: not counted yet, but soon */
     pthread_t thread;
     bool thread_started;
     _Atomic bool ending;

@@ -295,8 +295,11 @@ void tn_api_answer(void *arg, const struct tn_http_request *request, struct tn_h
         reply->park = true;
     else
         r->answer(api, memo->subject, request, reply);
-    if (reply->park)
-        tn_api_poke(api); /* somebody waits: its time has to be kept */
+    if (reply->park && !memo->parked) { /* somebody waits: its time has to be kept */
+        memo->parked = true;
+        atomic_store(&api->parks, true);
+        tn_api_poke(api);
+    }
 }
 
 void tn_api_done(void *arg, struct tn_http_memo *memo)

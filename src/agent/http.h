@@ -14,7 +14,7 @@
 
 #include "tenure/status.h"
 
-#define TN_HTTP_ABI      4
+#define TN_HTTP_ABI      5
 #define TN_HTTP_CHANNELS 8
 
 /* The handler's own, a request long: zero at first, kept while it is parked. */
@@ -24,6 +24,7 @@ struct tn_http_memo {
     void *job;
     int64_t until_ns;
     int64_t fresh_by_ns; /* it is answered by then, with what there is */
+    bool parked;         /* at least once */
 };
 
 struct tn_http_request {

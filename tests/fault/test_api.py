@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pty
+import select
 import shutil
 import signal
 import socket
@@ -197,6 +198,12 @@ def test_a_poll_in_vain(pair):
         return pair[1].ask(f"/v1/leadership?wait=0.3&since={tag}").status == 304 and tag
 
     tag = until(in_vain)
+    # Who has less patience is answered sooner, though nothing happens.
+    patient = pair[1].connect()
+    patient.request("GET", f"/v1/leadership?wait=50&since={tag}")
+    until(in_vain)
+    assert not select.select([patient.sock], [], [], 0)[0]
+    patient.close()
     assert pair[1].ask("/v1/leadership?wait=60&since=somethingelse").status == 200
     assert pair[1].ask(f"/v1/leadership?wait=nan&since={tag}").status == 200
 
@@ -454,7 +461,7 @@ def test_flooded_and_kept_waiting(tmp_path):
     folder.mkdir()
     slow = []
     try:
-        with Agent(tmp_path, f"file:{folder}/s", "a") as agent:
+        with Agent(tmp_path, f"file:{folder}/s", "a", ttl="6s") as agent:
             agent.leads()
             epoch, renewals = agent.status()["epoch"], agent.status()["renewals"]["ok"]
             for _ in range(200):
