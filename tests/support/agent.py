@@ -32,7 +32,7 @@ class Answer:
 class Agent:
     """One candidate that listens on a port of its own."""
 
-    def __init__(self, folder, store, ident, *options, name="web", ttl="3s", program=None,
+    def __init__(self, folder, store, ident, *options, name="web", ttl="15s", program=None,
                  token=True, listen="127.0.0.1:0"):
         self.folder = pathlib.Path(folder)
         token_file = self.folder / "token"
