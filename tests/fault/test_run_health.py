@@ -17,12 +17,6 @@ from world import TENURE, WITNESS, World, eventually
 QUICK = ["--probe-interval", "50ms", "--probe-timeout", "20s", "--probe-threshold", "2"]
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 # ---- Probes -----------------------------------------------------------------
 
 

@@ -1,8 +1,10 @@
 """Servers of a test: private ports, a folder of their own, gone whatever happens."""
 
+import contextlib
 import ctypes
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -20,10 +22,16 @@ def die_with_parent():
 
 
 def free_port():
-    """A port of 127.0.0.1 that nobody uses right now."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port of 127.0.0.1 that nobody uses right now, and below those that the kernel gives to
+    whoever connects: one of them could be taken before its server is up, or while it is down, even
+    by the connection that looks for it."""
+    low = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        with socket.socket() as s:
+            with contextlib.suppress(OSError):
+                s.bind(("127.0.0.1", random.SystemRandom().randrange(low // 2, low)
+                        if low >= 8192 else 0))
+                return s.getsockname()[1]
 
 
 def until(what, limit=60.0, pause=0.02):
