@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "tenure/lease.h"
@@ -30,6 +31,31 @@ static bool parse_epoch(const char *text, uint64_t *out)
     return *text >= '0' && *text <= '9' && !*end && *out < (UINT64_C(1) << 53) - 2;
 }
 
+/*
+ * The record, also if the store itself cannot read it: some stores can be opened
+ * to see what is damaged as it is (mend=yes), and then it is one that cannot be
+ * used, like any other.  What was damaged stays as long as old records do.
+ */
+static bool look(tenure_store **store, const struct cli_common *c, struct tenure_lease_view *view,
+                 int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = tenure_lease_look(*store, c->name, view, deadline, err);
+    tenure_store *mender = NULL;
+    char *url = NULL;
+
+    if (status == TENURE_CORRUPT &&
+        asprintf(&url, "%s%cmend=yes", c->store, strchr(c->store, '?') ? '&' : '?') > 0 &&
+        tenure_store_open(url, deadline, &mender, NULL) == TENURE_OK) {
+        tenure_store_close(*store);
+        *store = mender;
+        status = tenure_lease_look(mender, c->name, view, deadline, err);
+    }
+    if (url)
+        explicit_bzero(url, strlen(url)); /* it may hold a password */
+    free(url);
+    return status == TENURE_OK;
+}
+
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
     static const struct option options[] = {CLI_COMMON_OPTIONS,
@@ -54,11 +80,13 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     }
     if (!c.name || optind < argc)
         return cli_misuse(verb, "give --name NAME and nothing else");
+    if (!c.store && !(c.store = cli_default_store(verb)))
+        return CLI_FAILED;
     tenure_store *store = cli_open(verb, &c);
     if (!store)
         return CLI_FAILED;
     int64_t deadline = tenure_now() + c.timeout_ns;
-    if (tenure_lease_look(store, c.name, &view, deadline, &err)) {
+    if (!look(&store, &c, &view, deadline, &err)) {
         cli_fail(verb, 0, "%s", err.text);
     } else if (view.state == TENURE_LEASE_ABSENT) {
         cli_fail(verb, 0, "%s has no record: there is nothing to reset", c.name);

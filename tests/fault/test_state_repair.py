@@ -355,3 +355,20 @@ def test_ids_of_any_bytes_survive_an_export(store, tmp_path):
     backup.write_text('{"collection":"jobs","id":"a\\u0000b","data":"x"}\n')
     assert cli(other, "import", backup).returncode == 1  # no part of a name is a name
     assert cli(other, "get", "jobs/a").returncode == 3
+
+
+@pytest.mark.parametrize("scheme,how", [("slots", "line"), ("slots", "empty"), ("sqlite", "nonce"),
+                                        ("sqlite", "text-version")])
+def test_the_lease_itself(tmp_path, scheme, how):
+    """Nobody claims a lease that the store cannot read; an operator resets it, and epochs go on."""
+    store, spoil = spoiled(scheme, how, tmp_path)
+    run = [TENURE, "run", "--store", store, "--name", "app", "--log", "none", "--", "sh", "-c", "echo $TENURE_EPOCH"]
+    first = subprocess.run(run, capture_output=True, timeout=60, check=True).stdout
+    spoil("app/lease")
+    options = ["--store", store, "--name", "app"]
+    refused = subprocess.run([TENURE, "status", *options], capture_output=True, timeout=60)
+    assert refused.returncode != 0 and b"app/lease" in refused.stdout + refused.stderr
+    done = subprocess.run([TENURE, "reset", *options], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    second = subprocess.run(run, capture_output=True, timeout=60, check=True).stdout
+    assert int(second) > int(done.stdout.split()[-1]) > int(first)
