@@ -372,3 +372,27 @@ def test_the_lease_itself(tmp_path, scheme, how):
     assert done.returncode == 0, done.stderr
     second = subprocess.run(run, capture_output=True, timeout=60, check=True).stdout
     assert int(second) > int(done.stdout.split()[-1]) > int(first)
+
+
+@pytest.mark.parametrize("scheme,how", [("slots", "line"), ("sqlite", "version")])
+def test_a_leader_beside_damage(tmp_path, scheme, how):
+    """What is damaged keeps nobody from leading with the rest; the leader does not write over it."""
+    store, spoil = spoiled(scheme, how, tmp_path)
+    for name in ("bad", "good"):
+        assert cli(store, "put", f"jobs/{name}", input=name.encode()).returncode == 0
+    spoil("app/state/jobs/bad")
+    with Leader(tmp_path, f"file:{tmp_path}/lease", "--state", store, "--seal", "jobs") as leader:
+        ask = leader.leads().ask
+        assert ask("GET", "/v1/state/jobs/bad").error() == (500, "corrupt")
+        for method, body in (("PUT", b"over it"), ("DELETE", None)):
+            assert ask(method, "/v1/state/jobs/bad", body).error() == (500, "corrupt")
+        assert ask("PUT", "/v1/state/jobs/good", b"2").status == 200
+        batch = {"commits": [{"collection": "jobs", "id": "bad", "data": "x"},
+                             {"collection": "jobs", "id": "good", "data": "3"}]}
+        answer = ask("POST", "/v1/state", json.dumps(batch).encode())
+        assert [r["status"] for r in json.loads(answer.body)["results"]] == ["corrupt", "ok"]
+        listed = json.loads(ask("GET", "/v1/state/jobs").body)["documents"]
+        assert [(d["id"], "damage" in d) for d in listed] == [("bad", True), ("good", False)]
+        assert cli(store, "repair", "jobs/bad", "-", "--force", input=b"mended").returncode == 0
+        assert ask("GET", "/v1/state/jobs/bad").body == b"mended"
+        assert ask("PUT", "/v1/state/jobs/bad", b"4").status == 200
