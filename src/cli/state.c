@@ -171,13 +171,13 @@ int cli_state_each(struct cli_state_call *c, const char *only,
     if (!status && l.lost)
         status = tenure_fail(&err, TENURE_NOMEM, "out of memory");
     if (status)
-        code = cli_state_fail(c, status, &err);
+        code = cli_fail(c->verb, CLI_FAILED, "%s", err.text);
     for (size_t i = 0; i < l.n; i++) {
         /* A collection that cannot be read does not hide the others. */
         if (!status || status == TENURE_CORRUPT) {
             status = each(arg, l.name[i], &err);
             if (status)
-                code = cli_state_fail(c, status, &err);
+                code = cli_fail(c->verb, CLI_FAILED, "%s", err.text);
         }
         free(l.name[i]);
     }

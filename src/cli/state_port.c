@@ -59,8 +59,7 @@ static bool write_line(void *arg, const char *id, const struct tenure_document *
             cli_fail(p->call->verb, 0, "%s/%s is damaged and was left out: %s", p->collection, id,
                      damage);
         else
-            cli_fail(p->call->verb, 0, "the root of %s is damaged; its documents are exported: %s",
-                     p->collection, damage);
+            cli_fail(p->call->verb, 0, "the root of %s is damaged: %s", p->collection, damage);
         p->damaged++;
         return true;
     }

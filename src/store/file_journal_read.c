@@ -109,8 +109,8 @@ static enum tenure_status damaged(const struct tn_file *f, const struct tn_journ
 
     tn_journal_path(f, j, j->number, path);
     return tenure_fail(err, TENURE_CORRUPT,
-                       "file: %.300s is damaged at byte %llu: %s; it is left as it is. Restore it, "
-                       "or move it away to go on with the one before it",
+                       "file: %.300s is damaged at byte %llu: %s; it is left as it is: restore it. "
+                       "(To move it away is to go back to the one before it, and to its epoch)",
                        path, (unsigned long long)at, what);
 }
 

@@ -84,6 +84,25 @@ static enum tenure_status deliver_grouped(struct listing *l, struct tn_journal *
     return deliver_damage(l, err);
 }
 
+/* A group that cannot be read at all is seen by the register that it is named after. */
+static enum tenure_status visit_broken(struct listing *l, const char *key, bool wanted,
+                                       struct tenure_error *err)
+{
+    struct tenure_token token = {.version = "damaged"};
+    enum tenure_status status = TENURE_OK;
+
+    tn_sum_nonce(tn_sum(TN_SUM_START, err->text, strlen(err->text)), token.nonce);
+    if (l->mark)
+        tn_mark_add(l->mark, key, token.nonce);
+    if (!wanted)
+        return TENURE_OK;
+    l->value.token = token;
+    status = deliver_damage(l, err);
+    if (!status)
+        l->more = l->visit(l->arg, key, &l->value);
+    return status;
+}
+
 static enum tenure_status visit_grouped(struct listing *l, const char *group, const char *name,
                                         const char *key, bool wanted, struct tenure_error *err)
 {
@@ -91,6 +110,8 @@ static enum tenure_status visit_grouped(struct listing *l, const char *group, co
     struct tn_journal_reg *reg;
     enum tenure_status status = tn_journal_look(l->f, group, name, &j, &reg, l->deadline, err);
 
+    if (status == TENURE_CORRUPT && !*name)
+        return visit_broken(l, key, wanted, err);
     if (status || !reg)
         return status;
     if (l->mark)

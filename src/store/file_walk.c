@@ -153,7 +153,8 @@ static bool is_group(const struct tn_file *f, const char *prefix)
 
 /* What is below `at`, "" or a path that ends with a slash, if it begins with leaf. */
 static enum tenure_status walk_below(struct tn_file *f, const char *at, const char *leaf,
-                                     const struct tn_file_visitor *v, struct tenure_error *err)
+                                     bool first, const struct tn_file_visitor *v,
+                                     struct tenure_error *err)
 {
     char key[TENURE_KEY_MAX + 2], below[TENURE_KEY_MAX + 2];
     struct items items = {0};
@@ -173,6 +174,9 @@ static enum tenure_status walk_below(struct tn_file *f, const char *at, const ch
         status = tn_file_fail(err, errno, "cannot list", f->root, below);
     if (!status)
         status = gather_group(f, below, leaf, v->deadline, &items, err);
+    /* One that cannot be read was visited as such by its own name, just before. */
+    if (status == TENURE_CORRUPT && !first)
+        status = TENURE_OK;
     sort(&items);
     for (size_t i = 0; i < items.n && !status; i++) {
         int n = snprintf(key, sizeof key, "%s%s", at, items.texts[i]);
@@ -182,7 +186,7 @@ static enum tenure_status walk_below(struct tn_file *f, const char *at, const ch
         if (key[n - 1] != '/')
             status = v->visit ? v->visit(v->arg, key, err) : TENURE_OK;
         else if ((!v->skip || !v->skip(v->arg, key)) && (is_group(f, key) || !is_leaf(f, key)))
-            status = walk_below(f, key, "", v, err);
+            status = walk_below(f, key, "", false, v, err);
     }
     items_free(&items);
     return status;
@@ -195,5 +199,5 @@ enum tenure_status tn_file_walk(struct tn_file *f, const char *prefix,
     char at[TENURE_KEY_MAX + 2];
 
     snprintf(at, sizeof at, "%.*s", slash ? (int)(slash - prefix) + 1 : 0, prefix);
-    return walk_below(f, at, slash ? slash + 1 : prefix, visitor, err);
+    return walk_below(f, at, slash ? slash + 1 : prefix, true, visitor, err);
 }

@@ -7,6 +7,7 @@ import pathlib
 import re
 import sqlite3
 import subprocess
+import tempfile
 
 import pytest
 import tenure
@@ -14,6 +15,14 @@ from test_state_socket import Leader
 from world import TENURE
 
 JUNK = b"\0not a document\xff\n"
+
+
+@pytest.fixture
+def tmp_path():
+    """In memory if there is such a place: a flush is of no use here."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="tenure-repair-", dir=base) as path:
+        yield pathlib.Path(path)
 
 
 @pytest.fixture(params=["file", "slots", "sqlite"])
@@ -396,3 +405,23 @@ def test_a_leader_beside_damage(tmp_path, scheme, how):
         assert cli(store, "repair", "jobs/bad", "-", "--force", input=b"mended").returncode == 0
         assert ask("GET", "/v1/state/jobs/bad").body == b"mended"
         assert ask("PUT", "/v1/state/jobs/bad", b"4").status == 200
+
+
+def test_a_journal_that_cannot_be_read(tmp_path):
+    """It is told, and not repaired; it does not hide the other collections, and is not taken for empty."""
+    store = f"file:{tmp_path}/store"
+    for name in ("jobs/a", "other/x"):
+        assert cli(store, "put", name, input=b"1").returncode == 0
+    newest = max((tmp_path / "store/app/state/jobs").glob("+*"))
+    content = newest.read_bytes()
+    newest.write_bytes(b"\0" * 512 + content[512:])
+    shown = cli(store, "show")
+    assert shown.returncode == 1 and str(newest).encode() in shown.stderr
+    assert [line.split(b"  ")[0] for line in shown.stdout.splitlines()] == [b"jobs", b"other/x"]
+    assert cli(store, "show", "other").returncode == 0
+    for args in (["show", "jobs"], ["get", "jobs/a"], ["get", "jobs/new"], ["put", "jobs/new"],
+                 ["repair", "jobs"], ["repair", "jobs/a", "--delete"], ["export"]):
+        refused = cli(store, *args, input=b"x")
+        assert refused.returncode == 1 and str(newest).encode() in refused.stderr, args
+    newest.write_bytes(content)  # restored
+    assert cli(store, "get", "jobs/a").stdout == b"1"
