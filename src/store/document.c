@@ -79,6 +79,9 @@ enum tenure_status tn_document_decode(const struct tenure_value *value, struct t
     if (d.fence.epoch == 0 || d.fence.epoch > TN_EPOCH_MAX)
         return tenure_fail(err, TENURE_CORRUPT, "document: epoch %" PRIu64 " is out of bounds",
                            d.fence.epoch);
+    if (d.seq > TN_SEQ_MAX)
+        return tenure_fail(err, TENURE_CORRUPT, "document: commit %" PRIu64 " is out of bounds",
+                           d.seq);
     d.data = end + 1;
     d.len = value->len - n - 1;
     *doc = d;
@@ -94,7 +97,8 @@ enum tenure_status tn_document_encode(const struct tn_document *doc, unsigned ch
     tn_hex_encode(doc->fence.grant, TENURE_NONCE_SIZE, grant);
     end = tn_put_number(tn_put_text(end, "tenure-doc 1 "), doc->fence.epoch);
     end = tn_put_text(tn_put_text(tn_put_text(end, " "), grant), " ");
-    end = tn_put_text(tn_put_number(end, doc->seq), " ");
+    end = tn_put_number(end, doc->seq < TN_SEQ_MAX ? doc->seq : TN_SEQ_MAX);
+    end = tn_put_text(end, " ");
     end = tn_put_text(end, doc->deleted ? "d" : "");
     end = tn_put_text(end, doc->edited ? "o" : doc->deleted ? "" : "-");
     end = tn_put_text(end, "\n");

@@ -14,6 +14,7 @@
 #include "tenure/store.h"
 
 #define TN_DOCUMENT_HEADER_MAX 96
+#define TN_SEQ_MAX             TN_EPOCH_MAX /* commits beyond are not counted any more */
 
 struct tn_document {
     struct tn_fence fence;

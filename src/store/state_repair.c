@@ -218,14 +218,29 @@ static enum tenure_status look_below(struct repair *r, struct tenure_error *err)
     return status;
 }
 
+/* Is it still damaged, after the mender has read it?  Somebody may just have repaired it, and what
+ * the mender has is sound: a leader's commit, perhaps. */
+static enum tenure_status look_again(struct repair *r, struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    enum tenure_status status = tenure_store_read(r->s->store, r->key, &value, r->deadline, err);
+
+    tenure_value_free(&value);
+    if (status == TENURE_OK)
+        return tenure_fail(err, TENURE_INVALID, "%s: is not damaged any more", r->key);
+    return status == TENURE_CORRUPT ? TENURE_OK : status;
+}
+
 /* It is read, and is indeed damaged. */
 static enum tenure_status look(struct repair *r, struct tenure_error *err)
 {
     struct tn_document doc;
     enum tenure_status status = tenure_store_read(r->s->store, r->key, &r->value, r->deadline, err);
 
-    if (status == TENURE_CORRUPT)
-        return look_below(r, err);
+    if (status == TENURE_CORRUPT) {
+        status = look_below(r, err);
+        return status ? status : look_again(r, err);
+    }
     if (status)
         return status;
     if (tenure_token_absent(&r->value.token))

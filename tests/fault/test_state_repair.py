@@ -425,3 +425,22 @@ def test_a_journal_that_cannot_be_read(tmp_path):
         assert refused.returncode == 1 and str(newest).encode() in refused.stderr, args
     newest.write_bytes(content)  # restored
     assert cli(store, "get", "jobs/a").stdout == b"1"
+
+
+@pytest.mark.parametrize("scheme,how", [("slots", "line"), ("sqlite", "nonce")])
+def test_several_at_once(tmp_path, scheme, how):
+    """One of them repairs it; what that one wrote is not taken for damage by the others."""
+    store, spoil = spoiled(scheme, how, tmp_path)
+    for number in range(3):
+        name = f"bad{number}"
+        assert cli(store, "put", f"jobs/{name}", input=b"content").returncode == 0
+        spoil(f"app/state/jobs/{name}")
+        command = [TENURE, "state", "repair", f"jobs/{name}", "-", "--store", store, "--name", "app"]
+        rivals = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL) for _ in range(5)]
+        for i, rival in enumerate(rivals):
+            rival.stdin.write(b"by %d" % i)
+            rival.stdin.close()
+        done = [i for i, rival in enumerate(rivals) if rival.wait(60) == 0]
+        assert len(done) == 1 and cli(store, "get", f"jobs/{name}").stdout == b"by %d" % done[0]
+    assert len(cli(store, "show", "jobs.damaged").stdout.splitlines()) == 3

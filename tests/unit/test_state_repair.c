@@ -111,6 +111,60 @@ static void absurd_claims_are_not_believed(void **state)
     tenure_state_close(op);
 }
 
+/* A number of commits that nobody can have made is damage; the highest one stays what it is, and
+ * what is written beside it can be read. */
+static void commits_without_end(void **state)
+{
+    struct tenure_document d = {0};
+
+    inner_url = *state;
+    tenure_state *a = lead(inner_url, 10), *op = lead(inner_url, 0);
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    spoil(X, "tenure-doc 1 10 0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a 18446744073709551609 -\n2");
+    assert_int_equal(tenure_state_load(a, "docs", "x", &d, soon(), NULL), TENURE_CORRUPT);
+    spoil(X, "tenure-doc 1 10 0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a 9007199254740991 -\n2");
+    expect(a, "x", "2");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(put(a, "x", "3"), TENURE_OK);
+    expect(a, "x", "3");
+    assert_int_equal(edit(op, "x", "4"), TENURE_OK);
+    expect(a, "x", "4");
+    tenure_document_free(&d);
+    tenure_state_close(a);
+    tenure_state_close(op);
+}
+
+static void corrupt_once(void *arg, const struct tn_fault_event *event, struct tn_fault_plan *plan)
+{
+    unsigned *times = arg;
+
+    if (event->call == TN_CALL_READ && strcmp(event->key, X) == 0 && (*times)++ == 0)
+        *plan = (struct tn_fault_plan){.action = TN_FAULT_FAIL, .status = TENURE_CORRUPT};
+}
+
+/* Damaged when it was looked at, and sound when the mender read it: somebody else has repaired
+ * it, and perhaps a leader has committed since. */
+static void repaired_by_somebody_else(void **state)
+{
+    char kept[TENURE_KEEP_MAX + 1] = "untouched";
+    tn_fault *mend = NULL;
+    unsigned times = 0;
+    tenure_state *op;
+
+    assert_int_equal(tn_fault_new("f?mend=yes", *state, &mend, NULL), TENURE_OK);
+    tn_fault_hook(fault, corrupt_once, &times);
+    op = lead("fault:f", 0);
+    times = 1;
+    assert_int_equal(edit(op, "x", "sound"), TENURE_OK);
+    times = 0;
+    assert_int_equal(repair(op, "x", "over it", kept), TENURE_INVALID);
+    assert_int_equal(times, 2);
+    assert_string_equal(kept, "untouched");
+    expect(op, "x", "sound");
+    tenure_state_close(op);
+    tn_fault_free(mend);
+}
+
 /* A commit of unknown outcome whose place holds junk now: it may have been there. */
 static void spoil_x(void)
 {
@@ -237,9 +291,9 @@ static void collections_are_told_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(absurd_claims_are_not_believed), T(unknown_stays_unknown), T(stale_leaders_stay_out),
-        T(the_root_keeps_the_floor),       T(cut_short_anywhere),    T(changed_meanwhile),
-        T(collections_are_told_once),
+        T(commits_without_end),   T(repaired_by_somebody_else), T(absurd_claims_are_not_believed),
+        T(unknown_stays_unknown), T(stale_leaders_stay_out),    T(the_root_keeps_the_floor),
+        T(cut_short_anywhere),    T(changed_meanwhile),         T(collections_are_told_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
