@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/timing.h"
+#include "store/state_calls.h"
 
 /* A request ends by then, and before the term does. */
 #define REQUEST_NS (5 * TN_S)
@@ -115,12 +116,10 @@ static enum tenure_status plan(struct tn_state_ask *x, bool remove)
 static enum tenure_status plan_delete(const struct tn_state_term *term, struct tn_state_ask *x,
                                       int64_t deadline, struct tenure_error *err)
 {
-    struct tenure_document d = {0};
+    bool exists = false;
     enum tenure_status status =
-        tenure_state_load(term->state, x->collection, x->id, &d, deadline, err);
-    bool exists = d.exists;
+        tn_state_exists(term->state, x->collection, x->id, &exists, deadline, err);
 
-    tenure_document_free(&d);
     if (status)
         return status;
     if (exists)

@@ -127,9 +127,10 @@ enum tenure_status tn_state_load_entry(tenure_state *s, struct tn_root *root,
     }
 }
 
-enum tenure_status tn_state_load(tenure_state *s, const char *collection, const char *id,
-                                 struct tenure_document *document, int64_t deadline,
-                                 struct tenure_error *err)
+/* seen: the caller is shown it, and knows from now on what others have written there. */
+static enum tenure_status load(tenure_state *s, const char *collection, const char *id, bool seen,
+                               struct tenure_document *document, int64_t deadline,
+                               struct tenure_error *err)
 {
     char key[TENURE_KEY_MAX + 1];
     struct tenure_value value = {0};
@@ -148,9 +149,32 @@ enum tenure_status tn_state_load(tenure_state *s, const char *collection, const 
     status = tn_state_load_entry(s, root, entry, &value, &doc, &found, deadline, err);
     if (status == TENURE_OK)
         status = tn_document_fill(document, &value, &doc, found, err);
-    if (status == TENURE_OK)
+    if (status == TENURE_OK && seen)
         entry->doubt = false;
     tenure_value_free(&value);
+    return status;
+}
+
+enum tenure_status tn_state_load(tenure_state *s, const char *collection, const char *id,
+                                 struct tenure_document *document, int64_t deadline,
+                                 struct tenure_error *err)
+{
+    return load(s, collection, id, true, document, deadline, err);
+}
+
+enum tenure_status tn_state_exists(tenure_state *s, const char *collection, const char *id,
+                                   bool *exists, int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_document d = {0};
+    enum tenure_status status;
+
+    tn_state_turn(s);
+    status = s->fenced ? tn_state_fenced(s, collection, err)
+                       : load(s, collection, id, false, &d, deadline, err);
+    tn_state_next(s);
+    if (status == TENURE_OK)
+        *exists = d.exists;
+    tenure_document_free(&d);
     return status;
 }
 

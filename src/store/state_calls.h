@@ -23,6 +23,10 @@ enum tenure_status tn_state_load(tenure_state *s, const char *collection, const 
 enum tenure_status tn_state_edit(tenure_state *s, const char *collection, const char *id,
                                  const struct tenure_document *seen, const void *data, size_t len,
                                  int64_t deadline, struct tenure_error *err);
+/* Seal a document and tell whether it exists.  Not a look at it: an operator's edit is still news
+ * to the caller afterwards.  Takes its own turn; err is not NULL. */
+enum tenure_status tn_state_exists(tenure_state *s, const char *collection, const char *id,
+                                   bool *exists, int64_t deadline, struct tenure_error *err);
 /* What a caller sees of a document. */
 enum tenure_status tn_document_fill(struct tenure_document *out, const struct tenure_value *value,
                                     const struct tn_document *doc, bool found,

@@ -327,3 +327,18 @@ def test_a_zero_byte_names_nothing(shared_leader):
     for method, body in (("PUT", b"two"), ("GET", None), ("DELETE", None)):
         assert shared_leader.ask(method, "/v1/state/zero/a%00b", body).status == 404
     assert shared_leader.ask("GET", "/v1/state/zero/a").body == b"one"
+
+
+def test_a_delete_does_not_undo_an_edit(tmp_path, store):
+    """The operator's edit is news to the program, also if it only means to delete."""
+    with Leader(tmp_path, store, "--state", "store") as leader:
+        ask = leader.leads().ask
+        assert ask("PUT", "/v1/state/jobs/a", b"one").status == 200
+        assert cli(store, "put", "jobs/a", "--force", input=b"edited").returncode == 0
+        assert ask("DELETE", "/v1/state/jobs/a").error() == (409, "conflict")
+        assert ask("GET", "/v1/state/jobs/a").body == b"edited"
+        assert ask("DELETE", "/v1/state/jobs/a").status == 200
+        assert cli(store, "put", "jobs/a", "--force", input=b"back").returncode == 0
+        assert ask("PUT", "/v1/state/jobs/a", b"two").error() == (409, "conflict")
+        assert ask("DELETE", "/v1/state/jobs/a").error() == (409, "conflict")
+        assert ask("GET", "/v1/state/jobs/a").body == b"back"
