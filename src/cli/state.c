@@ -175,6 +175,7 @@ int cli_state_each(struct cli_state_call *c, const char *only,
     for (size_t i = 0; i < l.n; i++) {
         /* A collection that cannot be read does not hide the others. */
         if (!status || status == TENURE_CORRUPT) {
+            c->deadline = tenure_now() + c->common.timeout_ns;
             status = each(arg, l.name[i], &err);
             if (status)
                 code = cli_fail(c->verb, CLI_FAILED, "%s", err.text);

@@ -174,6 +174,7 @@ int cli_state_import(struct cli_state_call *c)
         line++;
         if (end == at)
             continue;
+        c->deadline = tenure_now() + c->common.timeout_ns; /* of a document, not of all */
         o = json_loadb(at, (size_t)((end ? end : text + len) - at), JSON_ALLOW_NUL, &why);
         const char *wrong = o ? read_line(c, o, &err) : why.text;
         json_decref(o);
