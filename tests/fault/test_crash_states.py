@@ -181,8 +181,8 @@ def check_repair(scheme, disk, state, target):
         assert shown(store, "b") == 1
     if not done:  # in its place, as it was; again, and it is repaired
         subprocess.run([disk.tenure, "state", "repair", "docs/a", "-", "--name", "app", "--force",
-                        "--store", url_of(scheme, target)], input=b"new", check=True,
-                       stdout=subprocess.DEVNULL, timeout=60)
+                        "--timeout", "60s", "--store", url_of(scheme, target)], input=b"new",
+                       check=True, stdout=subprocess.DEVNULL, timeout=120)
         with tenure.Store(url_of(scheme, target)) as store:
             assert REPAIRED.match(store.read("app/state/docs/a").data) and len(kept(store)) == 1
     shutil.rmtree(target)
@@ -197,7 +197,8 @@ def test_a_repair_that_is_cut_drops_nothing(build, scheme, place):
     disk.load()
     done = subprocess.run(
         [*crash.strace(place / "log"), build / "tenure", "state", "repair", "docs/a", "-", "--name", "app",
-         "--store", url_of(scheme, root)], input=b"new", capture_output=True, timeout=300)
+         "--timeout", "60s", "--store", url_of(scheme, root)], input=b"new", capture_output=True,
+        timeout=300)
     assert done.returncode == 0, done.stderr
     rng = random.Random(f"repair {scheme}")
     seen = set()

@@ -32,8 +32,8 @@ def store(request, tmp_path):
 
 
 def cli(store, *args, **more):
-    return subprocess.run([TENURE, "state", *args, "--store", store, "--name", "app"],
-                          capture_output=True, timeout=60, **more)
+    return subprocess.run([TENURE, "state", *args, "--store", store, "--name", "app", "--timeout", "60s"],
+                          capture_output=True, timeout=120, **more)
 
 
 def damage(store, key, data=JUNK):
@@ -374,7 +374,7 @@ def test_the_lease_itself(tmp_path, scheme, how):
     run = [TENURE, "run", "--store", store, "--name", "app", "--log", "none", "--", "sh", "-c", "echo $TENURE_EPOCH"]
     first = subprocess.run(run, capture_output=True, timeout=60, check=True).stdout
     spoil("app/lease")
-    options = ["--store", store, "--name", "app"]
+    options = ["--store", store, "--name", "app", "--timeout", "60s"]
     refused = subprocess.run([TENURE, "status", *options], capture_output=True, timeout=60)
     assert refused.returncode != 0 and b"app/lease" in refused.stdout + refused.stderr
     done = subprocess.run([TENURE, "reset", *options], capture_output=True, timeout=60)
@@ -435,12 +435,13 @@ def test_several_at_once(tmp_path, scheme, how):
         name = f"bad{number}"
         assert cli(store, "put", f"jobs/{name}", input=b"content").returncode == 0
         spoil(f"app/state/jobs/{name}")
-        command = [TENURE, "state", "repair", f"jobs/{name}", "-", "--store", store, "--name", "app"]
+        command = [TENURE, "state", "repair", f"jobs/{name}", "-", "--store", store, "--name", "app",
+                   "--timeout", "60s"]
         rivals = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL) for _ in range(5)]
         for i, rival in enumerate(rivals):
             rival.stdin.write(b"by %d" % i)
             rival.stdin.close()
-        done = [i for i, rival in enumerate(rivals) if rival.wait(60) == 0]
+        done = [i for i, rival in enumerate(rivals) if rival.wait(120) == 0]
         assert len(done) == 1 and cli(store, "get", f"jobs/{name}").stdout == b"by %d" % done[0]
     assert len(cli(store, "show", "jobs.damaged").stdout.splitlines()) == 3
