@@ -172,7 +172,7 @@ def test_a_handover_is_seen_everywhere(pair):
     for thread in threads:
         thread.start()
     until(lambda: "tenure_http_streams 1\n" in second.ask("/metrics").text)
-    answer = first.order("/v1/handover", {"to": "b"})
+    answer = first.hand_over("/v1/handover", "b")
     assert answer.status == 200, answer.text
     assert (answer.json()["from"], answer.json()["to"]) == ("a", "b")
     for thread in threads:
@@ -243,7 +243,7 @@ def test_watch_on_a_terminal(pair, store):
             assert time.monotonic() < end, seen
             seen += os.read(terminal, 65536)
             if b"ended by" in seen and b"asked over" not in first.words().encode():
-                assert first.order("/v1/handover", {"to": "b"}).status == 200
+                assert first.hand_over("/v1/handover", "b").status == 200
         assert b"led by a, epoch" in seen and b"led by b, epoch" in seen
         assert b"standby" in seen and b"healthy" in seen
         assert b"\x1b[32m" not in seen

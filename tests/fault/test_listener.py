@@ -99,7 +99,7 @@ def test_each_and_all(fleets):
     assert first.ask("/v1/leadership").status == 404
     assert first.order("/v1/handover", {}).status == 404
 
-    done = first.order("/v1/elections/team/jobs/handover", {"to": "b"})
+    done = first.hand_over("/v1/elections/team/jobs/handover", "b")
     assert done.status == 200 and done.json()["to"] == "b", done.text
     for name in ("?name=team/jobs", ):
         until(lambda: second.ask("/readyz" + name).status == 200)
@@ -169,8 +169,8 @@ def test_streams_and_long_polls(fleets):
     for thread in threads:
         thread.start()
     until(lambda: "tenure_http_streams 1\n" in second.ask("/metrics").text)
-    assert first.order("/v1/handover?name=web", {"to": "b"}).status == 200
-    assert first.order("/v1/handover?name=team/jobs", {"to": "b"}).status == 200
+    for name in SHARED:
+        assert first.hand_over(f"/v1/handover?name={name}", "b").status == 200
     for thread in threads:
         thread.join(60)
     assert found["poll"].json()["name"] == "web" and found["poll"].headers["ETag"] != tags["web"]

@@ -75,6 +75,10 @@ class Agent:
     def order(self, path, body=None, method="POST"):
         return self.ask(path, method, json.dumps(body) if body is not None else None, TOKEN)
 
+    def hand_over(self, path, to):
+        """Asked again while the other one has not answered in time: then nothing has happened."""
+        return until(lambda: (answer := self.order(path, {"to": to})).status != 503 and answer)
+
     def status(self, number=0):
         return self.ask("/_ha/status").json()["elections"][number]
 
