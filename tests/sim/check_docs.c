@@ -124,6 +124,20 @@ static bool changes(struct sim_world *w, const struct sim_reg *reg, const struct
     return false;
 }
 
+/* One request can make a value twice: it took effect, a back-up undid it, its duplicate arrived.
+ * Who has seen one of the two has seen the other; a text is never used for another change. */
+static bool same_request(const struct sim_reg *reg, const struct sim_reading *was, uint32_t known)
+{
+    for (unsigned i = 0; i < SIM_REG_PAST && i < reg->n_past; i++) {
+        const struct sim_reading *r = &reg->past[i];
+
+        if (r->id == known && r->uid == was->uid && r->seq == was->seq && !was->deleted &&
+            !was->edited && !r->edited && same_text(r, was))
+            return true;
+    }
+    return false;
+}
+
 static void check_change(struct sim_world *w, const struct sim_doc_part *p, struct sim_reg *reg,
                          const struct sim_reading *was, struct sim_reading *is)
 {
@@ -138,7 +152,8 @@ static void check_change(struct sim_world *w, const struct sim_doc_part *p, stru
     /* An operator's edit, or a back-up that is back: who commits has seen what it replaces.
      * A later try of its own it knows of, whatever became of it. */
     if (p->granted && was->id != 0 && was->id != p->known &&
-        (was->uid != p->uid || (was->restored && was->id < p->known)))
+        (was->uid != p->uid || (was->restored && was->id < p->known)) &&
+        !same_request(reg, was, p->known))
         sim_fail(w, "I5", "n%u overwrote %s of %s, which it had not seen", c->node,
                  was->edited ? "an operator's edit" : "a value", reg->key);
     for (unsigned i = 0; c->uid == p->uid && c->serial == p->serial && i < c->n_tries; i++) {
