@@ -24,7 +24,7 @@ struct tenure_lease_view {
     uint32_t size; /* set by TENURE_LEASE_VIEW */
     enum tenure_lease_state state;
     char holder[128]; /* "" unless held */
-    uint64_t epoch;   /* of the last grant; 0 if absent */
+    uint64_t epoch;   /* of the last grant; 0 if absent; if refused, what is legible of it, or 0 */
     uint32_t ttl_ms;  /* what observers wait by */
     int32_t priority;
     uint64_t transitions;
@@ -61,8 +61,9 @@ TENURE_API enum tenure_status tenure_lease_wait(tenure_store *store, const char 
  * An operator's repair of a record that no candidate will touch (corrupt, or
  * an epoch or ttl out of bounds), or of one whose holder is known to be gone:
  * writes a free record with an epoch above at_least and above what can still
- * be read.  Refused (CONFLICT) if the record changed since view was filled.
- * *epoch (may be NULL) is what was written.
+ * be read (view->epoch; if that is 0 or out of bounds, only the wall clock and
+ * at_least keep epochs from going back).  Refused (CONFLICT) if the record
+ * changed since view was filled.  *epoch (may be NULL) is what was written.
  */
 TENURE_API enum tenure_status tenure_lease_reset(tenure_store *store, const char *name,
                                                  const struct tenure_lease_view *view,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "core/lease.h"
 #include "tenure/lease.h"
 
 static const char help[] =
@@ -15,9 +16,11 @@ static const char help[] =
     "`tenure status`.\n"
     "\n"
     "  --epoch-above N  the new epoch is above N as well; give the highest one that\n"
-    "                   your data has seen, if you know it\n"
+    "                   your data has seen, if you know it.  Needed if the record\n"
+    "                   cannot tell its epoch\n"
     "  --force          also when a candidate holds it.  Its holder loses leadership\n"
-    "                   at once; make sure that it is really gone\n"
+    "                   at once; make sure that it is really gone.  Also when no epoch\n"
+    "                   is known: the new one is the time, as for a first leader\n"
     "\n"
     "Exit: 0 done, 1 refused or failed, 2 usage.\n";
 
@@ -56,6 +59,15 @@ static bool look(tenure_store **store, const struct cli_common *c, struct tenure
     return status == TENURE_OK;
 }
 
+/*
+ * Can the last epoch not be told?  Then the wall clock alone may be below it, and
+ * what fences by epoch would prefer the leader of before (I2).
+ */
+static bool epoch_unknown(const struct tenure_lease_view *view)
+{
+    return view->state == TENURE_LEASE_REFUSED && (view->epoch == 0 || view->epoch >= TN_EPOCH_MAX);
+}
+
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
     static const struct option options[] = {CLI_COMMON_OPTIONS,
@@ -65,7 +77,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     struct tenure_lease_view view = TENURE_LEASE_VIEW;
     struct tenure_error err;
     struct cli_common c;
-    bool force = false;
+    bool force = false, above = false;
     uint64_t at_least = 0, epoch = 0;
     int opt, code = CLI_FAILED;
 
@@ -75,7 +87,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
             force = true;
         else if (opt == OPT_EPOCH && !parse_epoch(optarg, &at_least))
             return cli_misuse(verb, "--epoch-above '%s' is not an epoch", optarg);
-        else if (opt != OPT_EPOCH && !cli_common_take(&c, verb, opt))
+        else if (opt == OPT_EPOCH)
+            above = true;
+        else if (!cli_common_take(&c, verb, opt))
             return CLI_USAGE;
     }
     if (!c.name || optind < argc)
@@ -93,6 +107,11 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     } else if (view.state == TENURE_LEASE_HELD && !force) {
         cli_fail(verb, 0, "%s is held by %s; --force takes it away all the same", c.name,
                  view.holder);
+    } else if (epoch_unknown(&view) && !above && !force) {
+        cli_fail(verb, 0,
+                 "the last epoch of %s cannot be read from its record; give --epoch-above N, the "
+                 "highest that your data has seen, or --force to go by the time alone",
+                 c.name);
     } else if (tenure_lease_reset(store, c.name, &view, at_least, &epoch, deadline, &err)) {
         cli_fail(verb, 0, "%s", err.text);
     } else {

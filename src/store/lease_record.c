@@ -189,6 +189,53 @@ done:
     return status;
 }
 
+/* ---- What is left of a damaged one --------------------------------------- */
+
+static const char *skip_space(const char *p, const char *end)
+{
+    while (p < end && (*p == ' ' || *p == '\t' || *p == '\r' || *p == '\n'))
+        p++;
+    return p;
+}
+
+/* ":DIGITS," or ":DIGITS}".  A number that was cut, or goes on as something else, is none. */
+static bool number_behind(const char *p, const char *end, uint64_t *number)
+{
+    uint64_t n = 0;
+    int digits = 0;
+
+    p = skip_space(p, end);
+    if (p == end || *p != ':')
+        return false;
+    p = skip_space(p + 1, end);
+    if (p < end && *p == '0') /* no number begins so, and no epoch is 0 */
+        return false;
+    for (; p < end && *p >= '0' && *p <= '9' && digits < 17; p++, digits++)
+        n = n * 10 + (uint64_t)(*p - '0');
+    p = skip_space(p, end);
+    *number = n;
+    return digits && p < end && (*p == ',' || *p == '}');
+}
+
+uint64_t tn_lease_legible_epoch(const void *data, size_t len)
+{
+    static const char name[] = "\"epoch\"";
+    /* Damage must not use up the epochs that are left: as with a wall clock in the last
+     * thousandth of the range, that is an operator's to say. */
+    const uint64_t most = TN_EPOCH_MAX - (TN_EPOCH_MAX >> 10);
+    const char *p = data, *end = len ? p + len : p;
+    uint64_t highest = 0, number;
+
+    while (p < end && (p = memmem(p, (size_t)(end - p), name, sizeof name - 1))) {
+        p += sizeof name - 1;
+        if (!number_behind(p, end, &number) || number >= most)
+            return 0;
+        if (number > highest)
+            highest = number;
+    }
+    return highest;
+}
+
 /* ---- Encode -------------------------------------------------------------- */
 
 /* Adds what object lacks.  json_object_update_missing() hides that it ran out of memory. */

@@ -22,6 +22,13 @@
 enum tenure_status tn_lease_decode(const void *data, size_t len, struct tn_lease *lease,
                                    char **extra, struct tenure_error *err);
 
+/*
+ * The highest number behind an "epoch": in bytes that are not a lease record, or
+ * 0 unless every one of them is whole and plausible.  One of its digits may be
+ * what is damaged, so it is only ever a floor.
+ */
+uint64_t tn_lease_legible_epoch(const void *data, size_t len);
+
 /* *text (free() it) is the record, *len its length.  extra may be NULL. */
 enum tenure_status tn_lease_encode(const struct tn_lease *lease, const char *extra, char **text,
                                    size_t *len, struct tenure_error *err);

@@ -8,6 +8,7 @@
 #include "base/rfc3339.h"
 #include "os/clock.h"
 #include "store/lease.h"
+#include "store/lease_record.h"
 
 const char *tenure_lease_state_word(enum tenure_lease_state state)
 {
@@ -58,6 +59,8 @@ enum tenure_status tn_lease_view_fill(const struct tenure_value *value,
     tn_hex_encode(value->prev, TENURE_NONCE_SIZE, v.prev);
     if (seen.present)
         show_record(&v, &seen.lease);
+    if (seen.corrupt)
+        v.epoch = tn_lease_legible_epoch(value->data, value->len);
     if (seen.corrupt || (seen.present && !tn_lease_sane(&seen.lease))) {
         v.state = TENURE_LEASE_REFUSED;
         snprintf(v.trouble, sizeof v.trouble, "%.255s",

@@ -49,6 +49,11 @@ def raw(store, key):
         return s.read(key).data
 
 
+def reset(store, *args):
+    return subprocess.run([TENURE, "reset", "--store", store, "--name", "app", "--timeout", "60s", *args],
+                          capture_output=True, timeout=120)
+
+
 def fill(store):
     for name in ("a", "b/c"):
         assert cli(store, "put", f"jobs/{name}", input=name.encode()).returncode == 0
@@ -377,10 +382,50 @@ def test_the_lease_itself(tmp_path, scheme, how):
     options = ["--store", store, "--name", "app", "--timeout", "60s"]
     refused = subprocess.run([TENURE, "status", *options], capture_output=True, timeout=60)
     assert refused.returncode != 0 and b"app/lease" in refused.stdout + refused.stderr
-    done = subprocess.run([TENURE, "reset", *options], capture_output=True, timeout=60)
+    if how == "empty":  # it tells no epoch
+        assert reset(store).returncode == 1
+        done = reset(store, "--epoch-above", first.decode().strip())
+    else:
+        done = reset(store)
     assert done.returncode == 0, done.stderr
     second = subprocess.run(run, capture_output=True, timeout=60, check=True).stdout
     assert int(second) > int(done.stdout.split()[-1]) > int(first)
+
+
+@pytest.mark.parametrize("whose", ["disk", "program"])
+def test_a_reset_does_not_go_back(tmp_path, whose):
+    """An epoch above the time is still legible, in what the store cannot read and in what it can (I2)."""
+    store, high = f"file:{tmp_path}/store", 2 ** 52
+    run = [TENURE, "run", "--store", store, "--name", "app", "--log", "none", "--", "sh", "-c", "echo $TENURE_EPOCH"]
+    damage(store, "app/lease")
+    assert reset(store, "--epoch-above", str(high)).returncode == 0
+    first = subprocess.run(run, capture_output=True, timeout=60, check=True).stdout
+    if whose == "disk":
+        slot = slot_of(store, "app/lease")
+        slot.write_bytes(slot.read_bytes().replace(b'"ttl_ms"', b'"ttl_mz"'))
+    else:
+        damage(store, "app/lease", raw(store, "app/lease").replace(b'"ttl_ms"', b'"ttl_mz"'))
+    done = reset(store)
+    assert done.returncode == 0, done.stderr
+    second = subprocess.run(run, capture_output=True, timeout=60, check=True).stdout
+    assert int(second) > int(done.stdout.split()[-1]) > int(first) > high
+
+
+def test_a_reset_of_no_known_epoch(tmp_path):
+    """Refused, whether the number is gone, cut, changed or out of bounds; an operator says what it was."""
+    store = f"sqlite:{tmp_path}/db"
+    sane = b'{"holder":"a","epoch":%s,"ttl_ms":15000,"incarnation":"' + b"0" * 32 + b'","grant":"' + b"0" * 32 + b'"}'
+    for junk in (JUNK, b'{"epoch":12', b'{"epoch":1x2}', b'{"epoch":%d}' % (2 ** 53), b'{"epoch":5,"x":{"epoch":}}',
+                 sane % b"0", sane % b"9007199254740991"):
+        damage(store, "app/lease", junk)
+        refused = reset(store)
+        assert refused.returncode == 1 and refused.stderr.count(b"\n") == 1, junk
+        assert b"--epoch-above" in refused.stderr and b"--force" in refused.stderr
+        assert raw(store, "app/lease") == junk
+    done = reset(store, "--epoch-above", str(2 ** 52))
+    assert done.returncode == 0 and int(done.stdout.split()[-1]) > 2 ** 52
+    damage(store, "app/lease")
+    assert reset(store, "--force").returncode == 0
 
 
 @pytest.mark.parametrize("scheme,how", [("slots", "line"), ("sqlite", "version")])

@@ -152,6 +152,51 @@ static void sizes_are_bounded(void **state)
     free(deep);
 }
 
+/* What a damaged record may still tell: a floor for an operator's reset, or nothing. */
+static void epochs_of_damaged_bytes(void **state)
+{
+    static const struct {
+        const char *bytes;
+        uint64_t epoch;
+    } cases[] = {
+        {"", 0},
+        {"junk", 0},
+        {"\"epoch\"", 0},
+        {"\"epoch\":", 0},
+        {"\"epoch\":7", 0}, /* perhaps cut */
+        {"\"epoch\":7x,", 0},
+        {"\"epoch\":7.5,", 0},
+        {"\"epoch\":-7,", 0},
+        {"\"epoch\":\"7\",", 0},
+        {"\"epoch\":0,", 0},
+        {"\"epoch\":07,", 0},
+        {"\"epoch\";7,", 0},
+        {"\"epoch\":7,", 7},
+        {"slot nonce=\n{\"hxlder\":\"a\",\"epoch\" : 1900000000002 }", 1900000000002},
+        {"{\"holder\":\"\\\"epoch\\\":9,\",\"epoch\":7,", 7}, /* within a string */
+        {"\"epoch\":7,\"epoch\":9}\"epoch\":8,", 9},
+        {"\"epoch\":7,\"epoch\":9", 0},
+        {"\"epoch\":8998403161718784,", 0}, /* the last thousandth */
+        {"\"epoch\":8998403161718783,", 8998403161718783},
+        {"\"epoch\":9007199254740991,", 0},
+        {"\"epoch\":18446744073709551623,", 0}, /* 2^64 + 7 */
+        {"\"epoch\":000000000000000000007,", 0},
+    };
+
+    (void)state;
+    assert_int_equal(tn_lease_legible_epoch(NULL, 0), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t len = strlen(cases[i].bytes);
+        char *exact = malloc(len + !len); /* so that a byte too far is seen */
+
+        assert_non_null(exact);
+        memcpy(exact, cases[i].bytes, len);
+        if (tn_lease_legible_epoch(exact, len) != cases[i].epoch)
+            fail_msg("not %llu: %s", (unsigned long long)cases[i].epoch, cases[i].bytes);
+        free(exact);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +205,7 @@ int main(void)
         cmocka_unit_test(extra_cannot_override),
         cmocka_unit_test(hostile_records_are_refused),
         cmocka_unit_test(sizes_are_bounded),
+        cmocka_unit_test(epochs_of_damaged_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
