@@ -20,6 +20,16 @@ static bool last_grant(struct cli_state_call *c, struct tenure_grant *grant,
         return c->force;
     if (!cli_state_unheld(c, &view))
         return false;
+    /* There was a grant, and the record cannot tell which: without it the fence may sink below
+     * what was granted (I3). */
+    if (view.state != TENURE_LEASE_HELD && view.state != TENURE_LEASE_FREE &&
+        view.state != TENURE_LEASE_ABSENT && !c->force) {
+        cli_fail(c->verb, 0,
+                 "the lease record of %s cannot be used (%s), so that the last epoch is not known; "
+                 "`tenure reset` it first, or --force repairs without it",
+                 c->common.name, view.trouble);
+        return false;
+    }
     grant->epoch = view.epoch;
     if ((view.state == TENURE_LEASE_HELD || view.state == TENURE_LEASE_FREE) && view.epoch &&
         tn_hex_decode(view.grant, grant->id, sizeof grant->id))

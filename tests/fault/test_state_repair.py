@@ -351,6 +351,28 @@ def test_the_floor_outlives_the_damage(store, tmp_path):
     assert raw(store, "app/state/jobs").startswith(b"tenure-doc 1 %d " % second)
 
 
+def test_a_lease_that_cannot_tell_the_floor(tmp_path):
+    """The fence does not sink below a grant because the record of it is junk (I3); unless forced."""
+    store, lease = f"sqlite:{tmp_path}/db", f"file:{tmp_path}/lease"
+    with Leader(tmp_path, lease, "--state", store) as leader:
+        assert leader.leads().ask("PUT", "/v1/state/jobs/a", b"one").status == 200
+    with Leader(tmp_path, lease, "--state", store) as leader:
+        leader.leads()  # it seals the root alone: nothing else in the state knows of it
+        second = int(leader.epoch)
+    damage(store, "app/state/jobs")
+    damage(lease, "app/lease")
+    refused = cli(store, "repair", "jobs", "--lease", lease)
+    assert refused.returncode == 1 and refused.stderr.count(b"\n") == 1, refused.stderr
+    assert b"--force" in refused.stderr and b"tenure reset" in refused.stderr
+    assert raw(store, "app/state/jobs") == JUNK
+    assert reset(lease, "--epoch-above", str(second)).returncode == 0
+    assert cli(store, "repair", "jobs", "--lease", lease).returncode == 0
+    assert int(raw(store, "app/state/jobs").split(b" ")[2]) > second
+    for place, key in ((store, "app/state/jobs"), (lease, "app/lease")):
+        damage(place, key)
+    assert cli(store, "repair", "jobs", "--lease", lease, "--force").returncode == 0
+
+
 def test_ids_of_any_bytes_survive_an_export(store, tmp_path):
     for name in (b"\xff\xfe", b"caf\xc3\xa9", b"tab\there"):
         assert cli(store, "put", b"jobs/" + name, input=name).returncode == 0
