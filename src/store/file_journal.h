@@ -122,6 +122,9 @@ struct tn_journal {
     size_t cap;
 };
 
+/* A root or a document of the state, however it is written here. */
+bool tn_journal_state(const char *key);
+
 /* The group of a key, if it belongs to one, and the name in it. */
 bool tn_journal_group(const struct tn_file *f, const char *key, char group[TENURE_KEY_MAX + 1],
                       const char **name);

@@ -17,6 +17,14 @@ static bool after_state(const char *key, const char *end)
     return end - key > 6 && memcmp(end - 6, "/state", 6) == 0;
 }
 
+bool tn_journal_state(const char *key)
+{
+    const char *last = strrchr(key, '/');
+    const char *middle = last ? memrchr(key, '/', (size_t)(last - key)) : NULL;
+
+    return last && (after_state(key, last) || (middle && after_state(key, middle)));
+}
+
 bool tn_journal_group(const struct tn_file *f, const char *key, char group[TENURE_KEY_MAX + 1],
                       const char **name)
 {

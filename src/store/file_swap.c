@@ -88,8 +88,10 @@ static enum tenure_status compare(struct tn_file *f, struct op *op, int64_t dead
         hint->listed_ns = 0;
         memcpy(hint->nonce, swap->expect.nonce, TENURE_NONCE_SIZE);
     }
-    enum tenure_status status =
-        tn_file_locate(f, hint, op->dir, false, &op->base, deadline, &op->err);
+    /* What is damaged is not replaced by who knew it before: a seal counts on that (I4).  Only a
+     * lease is, by its holder: it heals so, and the successor's claim reads it first. */
+    enum tenure_status status = tn_file_locate(f, hint, op->dir, tn_journal_state(swap->key),
+                                               &op->base, deadline, &op->err);
     if (status)
         return status;
     if (op->base.number)

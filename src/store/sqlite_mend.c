@@ -93,10 +93,11 @@ enum tenure_status tn_sqlite_take_damaged(sqlite3_stmt *row, struct tenure_value
 static int newest_sane(struct tn_sqlite *h, sqlite3_int64 *version)
 {
     sqlite3_stmt *stmt = NULL;
-    int rc = sqlite3_prepare_v2(h->db,
-                                "SELECT coalesce(max(version), 0) FROM register"
-                                " WHERE typeof(version) = 'integer'",
-                                -1, &stmt, NULL);
+    int rc =
+        sqlite3_prepare_v2(h->db,
+                           "SELECT coalesce(max(version), 0) FROM register"
+                           " WHERE typeof(version) = 'integer' AND version < 0x7fffffffffffffff",
+                           -1, &stmt, NULL);
 
     if (rc == SQLITE_OK)
         rc = sqlite3_step(stmt);
