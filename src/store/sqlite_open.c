@@ -34,12 +34,6 @@ static const char schema[] = "CREATE TABLE register ("
                              "PRAGMA application_id = 0x74656e75;"
                              "PRAGMA user_version = 1;";
 
-/* What a swap replaces must be a row that can be read: a seal counts on that (I4). */
-#define SANE                                                                                       \
-    " AND typeof(prev) = 'blob' AND length(prev) = 16 AND typeof(tombstone) = 'integer'"           \
-    " AND tombstone IN (0, 1) AND typeof(data) = 'blob' AND length(data) <= 1048576"
-_Static_assert(TENURE_DATA_MAX == 1048576, "as SANE says");
-
 /*
  * synchronous = FULL: a commit is on the disk before it is answered (C3).  The
  * cache is small (64 KiB) because an idle candidate should be; a batch may
@@ -62,12 +56,12 @@ static const char *const sql[TN_SQL_COUNT] = {
     [TN_SQL_INSERT] = "INSERT INTO register (key, version, nonce, prev, tombstone, data)"
                       " VALUES (?1, ?2, ?3, zeroblob(16), ?4, ?5) ON CONFLICT (key) DO NOTHING",
     [TN_SQL_UPDATE] = "UPDATE register SET version = ?2, prev = nonce, nonce = ?3, tombstone = ?4,"
-                      " data = ?5 WHERE key = ?1 AND version = ?6 AND nonce = ?7" SANE,
+                      " data = ?5 WHERE key = ?1 AND version = ?6 AND nonce = ?7",
     /* ?2: the version that is expected; a statement that commits by itself. */
     [TN_SQL_UPDATE_ALONE] =
         "UPDATE register SET version = tenure_take((SELECT max(version) FROM register)),"
         " prev = nonce, nonce = ?3, tombstone = ?4, data = ?5"
-        " WHERE key = ?1 AND version = ?2 AND nonce = ?6" SANE,
+        " WHERE key = ?1 AND version = ?2 AND nonce = ?6",
     [TN_SQL_LIST] = "SELECT version, nonce, prev, tombstone, data, key FROM register"
                     " WHERE key >= ?1 AND key < ?2 ORDER BY key",
     /* The plus keeps SQLite from walking along the keys instead of the versions. */

@@ -103,46 +103,6 @@ static enum tenure_status flush(struct sealing *c, struct tn_root *root, int64_t
     return status;
 }
 
-/*
- * What is no document bears no fence, and must not keep a leader from the rest.
- * It is written again just as it is, under a nonce of ours: whoever knew it
- * before meets a conflict, and then the damage (I4).  What the store itself
- * cannot read it does not replace either.
- */
-static enum tenure_status hold_damaged(tenure_state *s, struct tn_root *root,
-                                       struct tn_entry *entry, int64_t deadline,
-                                       struct tenure_error *err)
-{
-    struct tenure_value value = {0};
-    struct tn_document doc;
-    enum tenure_status status;
-    bool found;
-
-    do {
-        struct tenure_swap swap = {.key = entry->key};
-
-        status = tenure_store_read(s->store, entry->key, &value, deadline, err);
-        if (status)
-            break;
-        if (tn_document_decode(&value, &doc, err) == TENURE_OK) { /* repaired just now */
-            status = tn_state_load_entry(s, root, entry, &value, &doc, &found, deadline, err);
-            break;
-        }
-        if (tn_state_ours(s, value.token.nonce))
-            break; /* by a try whose answer was lost */
-        swap.expect = value.token;
-        swap.tombstone = value.tombstone;
-        swap.data = value.data;
-        swap.len = value.len;
-        tn_state_nonce(s, swap.nonce);
-        status = tenure_store_swap(s->store, &swap, deadline, err);
-    } while ((status == TENURE_CONFLICT || status == TENURE_UNKNOWN) && tenure_now() < deadline);
-    tenure_value_free(&value);
-    if (status == TENURE_UNKNOWN || status == TENURE_CONFLICT)
-        return tenure_fail(err, TENURE_TIMEOUT, "%s: could not be sealed in time", entry->key);
-    return status == TENURE_CORRUPT ? TENURE_OK : status;
-}
-
 /* Announced by an earlier leader and not there: keep a late create out. */
 static enum tenure_status block_pending(tenure_state *s, struct tn_root *root, int64_t deadline,
                                         struct tenure_error *err)
@@ -196,7 +156,7 @@ static enum tenure_status seal_all(tenure_state *s, const char *collection, int6
     for (size_t i = 0; i < c.n; i++)
         free((void *)(uintptr_t)c.writes[i].data);
     for (size_t i = 0; i < c.n_damaged && !status; i++)
-        status = hold_damaged(s, root, c.damaged[i], deadline, err);
+        status = tn_state_hold_damaged(s, root, c.damaged[i], deadline, err);
     if (!status)
         status = block_pending(s, root, deadline, err);
     root->complete = status == TENURE_OK;

@@ -105,6 +105,11 @@ enum tenure_status tn_state_seal_entry(tenure_state *s, struct tn_entry *entry,
                                        struct tenure_value *value, struct tn_document *doc,
                                        bool *found, int64_t deadline, struct tenure_error *err);
 
+/* Keep a document that is damaged from earlier leaders.  OK, or why it cannot be done. */
+enum tenure_status tn_state_hold_damaged(tenure_state *s, struct tn_root *root,
+                                         struct tn_entry *entry, int64_t deadline,
+                                         struct tenure_error *err);
+
 /* ---- state_write.c ---- */
 /* Write all, as one batch where the store can; each write's status is its outcome. */
 void tn_state_write(tenure_state *s, struct tn_write *writes, size_t n, int64_t deadline,
