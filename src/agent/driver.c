@@ -33,7 +33,7 @@ static void trace(tenure_elector *e, const struct tenure_trace *t)
     e->options.trace(e->options.arg, &full);
 }
 
-enum { FAILING_REQUESTS = 1, FAILING_WAITS = 2 };
+enum { FAILING_REQUESTS = 1, FAILING_WAITS = 2, FAILING_CONTROL = 4 };
 
 static void trouble(tenure_elector *e, unsigned what, const char *doing, enum tenure_status status,
                     const struct tenure_error *err)
@@ -49,19 +49,24 @@ static void trouble(tenure_elector *e, unsigned what, const char *doing, enum te
         e->failing_since_ns = tenure_now();
     e->failing |= what;
     e->answered_ns = 0;
+    e->waited = false;
     trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_TROUBLE, .status = status, .text = text});
 }
 
 /* A store that answers while its notifications fail is told as well only when both work: else
- * each poll between two failing waits would be a recovery. */
+ * each poll between two failing waits would be a recovery.  That a wait lasted its time says
+ * little, because it may have been spent on a connection that nobody answers; an answer after it
+ * says it. */
 static void fine(tenure_elector *e, unsigned what)
 {
+    if (e->waited)
+        what |= FAILING_WAITS;
     bool over = e->failing && !(e->failing & ~what);
 
     if (e->failing && e->answered_ns == 0)
         e->answered_ns = tenure_now();
     e->failing &= ~what;
-    if (what & FAILING_REQUESTS) {
+    if (what & (FAILING_REQUESTS | FAILING_CONTROL)) {
         pthread_mutex_lock(&e->lock);
         e->status.trouble[0] = '\0';
         pthread_mutex_unlock(&e->lock);
@@ -350,9 +355,10 @@ static void look_at_control(tenure_elector *e)
     status = tenure_store_read(e->store, e->control_key, &e->control, by, &err);
     mark_request(e, 0);
     if (status) {
-        trouble(e, FAILING_REQUESTS, "reading the control register", status, &err);
+        trouble(e, FAILING_CONTROL, "reading the control register", status, &err);
         return; /* still due */
     }
+    fine(e, FAILING_CONTROL);
     e->control_due = false;
     if (e->control_known && tenure_token_equal(&before, &e->control.token))
         return;
@@ -373,6 +379,18 @@ static bool must_poll_control(const tenure_elector *e)
 
     tenure_store_info(e->store, &info);
     return !info.notifies;
+}
+
+/* While waits fail, one that lasted its time is followed by a question: see fine(). */
+static void ask_after_wait(tenure_elector *e, struct tn_event *ev)
+{
+    e->waited = true;
+    if (!(e->failing & FAILING_WAITS))
+        return;
+    if (e->actions.watch)
+        ev->kind = TN_EV_CHANGED;
+    else
+        e->control_due = true;
 }
 
 static void do_wait(tenure_elector *e, struct tn_event *ev)
@@ -396,20 +414,22 @@ static void do_wait(tenure_elector *e, struct tn_event *ev)
     if (e->control_known && !e->control_due)
         watches[n++] = (struct tenure_watch){.key = e->control_key, .seen = e->control.token};
     if (n == 0) {
+        e->waited |= !e->control_key[0]; /* nothing to wait for: that cannot fail */
         doze(e, until);
         return;
     }
     status = tenure_store_wait(e->store, watches, n, e->wake_fd, until, &err);
     e->control_due |=
         e->control_key[0] && ((status == TENURE_OK && !a->watch) || must_poll_control(e));
-    bool waited = status == TENURE_OK || status == TENURE_TIMEOUT || status == TENURE_CANCELLED;
-    if (waited)
+    if (status == TENURE_OK)
         fine(e, FAILING_WAITS);
     if (status == TENURE_OK && a->watch) {
         e->woken = true;
         e->woken_from = a->expect;
         ev->kind = TN_EV_CHANGED;
-    } else if (!waited) {
+    } else if (status == TENURE_TIMEOUT) {
+        ask_after_wait(e, ev);
+    } else if (status != TENURE_OK && status != TENURE_CANCELLED) {
         /* Without notifications the poll still works; do not ask in a hot loop. */
         int64_t later = tenure_now() + e->machine.cfg.timing.retry_ns;
 

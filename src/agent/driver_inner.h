@@ -50,6 +50,7 @@ struct tenure_elector {
     unsigned failing;        /* FAILING_...: what the store refused at the last try */
     int64_t failing_since_ns;
     int64_t answered_ns; /* while failing: the first answer since the last failure; 0 if none */
+    bool waited;         /* the last wait ran out of time, and nothing has failed since */
     bool stop_sent;      /* a stop is with the callbacks, not yet quiet */
     char control_key[TENURE_KEY_MAX + 1]; /* "" without a control hook */
     struct tenure_value control;          /* as last read */
