@@ -161,6 +161,7 @@ static uint64_t last_heard(struct tn_election *e)
 static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint64_t heard_ms)
 {
     struct tn_election_facts *f = &e->facts;
+    char trouble[sizeof f->trouble];
     bool news = true;
 
     switch (t->kind) {
@@ -171,8 +172,9 @@ static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint
     case TENURE_TRACE_REFUSED:
         if (t->kind == TENURE_TRACE_TROUBLE && (unsigned)t->status < TN_STATUSES)
             f->failures[t->status]++;
-        news = strcmp(tn_outage_reason(f->trouble), tn_outage_reason(t->text)) != 0;
-        snprintf(f->trouble, sizeof f->trouble, "%s", t->text);
+        snprintf(trouble, sizeof trouble, "%.*s", (int)sizeof trouble - 1, t->text);
+        news = strcmp(tn_outage_reason(f->trouble), tn_outage_reason(trouble)) != 0;
+        memcpy(f->trouble, trouble, sizeof trouble);
         return news;
     case TENURE_TRACE_RECOVERED:
         f->trouble[0] = '\0';

@@ -72,6 +72,7 @@ static void on_trace(void *arg, const struct tenure_trace *t)
     struct tn_supervisor *s = arg;
     struct tn_mailbox *m = &s->mailbox;
     bool ill = t->kind == TENURE_TRACE_TROUBLE || t->kind == TENURE_TRACE_REFUSED;
+    char trouble[sizeof m->trouble];
 
     if (t->kind == TENURE_TRACE_RENEWED && tn_log_wants(TN_LEVEL_DEBUG))
         tell_renewal(m, t->took_ns);
@@ -79,14 +80,15 @@ static void on_trace(void *arg, const struct tenure_trace *t)
     tn_election_trace(s->election, t);
     if (!ill && t->kind != TENURE_TRACE_RECOVERED && t->kind != TENURE_TRACE_LEADER)
         return;
+    snprintf(trouble, sizeof trouble, "%.*s", (int)sizeof trouble - 1, ill ? t->text : "");
     pthread_mutex_lock(&m->lock);
     /* Where somebody is seen to lead, the record can be understood; but the store is well only when
      * its notifications are, too. */
     bool over =
         m->trouble[0] && (t->kind == TENURE_TRACE_RECOVERED || (m->refused && t->leader[0]));
-    bool news = ill ? strcmp(tn_outage_reason(m->trouble), tn_outage_reason(t->text)) != 0 : over;
+    bool news = ill ? strcmp(tn_outage_reason(m->trouble), tn_outage_reason(trouble)) != 0 : over;
     if (news) {
-        snprintf(m->trouble, sizeof m->trouble, "%.255s", ill ? t->text : "");
+        memcpy(m->trouble, trouble, sizeof trouble);
         m->refused = t->kind == TENURE_TRACE_REFUSED;
         m->gone_ns = t->kind == TENURE_TRACE_RECOVERED ? t->took_ns : 0;
         m->troubled = true;
