@@ -1,6 +1,8 @@
 /* tenure pause, tenure resume: automation off, and on again. */
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -26,6 +28,33 @@ static const char resume_help[] =
     "\n"
     "Exit: 0 done, 1 the store said no, 2 usage.\n";
 
+/*
+ * Replace what cannot be read.  If it is the store itself that cannot read it, some
+ * can be opened to see what is damaged as it is (mend=yes): *store is such a one then.
+ */
+static enum tenure_status replace(tenure_store **store, const struct cli_common *c,
+                                  const struct cli_verb *verb, int64_t by, struct tenure_error *err)
+{
+    enum tenure_status status = tenure_control_reset(*store, c->name, by, err);
+    const char *known = c->store ? c->store : cli_default_store(verb);
+    tenure_store *mender = NULL;
+    char *url = NULL;
+
+    if (status == TENURE_CORRUPT && known &&
+        asprintf(&url, "%s%cmend=yes", known, strchr(known, '?') ? '&' : '?') > 0 &&
+        tenure_store_open(url, by, &mender, NULL) == TENURE_OK) {
+        tenure_store_close(*store);
+        *store = mender;
+        status = tenure_control_reset(mender, c->name, by, err);
+        if (!status)
+            cli_fail(verb, 0, "what was asked of %s was damaged: it is replaced", c->name);
+    }
+    if (url)
+        explicit_bzero(url, strlen(url)); /* it may hold a password */
+    free(url);
+    return status;
+}
+
 static int change(const struct cli_verb *verb, int argc, char **argv, bool pause)
 {
     const struct passwd *user = getpwuid(getuid());
@@ -43,12 +72,14 @@ static int change(const struct cli_verb *verb, int argc, char **argv, bool pause
         return code;
     code = CLI_OK;
     int64_t by = tenure_now() + c.timeout_ns;
-    enum tenure_status status = force ? tenure_control_reset(store, c.name, by, &err) : TENURE_OK;
+    enum tenure_status status = force ? replace(&store, &c, verb, by, &err) : TENURE_OK;
     if (!status)
         status =
             pause ? tenure_control_pause(store, c.name, user ? user->pw_name : "", reason, by, &err)
                   : tenure_control_resume(store, c.name, by, &err);
-    if (status)
+    if (status == TENURE_CORRUPT && !force && !strstr(err.text, "resume --force"))
+        code = cli_fail(verb, CLI_FAILED, "%s; `tenure resume --force` replaces it", err.text);
+    else if (status)
         code = cli_fail(verb, CLI_FAILED, "%s", err.text);
     else
         printf(pause ? "%s is paused: nobody takes over until `tenure resume`\n" : "%s goes on\n",
