@@ -83,13 +83,13 @@ static void compare(struct batch *b)
         reg = tn_journal_find(b->j, op->name, op->name_len);
         tn_journal_token(reg, &token);
         op->count = reg ? reg->count : 0;
-        if (!tenure_token_equal(&token, &op->swap->expect)) {
-            conflict(b, op);
-        } else if (reg && reg->damaged && !b->f->mend) {
+        if (reg && reg->damaged && !b->f->mend) {
             struct tenure_value value = {0};
             struct tenure_error err;
 
             finish(b, op, tn_journal_deliver(b->f, b->j, reg, &value, &err), &err);
+        } else if (!tenure_token_equal(&token, &op->swap->expect)) {
+            conflict(b, op);
         }
     }
 }
