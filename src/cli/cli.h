@@ -88,6 +88,9 @@ const char *cli_default_store(const struct cli_verb *verb);
 
 /* Open the store of c.  NULL with a message on stderr. */
 tenure_store *cli_open(const struct cli_verb *verb, const struct cli_common *c);
+/* Some stores can be opened to see what is damaged as it is.  true: *store is such a one now. */
+bool cli_mend(const struct cli_verb *verb, const struct cli_common *c, tenure_store **store,
+              int64_t deadline);
 
 /* An option of a verb's own: with a value, or a flag.  A list of them ends with a zero. */
 struct cli_own {

@@ -151,6 +151,24 @@ tenure_store *cli_open(const struct cli_verb *verb, const struct cli_common *c)
     return store;
 }
 
+bool cli_mend(const struct cli_verb *verb, const struct cli_common *c, tenure_store **store,
+              int64_t deadline)
+{
+    const char *known = c->store ? c->store : cli_default_store(verb);
+    tenure_store *mender = NULL;
+    char *url = NULL;
+
+    if (known && asprintf(&url, "%s%cmend=yes", known, strchr(known, '?') ? '&' : '?') > 0 &&
+        tenure_store_open(url, deadline, &mender, NULL) == TENURE_OK) {
+        tenure_store_close(*store);
+        *store = mender;
+    }
+    if (url)
+        explicit_bzero(url, strlen(url)); /* it may hold a password */
+    free(url);
+    return mender != NULL;
+}
+
 /* ---- The beginning of a verb --------------------------------------------- */
 
 #define OWN_MAX 4

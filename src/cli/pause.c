@@ -36,22 +36,12 @@ static enum tenure_status replace(tenure_store **store, const struct cli_common 
                                   const struct cli_verb *verb, int64_t by, struct tenure_error *err)
 {
     enum tenure_status status = tenure_control_reset(*store, c->name, by, err);
-    const char *known = c->store ? c->store : cli_default_store(verb);
-    tenure_store *mender = NULL;
-    char *url = NULL;
 
-    if (status == TENURE_CORRUPT && known &&
-        asprintf(&url, "%s%cmend=yes", known, strchr(known, '?') ? '&' : '?') > 0 &&
-        tenure_store_open(url, by, &mender, NULL) == TENURE_OK) {
-        tenure_store_close(*store);
-        *store = mender;
-        status = tenure_control_reset(mender, c->name, by, err);
+    if (status == TENURE_CORRUPT && cli_mend(verb, c, store, by)) {
+        status = tenure_control_reset(*store, c->name, by, err);
         if (!status)
             cli_fail(verb, 0, "what was asked of %s was damaged: it is replaced", c->name);
     }
-    if (url)
-        explicit_bzero(url, strlen(url)); /* it may hold a password */
-    free(url);
     return status;
 }
 

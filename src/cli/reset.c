@@ -39,23 +39,13 @@ static bool parse_epoch(const char *text, uint64_t *out)
  * to see what is damaged as it is (mend=yes), and then it is one that cannot be
  * used, like any other.  What was damaged stays as long as old records do.
  */
-static bool look(tenure_store **store, const struct cli_common *c, struct tenure_lease_view *view,
-                 int64_t deadline, struct tenure_error *err)
+static bool look(tenure_store **store, const struct cli_common *c, const struct cli_verb *verb,
+                 struct tenure_lease_view *view, int64_t deadline, struct tenure_error *err)
 {
     enum tenure_status status = tenure_lease_look(*store, c->name, view, deadline, err);
-    tenure_store *mender = NULL;
-    char *url = NULL;
 
-    if (status == TENURE_CORRUPT &&
-        asprintf(&url, "%s%cmend=yes", c->store, strchr(c->store, '?') ? '&' : '?') > 0 &&
-        tenure_store_open(url, deadline, &mender, NULL) == TENURE_OK) {
-        tenure_store_close(*store);
-        *store = mender;
-        status = tenure_lease_look(mender, c->name, view, deadline, err);
-    }
-    if (url)
-        explicit_bzero(url, strlen(url)); /* it may hold a password */
-    free(url);
+    if (status == TENURE_CORRUPT && cli_mend(verb, c, store, deadline))
+        status = tenure_lease_look(*store, c->name, view, deadline, err);
     return status == TENURE_OK;
 }
 
@@ -100,7 +90,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     if (!store)
         return CLI_FAILED;
     int64_t deadline = tenure_now() + c.timeout_ns;
-    if (!look(&store, &c, &view, deadline, &err)) {
+    if (!look(&store, &c, verb, &view, deadline, &err)) {
         cli_fail(verb, 0, "%s", err.text);
     } else if (view.state == TENURE_LEASE_ABSENT) {
         cli_fail(verb, 0, "%s has no record: there is nothing to reset", c.name);
