@@ -1,6 +1,7 @@
 #include "url.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -226,4 +227,20 @@ void tenure_url_redact(const char *url, char *out, size_t size)
                    harmless(p + 1, name) ? n - name - 2 : 3);
         p += n;
     }
+}
+
+char *tn_url_mending(const char *text)
+{
+    char *url = malloc(strlen(text) + sizeof "?mend=yes");
+
+    if (url)
+        sprintf(url, "%s%cmend=yes", text, strchr(text, '?') ? '&' : '?');
+    return url;
+}
+
+void tn_url_wipe(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
 }

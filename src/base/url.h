@@ -41,4 +41,10 @@ const char *tn_url_param(struct tn_url *url, const char *name);
 enum tenure_status tn_url_check_params(const struct tn_url *url, const char *known,
                                        struct tenure_error *err);
 
+/* The URL of the same store, opened by who mends what is damaged there; NULL when out of memory.
+ * It may hold a password: tn_url_wipe() frees it. */
+char *tn_url_mending(const char *text);
+/* Accepts NULL. */
+void tn_url_wipe(char *text);
+
 #endif

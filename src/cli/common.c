@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/duration.h"
+#include "base/url.h"
 #include "cli/cli.h"
 
 /* ---- Words on stderr ----------------------------------------------------- */
@@ -156,16 +157,13 @@ bool cli_mend(const struct cli_verb *verb, const struct cli_common *c, tenure_st
 {
     const char *known = c->store ? c->store : cli_default_store(verb);
     tenure_store *mender = NULL;
-    char *url = NULL;
+    char *url = known ? tn_url_mending(known) : NULL;
 
-    if (known && asprintf(&url, "%s%cmend=yes", known, strchr(known, '?') ? '&' : '?') > 0 &&
-        tenure_store_open(url, deadline, &mender, NULL) == TENURE_OK) {
+    if (url && tenure_store_open(url, deadline, &mender, NULL) == TENURE_OK) {
         tenure_store_close(*store);
         *store = mender;
     }
-    if (url)
-        explicit_bzero(url, strlen(url)); /* it may hold a password */
-    free(url);
+    tn_url_wipe(url);
     return mender != NULL;
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/sum.h"
+#include "base/url.h"
 #include "os/clock.h"
 #include "store/state_calls.h"
 
@@ -197,16 +198,14 @@ static enum tenure_status keep(struct repair *r, char kept[TENURE_KEEP_MAX + 1],
 static enum tenure_status look_below(struct repair *r, struct tenure_error *err)
 {
     tenure_state *s = r->s, *mender = NULL;
-    char *url = malloc(strlen(s->url) + 16);
+    char *url = tn_url_mending(s->url);
     struct tenure_error told = *err;
     enum tenure_status status;
 
     if (!url)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
-    sprintf(url, "%s%cmend=yes", s->url, strchr(s->url, '?') ? '&' : '?');
     status = tenure_state_open(url, s->name, NULL, r->deadline, &mender, err);
-    explicit_bzero(url, strlen(url));
-    free(url);
+    tn_url_wipe(url);
     if (!status) {
         r->mender = mender;
         status = tenure_store_read(mender->store, r->key, &r->value, r->deadline, err);
