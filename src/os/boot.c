@@ -5,12 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static uint64_t mix(uint64_t sum, const char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sum = (sum ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
-    return sum;
-}
+#include "base/sum.h"
 
 bool tn_boot_clock(char out[TN_BOOT_CLOCK + 1])
 {
@@ -23,11 +18,11 @@ bool tn_boot_clock(char out[TN_BOOT_CLOCK + 1])
     close(fd);
     if (n <= 0)
         return false;
-    uint64_t sum = mix(UINT64_C(0xcbf29ce484222325), id, (size_t)n);
+    uint64_t sum = tn_sum(TN_SUM_START, id, (size_t)n);
     /* Kernels without time namespaces have no such file, and one clock. */
     n = readlink("/proc/self/ns/time", space, sizeof space);
     if (n > 0)
-        sum = mix(sum, space, (size_t)n);
+        sum = tn_sum(sum, space, (size_t)n);
     snprintf(out, TN_BOOT_CLOCK + 1, "%016" PRIx64, sum);
     return true;
 }

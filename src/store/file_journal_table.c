@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sum.h"
 #include "store/file_journal.h"
 
 #define GROUPS_MAX    256 /* open at once in one handle */
@@ -17,32 +18,32 @@ static bool after_state(const char *key, const char *end)
     return end - key > 6 && memcmp(end - 6, "/state", 6) == 0;
 }
 
-bool tn_journal_state(const char *key)
+/* Where NAME/state/COLLECTION ends, with or without "/ID" behind it; NULL: it is no such key. */
+static const char *collection_end(const char *key)
 {
     const char *last = strrchr(key, '/');
     const char *middle = last ? memrchr(key, '/', (size_t)(last - key)) : NULL;
 
-    return last && (after_state(key, last) || (middle && after_state(key, middle)));
+    if (middle && after_state(key, middle))
+        return last;
+    return last && after_state(key, last) ? key + strlen(key) : NULL;
+}
+
+bool tn_journal_state(const char *key)
+{
+    return collection_end(key) != NULL;
 }
 
 bool tn_journal_group(const struct tn_file *f, const char *key, char group[TENURE_KEY_MAX + 1],
                       const char **name)
 {
-    const char *last = strrchr(key, '/');
-    const char *middle = last ? memrchr(key, '/', (size_t)(last - key)) : NULL;
+    const char *end = f->place ? collection_end(key) : NULL;
 
-    if (!f->place || !last)
+    if (!end)
         return false;
-    if (middle && after_state(key, middle)) { /* NAME/state/COLLECTION/ID */
-        memcpy(group, key, (size_t)(last - key));
-        group[last - key] = '\0';
-        *name = last + 1;
-        return true;
-    }
-    if (!after_state(key, last))
-        return false;
-    memcpy(group, key, strlen(key) + 1); /* NAME/state/COLLECTION */
-    *name = "";
+    memcpy(group, key, (size_t)(end - key));
+    group[end - key] = '\0';
+    *name = *end ? end + 1 : "";
     return true;
 }
 
@@ -96,10 +97,8 @@ void tn_journal_end(struct tn_file *f)
 
 static size_t hash(const char *name, size_t len)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    uint64_t h = tn_sum(TN_SUM_START, name, len);
 
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
     return (size_t)(h ^ h >> 32);
 }
 

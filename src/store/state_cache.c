@@ -3,15 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sum.h"
 #include "store/state_inner.h"
 
 static size_t bucket(const char *key)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-    for (; *key; key++)
-        h = (h ^ (unsigned char)*key) * UINT64_C(0x100000001b3);
-    return (size_t)(h % TN_STATE_BUCKETS);
+    return (size_t)(tn_sum(TN_SUM_START, key, strlen(key)) % TN_STATE_BUCKETS);
 }
 
 struct tn_entry *tn_entry_find(tenure_state *s, const char *key)
