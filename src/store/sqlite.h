@@ -112,6 +112,8 @@ enum tenure_status tn_sqlite_mend(struct tn_sqlite *h, struct tenure_swap *swap,
 
 /* What a swap in one statement needs of a new connection.  An SQLite code. */
 int tn_sqlite_swap_init(struct tn_sqlite *h);
+/* It took effect, under this version. */
+void tn_sqlite_tell(struct tenure_swap *swap, sqlite3_int64 version);
 enum tenure_status tn_sqlite_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
                                   struct tenure_error *err);
 enum tenure_status tn_sqlite_swap_many(void *impl, struct tenure_swap *swaps, size_t n,

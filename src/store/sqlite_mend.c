@@ -93,11 +93,10 @@ enum tenure_status tn_sqlite_take_damaged(sqlite3_stmt *row, struct tenure_value
 static int newest_sane(struct tn_sqlite *h, sqlite3_int64 *version)
 {
     sqlite3_stmt *stmt = NULL;
-    int rc =
-        sqlite3_prepare_v2(h->db,
-                           "SELECT coalesce(max(version), 0) FROM register"
-                           " WHERE typeof(version) = 'integer' AND version < 0x7fffffffffffffff",
-                           -1, &stmt, NULL);
+    int rc = sqlite3_prepare_v2(h->db,
+                                "SELECT coalesce(max(version), 0) FROM register"
+                                " WHERE typeof(version) = 'integer'",
+                                -1, &stmt, NULL);
 
     if (rc == SQLITE_OK)
         rc = sqlite3_step(stmt);
@@ -188,9 +187,7 @@ enum tenure_status tn_sqlite_mend(struct tn_sqlite *h, struct tenure_swap *swap,
             tn_sqlite_drop(h);
         return status;
     }
-    memset(&swap->token, 0, sizeof swap->token);
-    snprintf(swap->token.version, sizeof swap->token.version, "%lld", version);
-    memcpy(swap->token.nonce, swap->nonce, TENURE_NONCE_SIZE);
+    tn_sqlite_tell(swap, version);
     tn_sqlite_ring(h);
     return TENURE_OK;
 }

@@ -135,7 +135,7 @@ static int write_row(struct tn_sqlite *h, const struct tenure_swap *swap, sqlite
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static void tell(struct tenure_swap *swap, sqlite3_int64 version)
+void tn_sqlite_tell(struct tenure_swap *swap, sqlite3_int64 version)
 {
     swap->status = TENURE_OK;
     memset(&swap->token, 0, sizeof swap->token);
@@ -168,7 +168,7 @@ static enum tenure_status apply(struct tn_sqlite *h, struct tenure_swap *swaps, 
         if (!written)
             continue;
         ++*n_written;
-        tell(&swaps[i], ++version);
+        tn_sqlite_tell(&swaps[i], ++version);
     }
     return rc == SQLITE_OK ? TENURE_OK : tn_sqlite_fail(h, rc, err);
 }
@@ -233,7 +233,7 @@ static enum tenure_status update_alone(struct tn_sqlite *h, struct tenure_swap *
         return h->committing ? tn_sqlite_fail_commit(h, rc, err) : tn_sqlite_fail(h, rc, err);
     if (!written)
         return tenure_fail(err, TENURE_CONFLICT, "sqlite: %s has changed", swap->key);
-    tell(swap, h->taken);
+    tn_sqlite_tell(swap, h->taken);
     tn_sqlite_ring(h);
     tn_sqlite_checkpoint(h);
     return TENURE_OK;
