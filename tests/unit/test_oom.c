@@ -13,16 +13,12 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <ftw.h>
 #include <jansson.h>
-#include <sqlite3.h>
 
-#include "oom.h"
+#include "oom_kit.h"
 #include "store/lease_record.h"
 #include "tenure/lease.h"
 #include "tenure/state.h"
-
-extern const struct tenure_store_ops *const tenure_store_module[]; /* sqlite: */
 
 #define ALLOCATIONS_MAX 2000 /* in one call; more looks like a loop */
 
@@ -384,48 +380,17 @@ static void built_on_file(void **state)
 
 /* ---- Other libraries' allocators -------------------------------------------- */
 
-static sqlite3_mem_methods real;
-
-static void *sqlite_malloc(int n)
-{
-    return tn_oom_strikes() ? NULL : real.xMalloc(n);
-}
-
-static void *sqlite_realloc(void *memory, int n)
-{
-    return tn_oom_strikes() ? NULL : real.xRealloc(memory, n);
-}
-
 static int setup(void **state)
 {
-    sqlite3_mem_methods methods;
-
     (void)state;
     json_set_alloc_funcs(tn_oom_malloc, free);
-    if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real) != SQLITE_OK)
-        return -1;
-    methods = real;
-    methods.xMalloc = sqlite_malloc;
-    methods.xRealloc = sqlite_realloc;
-    if (sqlite3_config(SQLITE_CONFIG_MALLOC, &methods) != SQLITE_OK)
-        return -1;
-    if (tenure_store_register(tenure_store_module[0], NULL) != TENURE_OK)
-        return -1;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
+    return kit_begin(dir);
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    return nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return kit_end(dir);
 }
 
 int main(void)

@@ -13,14 +13,10 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <glob.h>
-#include <sqlite3.h>
 
-#include "oom.h"
+#include "oom_kit.h"
 #include "tenure/state.h"
-
-extern const struct tenure_store_ops *const tenure_store_module[]; /* sqlite: */
 
 static char dir[] = "/tmp/tenure-oom-XXXXXX";
 
@@ -156,48 +152,18 @@ static void of_a_row(void **state)
 
 /* ---- Set-up ------------------------------------------------------------------ */
 
-static sqlite3_mem_methods real;
-
-static void *sqlite_malloc(int n)
-{
-    return tn_oom_strikes() ? NULL : real.xMalloc(n);
-}
-
-static void *sqlite_realloc(void *memory, int n)
-{
-    return tn_oom_strikes() ? NULL : real.xRealloc(memory, n);
-}
-
 static int setup(void **state)
 {
-    sqlite3_mem_methods methods;
-
     (void)state;
     if (access("/dev/shm", W_OK) == 0) /* a flush is of no use here */
         memcpy(dir, "/dev/shm/oomXXXXXX", sizeof "/dev/shm/oomXXXXXX");
-    if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real) != SQLITE_OK)
-        return -1;
-    methods = real;
-    methods.xMalloc = sqlite_malloc;
-    methods.xRealloc = sqlite_realloc;
-    if (sqlite3_config(SQLITE_CONFIG_MALLOC, &methods) != SQLITE_OK ||
-        tenure_store_register(tenure_store_module[0], NULL) != TENURE_OK)
-        return -1;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
+    return kit_begin(dir);
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    return nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return kit_end(dir);
 }
 
 int main(void)
