@@ -243,7 +243,7 @@ static int flush_database(sqlite3 *db)
  * the first commit flushes the whole log, with its directory, and the schema is
  * in front of it there (C3).  Pages are small: a commit writes two, the row's
  * and the index's, and both together are then one of the usual size.  Smaller
- * ones are no faster for one commit, and dearer for a batch.
+ * ones are hardly faster for one commit, and dearer for a batch.
  */
 static enum tenure_status create(struct tn_sqlite *h, char mode[32], struct tenure_error *err)
 {

@@ -22,8 +22,6 @@ STATES = int(os.environ.get("STATES", "3400"))
 COMMITS = 24
 REPAIR_STATES = STATES // 3400  # at each call of a repair, beside none and all of what is not flushed
 
-pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
-
 
 @pytest.fixture
 def place():
