@@ -293,6 +293,15 @@ bool cf_job_meet(struct cf_job *job)
     return true;
 }
 
+/*
+ * What is recorded so far is in the shared memory before what follows: a killed
+ * process leaves an operation that is whole up to the line it had reached.
+ */
+static void so_far(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
 static struct cf_op *record(struct cf_job *job, enum cf_op_kind kind)
 {
     if (job->n_ops == CF_OPS_MAX)
@@ -332,6 +341,7 @@ struct cf_op *cf_job_read(struct cf_job *job, struct tenure_value *value)
     memcpy(op->nonce, value->token.nonce, TENURE_NONCE_SIZE);
     memcpy(op->before, value->prev, TENURE_NONCE_SIZE);
     memcpy(op->version, value->token.version, sizeof op->version);
+    so_far();
     job->n_ops++;
     return op;
 }
@@ -349,15 +359,19 @@ struct cf_op *cf_job_swap(struct cf_job *job, const struct tenure_token *expect,
     swap.len = TENURE_NONCE_SIZE;
     memcpy(op->nonce, swap.nonce, TENURE_NONCE_SIZE);
     memcpy(op->before, expect->nonce, TENURE_NONCE_SIZE);
+    so_far();
     job->n_ops++;
+    so_far();
     enum tenure_status status =
         tenure_store_swap(job->store, &swap, cf_job_deadline(job), &job->err);
     op->end = tenure_now();
-    op->status = status;
     if (status == TENURE_OK) {
         memcpy(op->version, swap.token.version, sizeof op->version);
         *token = swap.token;
-    } else if (status != TENURE_CONFLICT && status != TENURE_UNKNOWN) {
+    }
+    so_far();
+    op->status = status; /* last: it says that the rest is there */
+    if (status != TENURE_OK && status != TENURE_CONFLICT && status != TENURE_UNKNOWN) {
         cf_job_fail(job, "swap: expected 'ok', 'conflict' or 'unknown', saw '%s': %s",
                     tenure_status_word(status), job->err.text);
         return NULL;
