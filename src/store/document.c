@@ -88,29 +88,37 @@ enum tenure_status tn_document_decode(const struct tenure_value *value, struct t
     return TENURE_OK;
 }
 
+size_t tn_document_put(const struct tn_document *doc, unsigned char *out)
+{
+    char *line = (char *)out, *end = line;
+
+    end = tn_put_number(tn_put_text(end, "tenure-doc 1 "), doc->fence.epoch);
+    *end++ = ' ';
+    tn_hex_encode(doc->fence.grant, TENURE_NONCE_SIZE, end);
+    end = tn_put_text(end + TN_NONCE_HEX, " ");
+    end = tn_put_number(end, doc->seq < TN_SEQ_MAX ? doc->seq : TN_SEQ_MAX);
+    *end++ = ' ';
+    if (doc->deleted)
+        *end++ = 'd';
+    if (doc->edited)
+        *end++ = 'o';
+    if (!doc->deleted && !doc->edited)
+        *end++ = '-';
+    *end++ = '\n';
+    if (doc->len)
+        memcpy(end, doc->data, doc->len);
+    return (size_t)(end - line) + doc->len;
+}
+
 enum tenure_status tn_document_encode(const struct tn_document *doc, unsigned char **out,
                                       size_t *len, struct tenure_error *err)
 {
-    char line[TN_DOCUMENT_HEADER_MAX + 1], grant[TN_NONCE_HEX + 1], *end = line;
-    unsigned char *bytes;
+    unsigned char *bytes = malloc(TN_DOCUMENT_HEADER_MAX + doc->len);
 
-    tn_hex_encode(doc->fence.grant, TENURE_NONCE_SIZE, grant);
-    end = tn_put_number(tn_put_text(end, "tenure-doc 1 "), doc->fence.epoch);
-    end = tn_put_text(tn_put_text(tn_put_text(end, " "), grant), " ");
-    end = tn_put_number(end, doc->seq < TN_SEQ_MAX ? doc->seq : TN_SEQ_MAX);
-    end = tn_put_text(end, " ");
-    end = tn_put_text(end, doc->deleted ? "d" : "");
-    end = tn_put_text(end, doc->edited ? "o" : doc->deleted ? "" : "-");
-    end = tn_put_text(end, "\n");
-    size_t n = (size_t)(end - line);
-    bytes = malloc(n + doc->len + 1);
     if (!bytes)
         return tenure_fail(err, TENURE_NOMEM, "out of memory for a document");
-    memcpy(bytes, line, n);
-    if (doc->len)
-        memcpy(bytes + n, doc->data, doc->len);
+    *len = tn_document_put(doc, bytes);
     *out = bytes;
-    *len = n + doc->len;
     return TENURE_OK;
 }
 

@@ -28,7 +28,9 @@ struct tn_document {
 /* CORRUPT if the bytes are not a document.  doc is untouched on failure. */
 enum tenure_status tn_document_decode(const struct tenure_value *value, struct tn_document *doc,
                                       struct tenure_error *err);
-/* *out (free() it) of *len bytes. */
+/* Write it to out, which has room for TN_DOCUMENT_HEADER_MAX and its data; returns the length. */
+size_t tn_document_put(const struct tn_document *doc, unsigned char *out);
+/* The same: *out (free() it) of *len bytes. */
 enum tenure_status tn_document_encode(const struct tn_document *doc, unsigned char **out,
                                       size_t *len, struct tenure_error *err);
 

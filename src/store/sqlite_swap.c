@@ -12,6 +12,7 @@
 #include "store/sqlite.h"
 
 #define BATCH_LARGE 64
+#define LOOK_EVERY  64 /* rows: at the clock */
 
 /* ---- One statement ------------------------------------------------------- */
 
@@ -155,7 +156,7 @@ static enum tenure_status apply(struct tn_sqlite *h, struct tenure_swap *swaps, 
     for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
         bool written;
 
-        if (tenure_now() >= h->deadline)
+        if (i % LOOK_EVERY == 0 && tenure_now() >= h->deadline)
             return tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: the deadline passed at '%s'",
                                h->path, swaps[i].key);
         if (version == INT64_MAX)

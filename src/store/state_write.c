@@ -10,9 +10,15 @@
 
 /* ---- One swap ------------------------------------------------------------ */
 
-/* Fill swap from w, under a fresh nonce.  swap->data is malloc'ed. */
-static enum tenure_status prepare(tenure_state *s, struct tn_write *w, struct tenure_swap *swap,
-                                  struct tenure_error *err)
+/* At most so many bytes are written for w. */
+static size_t room_for(const struct tn_write *w)
+{
+    return TN_DOCUMENT_HEADER_MAX + w->len;
+}
+
+/* Fill swap from w, under a fresh nonce; its data go to bytes. */
+static void prepare(tenure_state *s, struct tn_write *w, struct tenure_swap *swap,
+                    unsigned char *bytes)
 {
     struct tn_document doc = {.fence = s->fence,
                               .seq = w->entry->seq + (w->seal_only ? 0 : 1),
@@ -20,21 +26,16 @@ static enum tenure_status prepare(tenure_state *s, struct tn_write *w, struct te
                               .edited = w->edited,
                               .data = w->data,
                               .len = w->deleted ? 0 : w->len};
-    unsigned char *bytes = NULL;
-    enum tenure_status status;
 
     memset(swap, 0, sizeof *swap);
-    status = tn_document_encode(&doc, &bytes, &swap->len, err);
-    if (status)
-        return status;
+    swap->len = tn_document_put(&doc, bytes);
+    swap->data = bytes;
     w->last = tn_state_nonce(s, swap->nonce);
     if (!w->first)
         w->first = w->last;
     swap->key = w->entry->key;
     swap->expect = w->entry->token;
     swap->tombstone = w->deleted;
-    swap->data = bytes;
-    return TENURE_OK;
 }
 
 /* Take in what a swap answered.  true: w is done. */
@@ -162,6 +163,8 @@ done:
 
 static void resolve(tenure_state *s, struct tn_write *w, int64_t deadline, struct tenure_error *err)
 {
+    unsigned char *bytes = NULL;
+
     for (unsigned round = 0;; round++) {
         struct tenure_swap swap;
 
@@ -174,17 +177,17 @@ static void resolve(tenure_state *s, struct tn_write *w, int64_t deadline, struc
         }
         if (round > 0)
             usleep(1000 * (round < 50 ? round : 50));
-        w->status = prepare(s, w, &swap, err);
-        if (w->status) {
-            w->status = w->unsure ? TENURE_UNKNOWN : w->status;
+        if (!bytes && !(bytes = malloc(room_for(w)))) {
+            w->status = tenure_fail(err, w->unsure ? TENURE_UNKNOWN : TENURE_NOMEM,
+                                    "%s: out of memory", w->entry->key);
             break;
         }
+        prepare(s, w, &swap, bytes);
         tenure_store_swap(s->store, &swap, deadline, err);
-        bool done = answered(s, w, &swap);
-        free((void *)(uintptr_t)swap.data);
-        if (done)
+        if (answered(s, w, &swap))
             break;
     }
+    free(bytes);
 }
 
 /* ---- Many ---------------------------------------------------------------- */
@@ -192,18 +195,20 @@ static void resolve(tenure_state *s, struct tn_write *w, int64_t deadline, struc
 static void write_chunk(tenure_state *s, struct tn_write *writes, size_t n, int64_t deadline,
                         struct tenure_error *err)
 {
-    struct tenure_swap *swaps = calloc(n, sizeof *swaps);
-    size_t ready = 0;
-    enum tenure_status status = TENURE_OK;
+    size_t size = 0;
 
-    if (!swaps)
-        status = tenure_fail(err, TENURE_NOMEM, "out of memory for a batch");
-    for (; !status && ready < n; ready += !status)
-        status = prepare(s, &writes[ready], &swaps[ready], err);
-    if (status) {
+    for (size_t i = 0; i < n; i++)
+        size += room_for(&writes[i]);
+    struct tenure_swap *swaps = malloc(n * sizeof *swaps);
+    unsigned char *bytes = malloc(size), *end = bytes; /* of all: many small pieces cost more */
+    if (!swaps || !bytes) {
         for (size_t i = 0; i < n; i++)
-            writes[i].status = status;
+            writes[i].status = tenure_fail(err, TENURE_NOMEM, "out of memory for a batch");
         goto done;
+    }
+    for (size_t i = 0; i < n; i++) {
+        prepare(s, &writes[i], &swaps[i], end);
+        end += swaps[i].len;
     }
     if (n == 1)
         tenure_store_swap(s->store, swaps, deadline, err);
@@ -214,8 +219,7 @@ static void write_chunk(tenure_state *s, struct tn_write *writes, size_t n, int6
             resolve(s, &writes[i], deadline, err);
     }
 done:
-    for (size_t i = 0; swaps && i < ready; i++)
-        free((void *)(uintptr_t)swaps[i].data);
+    free(bytes);
     free(swaps);
 }
 
@@ -233,7 +237,7 @@ static size_t chunk_of(const tenure_state *s, const struct tn_write *writes, siz
     size_t bytes = 0, most = s->info.batch_max ? s->info.batch_max : 1, i;
 
     for (i = 0; i < n && i < most; i++) {
-        bytes += writes[i].len + TN_DOCUMENT_HEADER_MAX;
+        bytes += room_for(&writes[i]);
         if (i > 0 && bytes > 4u * TENURE_DATA_MAX)
             break;
     }
