@@ -1,4 +1,5 @@
-/* agent/driver_inner.h - the handle behind tenure_elector; driver.c and elector.c share it. */
+/* agent/driver_inner.h - the handle behind tenure_elector; driver.c, driver_ask.c and
+ * elector.c share it. */
 #ifndef TN_AGENT_DRIVER_INNER_H
 #define TN_AGENT_DRIVER_INNER_H
 
@@ -76,5 +77,18 @@ void *tn_driver_main(void *elector);
 /* Ask something: set members of e->requests between these two. */
 void tn_driver_lock(tenure_elector *e);
 void tn_driver_unlock_and_wake(tenure_elector *e);
+
+/* ---- driver_ask.c: on the driver's thread ---- */
+
+/* Tell whoever traces; what is the same each time is filled in. */
+void tn_driver_trace(tenure_elector *e, const struct tenure_trace *t);
+/* A request that does not end leaves its mark with whoever watches this process. */
+void tn_driver_mark(tenure_elector *e, int64_t until_ns);
+/* Carry out the request of the last step; ev is what came of it. */
+void tn_driver_read(tenure_elector *e, struct tn_event *ev);
+void tn_driver_swap(tenure_elector *e, struct tn_event *ev);
+void tn_driver_wait(tenure_elector *e, struct tn_event *ev);
+/* Read the control register if it may have changed, and leave what it says as a request. */
+void tn_driver_look_at_control(tenure_elector *e);
 
 #endif
