@@ -33,8 +33,7 @@ def by_deadline(world, epoch, fault_ns, punctual=True):
     """All processes of that epoch ended within D of the fault, which was there by fault_ns: the
     last renewal was sent before, so the deadline was at most D later (docs/timing.md).  Tenure
     itself, if it has to do it, queues for a processor, and K is for that."""
-    last = world.dead(epoch)
-    late = last - fault_ns - w.hold_ns(world.ttl_ms)
+    late = w.late_ns(world.dead(epoch), fault_ns + w.hold_ns(world.ttl_ms), world.ttl_ms)
     allowed = w.tolerance_ns(world.ttl_ms) if punctual else w.kill_ns(world.ttl_ms)
     assert late <= allowed, f"alive {late / 1e6:.3f} ms after its deadline"
     return late
@@ -191,11 +190,12 @@ def test_a_definite_loss_is_the_guards_to_act_on(contain):
 
     def trial(world):
         epoch, leader = world.table.top(), world.leader()
-        guard = leader.guard()
+        guard, asked = leader.guard(), w.now()
         take_away(world)
         world.next_leader(epoch)
         assert leader.proc.poll() is None
-        if w.punctual():  # else it may have to queue for longer than tenure waits
+        # Else it may have to queue for longer than tenure waits: half a margin of 50 ms.
+        if w.punctual() and w.stalled_ns(asked, w.now()) < 10_000_000:
             assert leader.guard() == guard and "duty" not in leader.words()
 
     trials(10, lambda: renewing_often(contain), trial, workers=2)
@@ -282,10 +282,12 @@ def test_standby_frozen_inside_a_transaction(thread):
     with World(scheme="sqlite", ttl_ms=2000) as world:
         flag = world.dir / "freeze"
         leader = world.start()
-        epoch = world.next_leader(0).epoch
+        world.next_leader(0)
         env = {**os.environ, "LD_PRELOAD": str(preload), "TENURE_FREEZE": str(flag)}
         frozen = world.start(env=env)
-        eventually("it stands by", lambda: f"leads, epoch {epoch}" in frozen.words())
+        # A leader that was kept from renewing leads in another term: so the youngest counts.
+        eventually("it stands by", lambda: f"leads, epoch {world.table.top()};" in frozen.words())
+        epoch = world.table.top()
         # In full and at once: an empty flag names no thread.
         (world.dir / "flag").write_text(thread)
         os.rename(world.dir / "flag", flag)

@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENURE_BUILD", ROOT / "build"))
 TENURE = BUILD / "tenure"
 WITNESS = BUILD / "tests" / "support" / "witness"
+STALLS = BUILD / "tests" / "support" / "stalls"
 
 TRIALS = int(os.environ.get("TRIALS", "0"))  # 0: each test's own moderate number
 PATIENCE = 60.0  # seconds after which a test gives up waiting; never a measure of speed
@@ -60,6 +61,41 @@ def tolerance_ns(ttl_ms):
     """How late after D a program may still be seen.  KILL goes out before D, so not at all;
     but where the guard has to queue for a processor like everybody else, K is for that too."""
     return 0 if punctual() else kill_ns(ttl_ms)
+
+
+@functools.cache
+def stalls():
+    """Notes when a processor stood still, which no guard can do anything about (support/stalls.c);
+    for all threads and forks from here on.  None where the guard has no right to be punctual."""
+    if not punctual():
+        return None
+    file = tempfile.NamedTemporaryFile(prefix="tenure-stalls-", dir=MEMORY)
+    watcher = subprocess.Popen([STALLS, file.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    if watcher.stdout.readline() != b"ready\n":
+        return None
+    file.watcher = watcher  # which ends when its input is closed: with this process
+    return file
+
+
+def stalled_ns(since, until):
+    """For how long a processor, any of them, stood still between the two.  A stall that goes on is
+    told when it is over: whoever runs again sees it."""
+    if not stalls():
+        return 0
+    with open(stalls().name, "rb") as f:
+        data = f.read()
+    total, seen = 0, since
+    for begin, end in sorted(struct.iter_unpack("<qq", data[:len(data) // 16 * 16])):
+        begin, end = max(begin, seen), min(end, until)
+        total, seen = total + max(end - begin, 0), max(seen, end)
+    return total
+
+
+def late_ns(last, deadline, ttl_ms):
+    """By how much a program outlived its deadline that the machine does not explain.  Whoever runs
+    again after a stall has as much time as it lasted: it must kill, and the killed must die."""
+    stalled = stalled_ns(deadline - kill_ns(ttl_ms), last) if last > deadline else 0
+    return last - deadline - stalled
 
 
 class Row:
@@ -162,7 +198,11 @@ def freeze(pid):
 
     def still():
         for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
-            if stat.read_text().rpartition(")")[2].split()[0] not in "TtZX":
+            try:
+                state = stat.read_text().rpartition(")")[2].split()[0]
+            except OSError:  # a thread that has ended
+                continue
+            if state not in "TtZX":
                 return False
         return True
 
@@ -366,12 +406,22 @@ def pair(url, ttl_ms, leader_url=None, options=()):
         leader = world.start()
         world.next_leader(0)
         world.url = url
-        other = world.start()
-        eventually("a stand-by", lambda: "c1 leads" in other.words())
-        return world, leader, other
+        return world, leader, stand_by(world)
     except BaseException:
         world.__exit__(Exception, None, None)
         raise
+
+
+def stand_by(world):
+    """One more, which waits for the first.  If a machine that stood still has cost that one its
+    lease, the newcomer may have got it: it goes, and another one comes."""
+    while True:
+        other = world.start()
+        eventually("a stand-by", lambda: "c1 leads" in other.words() or "leading, " in other.words())
+        if "c1 leads" in other.words():
+            return other
+        other.signal(signal.SIGTERM)
+        world.forget(other)
 
 
 def kept(world, leader, epoch):
@@ -395,6 +445,7 @@ def trials(count, make_world, trial, workers=4):
     """
     count = TRIALS or count
     workers = min(workers, count)
+    stalls()
     left, lock = [count], threading.Lock()
     results = []
 

@@ -65,6 +65,10 @@ class Kind:
     def begin(self, bed):
         return pair(bed)
 
+    def current(self, bed, term):
+        """The term that the next fault is for."""
+        return bed.latest(term)
+
 
 class TenureKilled(Kind):
     name, what = "tenure-killed", "tenure gets SIGKILL"
@@ -334,6 +338,9 @@ class ExitsAtOnce(Kind):
     words = ("brood", "daemon", "exit=7")
     ttl_ms = 2000
 
+    def current(self, bed, term):
+        return term  # each ends by itself
+
     def trial(self, bed, term):
         new = bed.after(term)
         assert term.candidate.wait() == 7, "not the program's code"
@@ -400,6 +407,7 @@ KINDS = [TenureKilled, TenureKilledOnServer, TenureStopped, TenureStoppedAndWoke
 def one(kind, bed, term):
     """One trial.  Returns the term that leads now."""
     settle()
+    term = kind.current(bed, term)
     new = kind.trial(bed, term)
     term.tried = new is not term
     return new

@@ -24,7 +24,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import bed  # noqa: E402,F401  (finds the folders of the others)
+import bed  # noqa: E402  (finds the folders of the others)
 import kinds  # noqa: E402
 from process import die_with_parent  # noqa: E402
 
@@ -103,6 +103,7 @@ def enter(kind_class, number, left, results):
 def run(kind_class, count, beds):
     """That many trials of a kind, in beds side by side, each a process of its own."""
     kind_class.prepare()
+    bed.w.stalls()
     fork = multiprocessing.get_context("fork")
     left, results = fork.Value("i", count), fork.SimpleQueue()
     workers = [fork.Process(target=enter, args=(kind_class, i, left, results))
