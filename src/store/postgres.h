@@ -9,6 +9,7 @@
  *   postgres_error.c   what a failure means
  *   postgres_schema.c  the table, as SQL text (no libpq)
  *   postgres_row.c     read, swap, list
+ *   postgres_mend.c    rows that are not what we wrote
  *   postgres_batch.c   swap_many
  *   postgres_wait.c    wait
  *   postgres_lock.c    the advisory lock of postgres+advisory:
@@ -27,7 +28,7 @@
 /* Types of the wire protocol (pg_type.dat); parameters and results are binary. */
 enum { TN_PG_BOOL = 16, TN_PG_BYTEA = 17, TN_PG_INT8 = 20, TN_PG_TEXT = 25, TN_PG_UUID = 2950 };
 
-#define TN_PG_PARAMS 10
+#define TN_PG_PARAMS 11
 
 /* Raise synchronous_commit to "on" if it is weaker, for the session or this transaction alone. */
 #define TN_PG_SYNC(local)                                                                          \
@@ -56,6 +57,7 @@ struct tn_pg_conf {
     bool create;     /* make the schema if it is not there */
     bool notify;     /* NOTIFY on a change, and LISTEN */
     int64_t poll_ns; /* how often wait() looks when it cannot listen */
+    bool mend;       /* a damaged row is read as it is, and may be replaced */
 
     bool advisory;
     enum tn_pg_key key_kind;
@@ -88,8 +90,12 @@ enum tn_pg_stmt {
     TN_PG_FREE_SWAP,
     TN_PG_HOLDER,
     TN_PG_END_FORMER,
+    TN_PG_MEND,
     TN_PG_STATEMENTS,
 };
+
+/* Where TN_PG_READ says whether there is a row at all. */
+#define TN_PG_THERE 6
 
 struct tn_pg_sql {
     const char *name; /* under which the server keeps it prepared */
@@ -264,6 +270,8 @@ struct tn_pg_version {
     int64_t number; /* 0: absent */
     int64_t timeline;
 };
+/* Nobody has counted to here, and there must be room above what somebody wrote by hand. */
+#define TN_PG_VERSION_MOST (INT64_MAX / 2)
 /* false if it cannot be one of ours.  An absent token is number 0. */
 bool tn_pg_version(const struct tenure_token *token, struct tn_pg_version *version);
 void tn_pg_token(const struct tn_pg_version *version, const uint8_t nonce[TENURE_NONCE_SIZE],
@@ -281,6 +289,19 @@ void tn_pg_swap_done(struct tn_pg *pg, struct tenure_swap *swap,
 /* The mark of a prefix. */
 enum tenure_status tn_pg_mark(struct tn_pg *pg, const char *prefix,
                               char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
+                              struct tenure_error *err);
+
+/*
+ * Are the columns c.. of a row (version, nonce, prev, tombstone, data) what this store writes? Else
+ * CORRUPT, and err says which is not.
+ */
+enum tenure_status tn_pg_row_sane(const struct tn_pg *pg, const char *key, const PGresult *r,
+                                  int row, int c, struct tenure_error *err);
+/* A row that is not sane, as it is; err is what tn_pg_row_sane() said. */
+enum tenure_status tn_pg_take_damaged(const PGresult *r, int row, int c, struct tenure_value *value,
+                                      struct tenure_error *err);
+/* A swap that expects such a row. */
+enum tenure_status tn_pg_mend(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
                               struct tenure_error *err);
 
 /* Swaps whose key skip() names (NULL: none) are left alone. */

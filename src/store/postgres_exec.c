@@ -6,7 +6,7 @@
 
 #include "store/postgres.h"
 
-static const int binary[TN_PG_PARAMS] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+static const int binary[TN_PG_PARAMS] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 #define MISSES 3 /* deadlines in a row after which a session that holds the lock is given up */
 

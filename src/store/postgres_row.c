@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/decimal.h"
+#include "store/damaged.h"
 #include "store/postgres.h"
 
 #define PAGE_ROWS  1000
@@ -46,21 +47,20 @@ enum tenure_status tn_pg_timeline(const struct tn_pg *pg, const PGresult *r, int
 /* ---- Read ---------------------------------------------------------------- */
 
 /* The value in columns c.. of a row: version, nonce, prev, tombstone, data. */
-static enum tenure_status take_value(const struct tn_pg *pg, const PGresult *r, int row, int c,
-                                     int64_t timeline, struct tenure_value *value,
+static enum tenure_status take_value(const struct tn_pg *pg, const char *key, const PGresult *r,
+                                     int row, int c, int64_t timeline, struct tenure_value *value,
                                      struct tenure_error *err)
 {
-    static const uint8_t none[TENURE_NONCE_SIZE];
     uint8_t nonce[TENURE_NONCE_SIZE], prev[TENURE_NONCE_SIZE] = {0};
     struct tn_pg_version version = {.timeline = timeline};
     bool tombstone;
-    enum tenure_status status;
+    enum tenure_status status = tn_pg_row_sane(pg, key, r, row, c, err);
 
-    if (!tn_pg_get_int8(r, row, c, &version.number) || version.number < 1 ||
-        !tn_pg_get_nonce(r, row, c + 1, nonce) || memcmp(nonce, none, sizeof none) == 0 ||
+    if (status)
+        return pg->conf.mend ? tn_pg_take_damaged(r, row, c, value, err) : status;
+    if (!tn_pg_get_int8(r, row, c, &version.number) || !tn_pg_get_nonce(r, row, c + 1, nonce) ||
         (!PQgetisnull(r, row, c + 2) && !tn_pg_get_nonce(r, row, c + 2, prev)) ||
-        !tn_pg_get_bool(r, row, c + 3, &tombstone) || PQgetisnull(r, row, c + 4) ||
-        (unsigned)PQgetlength(r, row, c + 4) > TENURE_DATA_MAX)
+        !tn_pg_get_bool(r, row, c + 3, &tombstone))
         return tn_pg_garbled(pg, "a row", err);
     status =
         tenure_value_set(value, PQgetvalue(r, row, c + 4), (size_t)PQgetlength(r, row, c + 4), err);
@@ -98,10 +98,13 @@ enum tenure_status tn_pg_row_read(struct tn_pg *pg, const char *key, struct tenu
         status = tn_pg_timeline(pg, r, 0, &timeline, err);
     if (status)
         goto done;
-    if (PQgetisnull(r, 0, 1))
+    bool there;
+    if (!tn_pg_get_bool(r, 0, TN_PG_THERE, &there))
+        status = tn_pg_garbled(pg, "a row", err);
+    else if (!there)
         status = take_absent(value, err);
     else
-        status = take_value(pg, r, 0, 1, timeline, value, err);
+        status = take_value(pg, key, r, 0, 1, timeline, value, err);
     if (!status)
         tn_pg_remember(pg, key, &value->token);
 done:
@@ -156,6 +159,8 @@ enum tenure_status tn_pg_row_swap(struct tn_pg *pg, struct tenure_swap *swap, in
     struct tn_pg_version expect;
     PGresult *r = NULL;
 
+    if (pg->conf.mend && tn_damaged(&swap->expect))
+        return tn_pg_mend(pg, swap, deadline, err);
     if (!tn_pg_version(&swap->expect, &expect))
         return tn_pg_swap_bad(pg, swap, err); /* no version of ours */
     bool create = expect.number == 0;
@@ -232,6 +237,22 @@ static enum tenure_status fetch(struct tn_pg *pg, struct page *page, int64_t dea
     return status ? status : tn_pg_timeline(pg, *r, 0, &page->timeline, err);
 }
 
+/* A row of a page.  A damaged one does not end the listing; read() tells why. */
+static enum tenure_status take_listed(const struct tn_pg *pg, const char *key, const PGresult *r,
+                                      int row, int64_t timeline, struct tenure_value *value,
+                                      struct tenure_error *err)
+{
+    enum tenure_status status = take_value(pg, key, r, row, 2, timeline, value, err);
+    struct tenure_error why = *err;
+
+    if (status != TENURE_CORRUPT)
+        return status;
+    status = tn_pg_take_damaged(r, row, 2, value, err);
+    if (status == TENURE_CORRUPT) /* too large even for that */
+        return tn_damaged_value(value, why.text, strlen(why.text), err);
+    return status ? status : tn_damaged_listed(value, &why, err);
+}
+
 /* Visit one page.  It is held here as a whole, so that visit() may use the handle. */
 static enum tenure_status show(struct tn_pg *pg, struct page *page, const PGresult *r,
                                tenure_visit_fn visit, void *arg, struct tenure_value *value,
@@ -242,13 +263,16 @@ static enum tenure_status show(struct tn_pg *pg, struct page *page, const PGresu
 
     for (int i = 0; i < rows; i++) {
         const char *key = PQgetvalue(r, i, 1);
-        enum tenure_status status = take_value(pg, r, i, 2, page->timeline, value, err);
+        enum tenure_status status;
 
+        if (!tenure_key_valid(key) || strcmp(key, page->after) <= 0)
+            return tenure_fail(err, TENURE_CORRUPT,
+                               "%s: \"%s\".register: a row has a key that is none; remove the row",
+                               pg->scheme, pg->conf.schema);
+        status = take_listed(pg, key, r, i, page->timeline, value, err);
         if (status)
             return status;
-        if (!tenure_key_valid(key) || strcmp(key, page->after) <= 0)
-            return tn_pg_garbled(pg, "a key", err);
-        bytes += value->len;
+        bytes += (size_t)PQgetlength(r, i, 6); /* as the server has counted them */
         snprintf(page->after, sizeof page->after, "%s", key);
         if (!visit(arg, key, value)) {
             page->more = false;

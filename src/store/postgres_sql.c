@@ -21,6 +21,7 @@
 #define NEW_ROW  REGISTER " (key, version, nonce, tombstone, data)"
 #define KEY      "key COLLATE \"C\"" /* by byte, whatever the table says */
 #define CHANGE   "version = r.version + 1, prev = r.nonce"
+#define SIZE     "coalesce(octet_length(data), 0)" /* also of what nobody may have written */
 
 /* The compare-and-swap: version AND nonce (C2).  Parameters $1 to $7. */
 #define SWAP                                                                                       \
@@ -53,8 +54,8 @@ enum { TEXTS = 1009, INT8S = 1016, UUIDS = 2951, BOOLS = 1000, BYTEAS = 1001 }; 
 
 const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
     [TN_PG_READ] = {"tn_read",
-                    "SELECT t.timeline, r.version, r.nonce, r.prev, r.tombstone, r.data FROM " TIME
-                    " LEFT JOIN " REGISTER " r ON r.key = $1",
+                    "SELECT t.timeline, r.version, r.nonce, r.prev, r.tombstone, r.data,"
+                    " r.key IS NOT NULL FROM " TIME " LEFT JOIN " REGISTER " r ON r.key = $1",
                     1,
                     {TN_PG_TEXT}},
     [TN_PG_COMPARE] = {"tn_compare",
@@ -92,11 +93,11 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
     [TN_PG_LIST] = {"tn_list",
                     "SELECT t.timeline, p.* FROM " TIME " LEFT JOIN LATERAL"
                     " (SELECT key, version, nonce, prev, tombstone, data FROM"
-                    " (SELECT *, sum(octet_length(data)) OVER (ORDER BY " KEY ") AS total FROM"
+                    " (SELECT *, sum(" SIZE ") OVER (ORDER BY " KEY ") AS total FROM"
                     " (SELECT * FROM " REGISTER " WHERE " KEY " > $1 AND " KEY " >= $2 AND " KEY
                     " < $3"
                     " ORDER BY " KEY " LIMIT 1000) t) w"
-                    " WHERE total - octet_length(data) < 4194304) p ON true ORDER BY p." KEY,
+                    " WHERE total - " SIZE " < 4194304) p ON true ORDER BY p." KEY,
                     3,
                     {TN_PG_TEXT, TN_PG_TEXT, TN_PG_TEXT}},
     /* A sum over hashes of (key, nonce) does not depend on their order. */
@@ -155,6 +156,20 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                           " AND l.pid = $2",
                           2,
                           {TN_PG_INT8, TN_PG_INT8}},
+    /* Replace a row that is damaged, if each column is what was read ($2 to $6).  Where its number
+     * is lost the time in milliseconds takes its place, to which no row was ever counted. */
+    [TN_PG_MEND] = {"tn_mend",
+                    "UPDATE " REGISTER " r SET version = CASE WHEN r.version > 0 AND r.version <"
+                    " 4611686018427387904 THEN r.version + 1"
+                    " ELSE (extract(epoch FROM clock_timestamp()) * 1000)::int8 END,"
+                    " nonce = $7, prev = $8, tombstone = $9, data = $10"
+                    " WHERE key = $1 AND version IS NOT DISTINCT FROM $2"
+                    " AND nonce IS NOT DISTINCT FROM $3 AND prev IS NOT DISTINCT FROM $4"
+                    " AND tombstone IS NOT DISTINCT FROM $5 AND data IS NOT DISTINCT FROM $6"
+                    " AND @T = $11 AND " SYNC " RETURNING r.version, @N",
+                    11,
+                    {TN_PG_TEXT, TN_PG_INT8, TN_PG_UUID, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA,
+                     TN_PG_UUID, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA, TN_PG_INT8}},
 };
 
 /* Writers notify in the very statement that writes, and only if it wrote.  A

@@ -544,7 +544,7 @@ def test_a_table_with_other_types(server, key):
                f"INSERT INTO {name}.register VALUES ('{key}', 1, 'n', 'p', 't', 'd')")
     with Store(server.url(f"?schema={name}")) as store:  # the columns are there
         assert fails(store.read, key).status == "corrupt"
-        assert fails(store.list).status == "corrupt"
+        assert [value.token.version[:8] for _, value in store.list()[0]] == ["damaged."]
         guess = Token(_version=b"1@1")
         guess._nonce[0] = 1
         assert store.swap(key, guess).status == "config"
@@ -556,7 +556,7 @@ def test_rows_that_make_no_sense_are_corrupt_and_left_alone(server, path, key):
         other.swap(key)
         server.sql(f"UPDATE x{key[5:]}.register SET nonce = '00000000-0000-0000-0000-000000000000'")
         assert fails(other.read, key).status == "corrupt"
-        assert fails(other.list).status == "corrupt"
+        assert [value.token.version[:8] for _, value in other.list()[0]] == ["damaged."]
         server.sql(f"UPDATE x{key[5:]}.register SET key = '../../etc',"
                    " nonce = '00000000-0000-0000-0000-000000000001'")
         assert fails(other.list).status == "corrupt"

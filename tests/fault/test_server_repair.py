@@ -1,0 +1,225 @@
+"""What a server holds under our names and tenure did not write, or not like that: told with its place by
+everybody, never taken for absent, kept aside, and replaced on order, if it is still what was kept."""
+
+import json
+import subprocess
+from concurrent import futures
+
+import pytest
+from process import until
+from rig import RIGS
+from server_postgres import Psql
+from tenure import Store, StoreError
+from test_state_socket import Leader
+from world import TENURE
+
+BAD = "app/state/jobs/bad"
+
+
+# ---- How each store is damaged: (what is done, is the content still in it) -----------------------
+
+def row(change):
+    def spoil(rig, key):
+        assert rig.server.sql(f"UPDATE tenure.register SET {change} WHERE key = '{key}' RETURNING 1")
+    return spoil
+
+
+def loosen(rig):
+    """Nothing but types keeps the rows from being anything."""
+    rig.server.sql("ALTER TABLE tenure.register DROP CONSTRAINT IF EXISTS register_version_check;"
+                   + "".join(f"ALTER TABLE tenure.register ALTER {name} DROP NOT NULL;"
+                             for name in ("version", "nonce", "tombstone", "data")))
+
+
+ROWS = {"version": (row("version = -5"), True), "no-version": (row("version = NULL"), True),
+        "last-version": (row("version = 9223372036854775807"), True),
+        "zero-nonce": (row("nonce = '00000000-0000-0000-0000-000000000000'"), True),
+        "no-nonce": (row("nonce = NULL"), True), "no-tombstone": (row("tombstone = NULL"), True),
+        "no-data": (row("data = NULL"), False),
+        "long-data": (row("data = data || convert_to(repeat('x', 2200000), 'UTF8')"), True)}
+DAMAGES = {"postgres": ROWS}
+LOOSEN = {"postgres": loosen, "advisory": loosen}
+CASES = [(store, how) for store, ways in DAMAGES.items() for how in ways]
+FIRST = {**{store: next(iter(ways)) for store, ways in DAMAGES.items()}, "advisory": "version"}
+DAMAGES["advisory"] = ROWS
+
+
+@pytest.fixture(scope="module")
+def rigs():
+    running = {}
+    yield running
+    for rig in running.values():
+        rig.close()
+
+
+@pytest.fixture
+def start(rigs):
+    """Start a server, or empty the one that runs."""
+    def get(name):
+        kind = RIGS[name]
+        if kind.missing:
+            pytest.skip(kind.missing)
+        if name not in rigs:
+            rigs[name] = kind()
+            LOOSEN.get(name, lambda rig: None)(rigs[name])
+        rigs[name].clear()
+        return rigs[name]
+    return get
+
+
+def cli(store, *args, **more):
+    return subprocess.run([TENURE, "state", *args, "--store", store, "--name", "app", "--timeout", "60s"],
+                          capture_output=True, timeout=120, **more)
+
+
+def ok(done):
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def mending(url):
+    return Store(url + ("&" if "?" in url else "?") + "mend=yes")
+
+
+def fill(url):
+    for name in ("bad", "good"):
+        ok(cli(url, "put", f"jobs/{name}", input=b"content of %s\n" % name.encode()))
+
+
+@pytest.mark.parametrize("name,how", CASES, ids=[f"{name}-{how}" for name, how in CASES])
+def test_told_kept_and_replaced(start, name, how):
+    rig, (spoil, legible) = start(name), DAMAGES[name][how]
+    url = rig.url()
+    fill(url)
+    spoil(rig, BAD)
+    listed = cli(url, "show", "--json")
+    rows = {row["id"]: row["damage"] for row in map(json.loads, listed.stdout.splitlines())}
+    assert listed.returncode == 1 and b"tenure state repair" in listed.stderr, listed.stderr
+    assert list(rows) == ["bad", "good"] and BAD in rows["bad"] and not rows["good"]
+    exported = cli(url, "export")
+    assert exported.returncode == 1 and len(exported.stdout.splitlines()) == 1
+    # Nobody takes it for absent, and nobody else touches it.
+    for args in (["get", "jobs/bad"], ["put", "jobs/bad"], ["delete", "jobs/bad"]):
+        refused = cli(url, *args, input=b"over it")
+        assert refused.returncode == 1 and BAD.encode() in refused.stderr, refused.stderr
+    with Store(url) as plain:
+        with pytest.raises(StoreError) as caught:
+            plain.read(BAD)
+        assert caught.value.status == "corrupt" and BAD in caught.value.text
+        assert plain.swap(BAD).status in ("conflict", "corrupt")
+        seen = dict(plain.list("app/state/jobs/")[0])[BAD]
+        assert plain.swap(BAD, seen.token).status in ("conflict", "corrupt")
+    done = json.loads(ok(cli(url, "repair", "jobs/bad", "-", "--json", input=b"new")))
+    assert seen.token.version.startswith("damaged.")
+    assert done["kept"] == f"jobs.damaged/bad@{seen.token.version}"
+    kept = ok(cli(url, "get", done["kept"]))
+    assert kept and (b"content of bad\n" in kept or not legible)
+    assert ok(cli(url, "get", "jobs/bad")) == b"new"
+    ok(cli(url, "put", "jobs/bad", input=b"newer"))  # a document like any other
+    assert ok(cli(url, "get", "jobs/good")) == b"content of good\n"
+    ok(cli(url, "show"))
+    again = cli(url, "repair", "jobs/bad", "-", input=b"x")
+    assert again.returncode == 1 and b"is not damaged" in again.stderr
+
+
+@pytest.mark.parametrize("name", list(FIRST))
+def test_only_what_was_read_is_replaced(start, name):
+    """By whoever mends too: not another damage, not what somebody has just repaired (C2)."""
+    rig = start(name)
+    spoils = [spoil for spoil, _ in DAMAGES[name].values()][:2]
+    with Store(rig.url()) as plain, mending(rig.url()) as mender:
+        tokens = []
+        for spoil in spoils:
+            sound = plain.read("a/x").token if tokens else plain.swap("a/x", None, b"content").token
+            spoil(rig, "a/x")
+            tokens.append(mender.read("a/x").token)
+            assert tokens[-1] != sound and dict(mender.list("a/")[0])["a/x"].token == tokens[-1]
+            for wrong in (None, sound, *tokens[:-1]):
+                assert mender.swap("a/x", wrong, b"blind").status in ("conflict", "corrupt")
+            assert mender.read("a/x").token == tokens[-1]
+            mended = mender.swap("a/x", tokens[-1], b"content")
+            assert mended.status == "ok", mended.text
+            found = plain.read("a/x")
+            assert (found.token, found.data) == (mended.token, b"content")
+            assert found.prev == tokens[-1].nonce
+            assert mender.swap("a/x", tokens[-1], b"again").status == "conflict"
+        assert tokens[0] != tokens[1]
+        # And is sound from now on, for everybody.
+        assert plain.swap("a/x", found.token, b"next").status == "ok"
+        assert mender.read("a/x").data == b"next"
+        assert not mender.read("a/none").token
+
+
+@pytest.mark.parametrize("change", ["data = data || 'x'::bytea", "version = -6", "tombstone = true",
+                                    "prev = gen_random_uuid()", "nonce = gen_random_uuid()"])
+def test_a_change_under_way_postgres(start, change):
+    """Not seen when the mender looks, and yet not overwritten: the statement itself compares (C2)."""
+    rig = start("postgres")
+    with Store(rig.url()) as plain, mending(rig.url()) as mender, Psql(rig.server) as other:
+        plain.swap("a/x", None, b"content")
+        row("version = -5")(rig, "a/x")
+        token = mender.read("a/x").token
+        other("BEGIN")
+        other(f"UPDATE tenure.register SET {change}")
+        with futures.ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(mender.swap, "a/x", token, b"blind")
+            until(lambda: rig.server.sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+            other("COMMIT")
+            assert answer.result().status == "conflict"
+        again = mender.read("a/x").token
+        assert again != token and mender.swap("a/x", again, b"mended").status == "ok"
+
+
+@pytest.mark.parametrize("name", list(FIRST))
+def test_fences_and_the_lease(start, name, tmp_path):
+    """Epochs go on, in the state and in the lease, over damage of both (I2, I3)."""
+    rig = start(name)
+    url = rig.url()
+    spoil = DAMAGES[name][FIRST[name]][0]
+    with Leader(tmp_path, url, "--state", "store") as leader:
+        ask = leader.leads().ask
+        assert ask("PUT", "/v1/state/jobs/bad", b"content").status == 200
+        spoil(rig, BAD)
+        assert ask("GET", "/v1/state/jobs/bad").error() == (500, "corrupt")
+        assert ask("PUT", "/v1/state/jobs/bad", b"over it").error()[0] in (409, 500)
+        refused = cli(url, "repair", "jobs/bad", "-", input=b"two")
+        assert refused.returncode == 1 and b"--force" in refused.stderr
+        ok(cli(url, "repair", "jobs/bad", "-", "--force", input=b"two"))
+        got = ask("GET", "/v1/state/jobs/bad")
+        assert (got.body, got.headers["Tenure-Epoch"]) == (b"two", leader.epoch)
+        assert ask("PUT", "/v1/state/jobs/bad", b"three").status == 200
+        first = int(leader.epoch)
+    for key in ("app/state/jobs", BAD):
+        spoil(rig, key)
+    refused = cli(url, "repair", "jobs/bad", "--delete")
+    assert refused.returncode == 1 and b"root of the collection" in refused.stderr
+    ok(cli(url, "repair", "jobs"))
+    ok(cli(url, "repair", "jobs/bad", "-", input=b"four"))
+    with Store(url) as plain:
+        for key in ("app/state/jobs", BAD):
+            assert int(plain.read(key).data.split(b" ")[2]) == first
+    spoil(rig, "app/lease")
+    options = ["--store", url, "--name", "app", "--timeout", "60s"]
+    told = subprocess.run([TENURE, "status", *options], capture_output=True, timeout=60)
+    assert told.returncode != 0 and b"app/lease" in told.stdout + told.stderr
+    subprocess.run([TENURE, "reset", *options, "--epoch-above", str(first)], check=True, timeout=60,
+                   capture_output=True)
+    with Leader(tmp_path, url, "--state", "store") as leader:
+        assert int(leader.leads().epoch) > first
+        assert leader.ask("GET", "/v1/state/jobs/bad").body == b"four"
+
+
+@pytest.mark.parametrize("name", list(FIRST))
+def test_several_at_once(start, name):
+    rig = start(name)
+    url = rig.url()
+    fill(url)
+    DAMAGES[name][FIRST[name]][0](rig, BAD)
+    command = [TENURE, "state", "repair", "jobs/bad", "-", "--store", url, "--name", "app", "--timeout", "60s"]
+    rivals = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL) for _ in range(4)]
+    for i, rival in enumerate(rivals):
+        rival.stdin.write(b"by %d" % i)
+        rival.stdin.close()
+    done = [i for i, rival in enumerate(rivals) if rival.wait(120) == 0]
+    assert len(done) == 1 and ok(cli(url, "get", "jobs/bad")) == b"by %d" % done[0]
