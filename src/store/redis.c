@@ -96,20 +96,11 @@ static enum tenure_status run_read(struct tn_redis *h, const char *name, int64_t
 static enum tenure_status take_value(struct tn_redis *h, const redisReply *r,
                                      struct tenure_value *value, struct tenure_error *err)
 {
-    static const struct tenure_token absent;
-    enum tenure_status status;
-
     if (r->type == REDIS_REPLY_STRING)
         return tn_redis_decode(r->str, (size_t)r->len, h->timeline, value, err);
     if (r->type != REDIS_REPLY_NIL)
         return tenure_fail(err, TENURE_UNAVAILABLE, "the server answered with something else");
-    status = tenure_value_set(value, NULL, 0, err);
-    if (!status) {
-        value->token = absent;
-        value->tombstone = false;
-        memset(value->prev, 0, TENURE_NONCE_SIZE);
-    }
-    return status;
+    return tn_redis_absent(value, err);
 }
 
 static enum tenure_status redis_read(void *impl, const char *key, struct tenure_value *value,
@@ -121,6 +112,8 @@ static enum tenure_status redis_read(void *impl, const char *key, struct tenure_
     enum tenure_status status;
     unsigned tries = 0;
 
+    if (h->conf.mend)
+        return tn_redis_mend_read(h, key, value, deadline, err);
     snprintf(name, sizeof name, "%s%s", h->registers, key);
     do {
         memset(&answer, 0, sizeof answer);
@@ -130,8 +123,11 @@ static enum tenure_status redis_read(void *impl, const char *key, struct tenure_
     } while (status && tn_redis_read_again(h, status, &answer, &tries));
     if (!status)
         status = tn_redis_confirmed(h, &answer, err);
-    if (!status && (status = take_value(h, answer.reply, value, err)))
-        tenure_fail_context(err, "redis: %s", name);
+    bool answered = !status;
+    if (answered)
+        status = take_value(h, answer.reply, value, err);
+    if (status && (answered || status == TENURE_CORRUPT))
+        tenure_fail_context(err, answered ? "redis: %s" : "%s", name);
     if (answer.reply)
         freeReplyObject(answer.reply);
     if (!status)

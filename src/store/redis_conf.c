@@ -8,7 +8,7 @@
 
 static const char known[] = "prefix, db, user, password_file, password_env, replicas, "
                             "sentinel_user, sentinel_password_file, sentinel_password_env, "
-                            "sentinel_check; with rediss: ca_file, cert_file, key_file, "
+                            "sentinel_check, mend; with rediss: ca_file, cert_file, key_file, "
                             "server_name, verify";
 
 /* ---- Addresses ----------------------------------------------------------- */
@@ -149,6 +149,7 @@ static enum tenure_status parse_counts(struct tn_redis_conf *c, const char *db,
     const char *param = tn_url_param(&c->url, "db");
     const char *replicas = tn_url_param(&c->url, "replicas");
     const char *check = tn_url_param(&c->url, "sentinel_check");
+    const char *mend = tn_url_param(&c->url, "mend");
 
     if (db && param)
         return tenure_fail(err, TENURE_CONFIG, "%s: give the database once", c->url.scheme);
@@ -169,6 +170,10 @@ static enum tenure_status parse_counts(struct tn_redis_conf *c, const char *db,
                            c->url.scheme);
     if (check && strcmp(check, "connect") == 0)
         c->check = false;
+    if (mend && strcmp(mend, "yes") != 0 && strcmp(mend, "no") != 0)
+        return tenure_fail(err, TENURE_CONFIG, "%s: mend=%.40s is neither yes nor no",
+                           c->url.scheme, mend);
+    c->mend = mend && strcmp(mend, "yes") == 0;
     return TENURE_OK;
 }
 

@@ -24,9 +24,10 @@ static enum tenure_status last_words(struct tn_redis *h, enum tenure_status stat
 enum tenure_status tn_redis_load_scripts(struct tn_redis *h, int64_t deadline,
                                          struct tenure_error *err)
 {
+    const int scripts = h->conf.mend ? TN_REDIS_SCRIPTS : TN_REDIS_PLAIN;
     enum tenure_status status = TENURE_OK;
 
-    for (int i = 0; i < TN_REDIS_SCRIPTS && !status; i++) {
+    for (int i = 0; i < scripts && !status; i++) {
         const char *argv[] = {"SCRIPT", "LOAD", tn_redis_script_text[i]};
         char *request = NULL;
         long n = (long)redisFormatCommandArgv(&request, 3, argv, NULL);
@@ -36,7 +37,7 @@ enum tenure_status tn_redis_load_scripts(struct tn_redis *h, int64_t deadline,
         free(request);
     }
     status = last_words(h, status, err);
-    for (int i = 0; i < TN_REDIS_SCRIPTS && !status; i++) {
+    for (int i = 0; i < scripts && !status; i++) {
         redisReply *r = NULL;
 
         status = tn_redis_link_reply(h->link, deadline, &r, err);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "store/damaged.h"
 #include "store/redis_ops.h"
 #include "store/redis_server.h"
 #include "store/redis_wait.h"
@@ -61,8 +62,31 @@ static bool page_sound(const redisReply *r)
     return (size_t)r->element[2]->len <= TENURE_KEY_MAX;
 }
 
+/*
+ * A register of a page.  What is none does not end the listing; read() tells why.  Who mends sees
+ * it as it is, unless it has vanished meanwhile.
+ */
+static enum tenure_status take_listed(struct tn_redis *h, const char *key, const redisReply *text,
+                                      struct tenure_value *value, int64_t deadline,
+                                      struct tenure_error *err)
+{
+    enum tenure_status status =
+        tn_redis_decode(text->str, (size_t)text->len, h->timeline, value, err);
+
+    if (status != TENURE_CORRUPT)
+        return status;
+    tenure_fail_context(err, "redis: %s%s", h->registers, key);
+    struct tenure_error why = *err;
+    if (h->conf.mend &&
+        (status = tn_redis_mend_read(h, key, value, deadline, err)) != TENURE_CORRUPT)
+        return status;
+    status = tn_damaged_value(value, text->str, (size_t)text->len, err);
+    return status ? status : tn_damaged_listed(value, &why, err);
+}
+
 static enum tenure_status take_page(struct tn_redis *h, struct listing *l, const redisReply *r,
-                                    struct tenure_value *value, struct tenure_error *err)
+                                    struct tenure_value *value, int64_t deadline,
+                                    struct tenure_error *err)
 {
     if (!page_sound(r))
         return tenure_fail(err, TENURE_UNAVAILABLE, "redis: the listing's answer is not ours");
@@ -81,11 +105,10 @@ static enum tenure_status take_page(struct tn_redis *h, struct listing *l, const
         /* The index belongs to anybody who may write to Redis. */
         if (!tenure_key_valid(key) || strncmp(key, l->prefix, strlen(l->prefix)) != 0)
             continue;
-        status = tn_redis_decode(r->element[i + 1]->str, (size_t)r->element[i + 1]->len,
-                                 h->timeline, value, err);
+        status = take_listed(h, key, r->element[i + 1], value, deadline, err);
         if (status)
-            return tenure_fail_context(err, "redis: %s%s", h->registers, key);
-        if (!l->visit(l->arg, key, value)) {
+            return status;
+        if (!tenure_token_absent(&value->token) && !l->visit(l->arg, key, value)) {
             l->more = false;
             return TENURE_OK;
         }
@@ -111,7 +134,7 @@ static enum tenure_status list_page(struct tn_redis *h, struct listing *l,
     if (!status)
         status = tn_redis_confirmed(h, &answer, err);
     if (!status)
-        status = take_page(h, l, answer.reply, value, err);
+        status = take_page(h, l, answer.reply, value, deadline, err);
     if (answer.reply)
         freeReplyObject(answer.reply);
     return status;

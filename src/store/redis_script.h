@@ -39,6 +39,15 @@ enum tn_redis_script {
      * each prefix: the prefix, N, ORIGIN.
      * Answers 1 if anything differs, else 0. */
     TN_REDIS_CHECK,
+    TN_REDIS_PLAIN, /* all that are loaded by who does not mend */
+    /* KEYS: seq, sync, register.  ARGV: "1" to write sync, size limit.
+     * Answers nil, or {its type, how many bytes, these}: a string as it is, anything else as DUMP
+     * gives it; no bytes if they are more than the limit. */
+    TN_REDIS_LOOK = TN_REDIS_PLAIN,
+    /* KEYS: seq, index, log, register.  ARGV: as for a swap the offset and the origin; the type
+     * and the bytes that the register must have; what follows "tenure1 VERSION " in the new string.
+     * Answers as a swap does. */
+    TN_REDIS_MEND,
     TN_REDIS_SCRIPTS,
 };
 

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "store/damaged.h"
 #include "store/redis_ops.h"
 #include "store/redis_server.h"
 #include "store/redis_wait.h"
 
 #define BATCH_SIZE (4u << 20) /* bytes in one script, unless one value is larger */
 #define ORIGIN     16
-#define TAIL_HEAD  (2 * TN_NONCE_HEX + 4) /* "NONCE PREV v\n" */
 
 /* One script's worth of swaps, and the bytes that its arguments point into. */
 struct batch {
@@ -29,18 +29,17 @@ static size_t cut(const struct tenure_swap *swaps, size_t n, size_t *size)
 
     for (; i < n && i < TN_REDIS_BATCH_MAX && (i == 0 || total + swaps[i].len <= BATCH_SIZE); i++)
         total += swaps[i].len;
-    *size = total + i * (TN_REDIS_NAME_MAX + TN_REDIS_HEAD_MAX + TAIL_HEAD + 1);
+    *size = total + i * (TN_REDIS_NAME_MAX + TN_REDIS_HEAD_MAX + TN_REDIS_TAIL);
     return i;
 }
 
-/* "NONCE PREV v\n" and the data: what follows "tenure1 VERSION ". */
-static size_t put_tail(const struct tenure_swap *swap, char *out)
+size_t tn_redis_put_tail(const struct tenure_swap *swap, char *out)
 {
     char nonce[TN_NONCE_HEX + 1], prev[TN_NONCE_HEX + 1];
 
     tn_hex_encode(swap->nonce, TENURE_NONCE_SIZE, nonce);
     tn_hex_encode(swap->expect.nonce, TENURE_NONCE_SIZE, prev);
-    int n = snprintf(out, TAIL_HEAD + 1, "%s %s %c\n", nonce, prev, swap->tombstone ? 't' : 'v');
+    int n = snprintf(out, TN_REDIS_TAIL, "%s %s %c\n", nonce, prev, swap->tombstone ? 't' : 'v');
     if (swap->len)
         memcpy(out + n, swap->data, swap->len);
     return (size_t)n + swap->len;
@@ -85,7 +84,7 @@ static void compose(struct tn_redis *h, struct batch *b)
         size_t n = tn_redis_expect(&b->swaps[i].expect, p);
         tn_redis_args_add(&b->args, p, n);
         p += n;
-        n = put_tail(&b->swaps[i], p);
+        n = tn_redis_put_tail(&b->swaps[i], p);
         tn_redis_args_add(&b->args, p, n);
         p += n;
     }
@@ -203,6 +202,8 @@ enum tenure_status tn_redis_swap(void *impl, struct tenure_swap *swap, int64_t d
     struct tn_redis *h = impl;
     size_t size;
 
+    if (h->conf.mend && tn_damaged(&swap->expect))
+        return swap->status = tn_redis_mend(h, swap, deadline, err);
     cut(swap, 1, &size);
     if (swap_batch(impl, swap, 1, size, deadline, err))
         return err->code = swap->status;
