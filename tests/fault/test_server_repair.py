@@ -14,6 +14,7 @@ from process import until
 from rig import RIGS
 from server_postgres import Psql
 from tenure import Store, StoreError
+from test_redis_conformance import RIGHTS
 from test_state_socket import Leader
 from world import TENURE
 
@@ -317,3 +318,14 @@ def test_several_at_once(start, name):
         rival.stdin.close()
     done = [i for i, rival in enumerate(rivals) if rival.wait(120) == 0]
     assert len(done) == 1 and ok(cli(url, "get", "jobs/bad")) == b"by %d" % done[0]
+
+
+def test_with_the_rights_of_the_documentation_redis(start):
+    rig = start("redis")
+    with Store(rig.url()) as plain:
+        plain.swap("a/x", None, b"content")
+    rig.server.cmd("ACL", "SETUSER", "mender", "reset", "on", ">pw", *RIGHTS, "+type", "+strlen", "+dump")
+    with mending(f"redis://mender:pw@127.0.0.1:{rig.port}") as mender:
+        for how in ("foreign", "hash"):
+            STRINGS[how][0](rig, "a/x")
+            assert mender.swap("a/x", mender.read("a/x").token, b"mended").status == "ok"
