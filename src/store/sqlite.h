@@ -20,6 +20,15 @@
 
 #include "tenure/store.h"
 
+/*
+ * Nobody has counted to here: a row beyond is an operator's slip, and damaged.
+ * While there is one nobody writes, because the number that it had is lost, and
+ * must not be given out again.
+ */
+#define TN_SQLITE_VERSION_MOST (INT64_MAX / 2)
+/* More than any row was ever changed: so far above those that make sense goes on who mends. */
+#define TN_SQLITE_VERSION_JUMP (INT64_C(1) << 42)
+
 /* Prepared when first used, kept with the connection. */
 enum tn_sqlite_stmt {
     TN_SQL_BEGIN,
@@ -48,6 +57,7 @@ struct tn_sqlite {
     /* Of a swap in one statement: see sqlite_swap.c. */
     bool committing;     /* it has come to its commit */
     sqlite3_int64 taken; /* the version that it took */
+    bool no_room;        /* it could not take any */
 
     dev_t db_dev; /* the file at path when we connected */
     ino_t db_ino;
@@ -146,6 +156,8 @@ enum tenure_status tn_sqlite_wait(void *impl, const struct tenure_watch *watches
 enum tenure_status tn_sqlite_fail(struct tn_sqlite *h, int rc, struct tenure_error *err);
 /* What it means when COMMIT answered it; see there. */
 enum tenure_status tn_sqlite_fail_commit(struct tn_sqlite *h, int rc, struct tenure_error *err);
+/* There is no version left: CORRUPT, with the row that is to blame. */
+enum tenure_status tn_sqlite_no_room(struct tn_sqlite *h, struct tenure_error *err);
 /* The same as tn_sqlite_fail() for a system call that failed on path. */
 enum tenure_status tn_sqlite_fail_errno(const char *path, int code, struct tenure_error *err);
 

@@ -119,6 +119,27 @@ enum tenure_status tn_sqlite_fail(struct tn_sqlite *h, int rc, struct tenure_err
     return status;
 }
 
+enum tenure_status tn_sqlite_no_room(struct tn_sqlite *h, struct tenure_error *err)
+{
+    static const char sql[] = "SELECT key, version FROM register ORDER BY version DESC LIMIT 1";
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(h->db, sql, -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
+    enum tenure_status status =
+        rc == SQLITE_ROW
+            ? tenure_fail(err, TENURE_CORRUPT,
+                          "sqlite: %s: the row of '%.*s' has the version %lld, which leaves none "
+                          "for changes: repair what it holds, or renumber it as "
+                          "docs/internals/sqlite.md says",
+                          h->path, TENURE_KEY_MAX, (const char *)sqlite3_column_text(stmt, 0),
+                          sqlite3_column_int64(stmt, 1))
+            : tenure_fail(err, TENURE_CORRUPT, "sqlite: %s: the versions have run out", h->path);
+    sqlite3_finalize(stmt);
+    return status;
+}
+
 /*
  * What is certain when COMMIT fails, in WAL mode.  A commit writes its pages as
  * frames behind those of the last one, the last frame with a mark; syncs the

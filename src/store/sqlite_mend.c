@@ -5,7 +5,7 @@
  * kept, and then replaced if it is still what was kept (C2).
  *
  * Other rows' versions may be damaged too, so whatever a mender writes is
- * numbered by those that make sense, one transaction a swap.
+ * numbered by those that make sense, one transaction a swap.  See next_version().
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@
 bool tn_sqlite_sane(sqlite3_stmt *row)
 {
     return sqlite3_column_type(row, 0) == SQLITE_INTEGER && sqlite3_column_int64(row, 0) > 0 &&
+           sqlite3_column_int64(row, 0) <= TN_SQLITE_VERSION_MOST &&
            sqlite3_column_type(row, 1) == SQLITE_BLOB &&
            sqlite3_column_bytes(row, 1) == TENURE_NONCE_SIZE &&
            sqlite3_column_type(row, 2) == SQLITE_BLOB &&
@@ -90,18 +91,27 @@ enum tenure_status tn_sqlite_take_damaged(sqlite3_stmt *row, struct tenure_value
 
 /* ---- Replacing ----------------------------------------------------------- */
 
-static int newest_sane(struct tn_sqlite *h, sqlite3_int64 *version)
+/*
+ * The version to write: above all that make sense.  Where one makes none, what it
+ * was is lost, and may have been the highest: far above then, so that it does not
+ * come back (whoever waits for versions above a mark would miss it, C6).
+ */
+static int next_version(struct tn_sqlite *h, sqlite3_int64 *version)
 {
+    static const char sql[] =
+        "SELECT coalesce(max(version) FILTER (WHERE sane), 0), coalesce(min(sane), 1) FROM (SELECT"
+        " version, typeof(version) = 'integer' AND version > 0 AND version <= ?1 AS sane"
+        " FROM register)";
     sqlite3_stmt *stmt = NULL;
-    int rc = sqlite3_prepare_v2(h->db,
-                                "SELECT coalesce(max(version), 0) FROM register"
-                                " WHERE typeof(version) = 'integer'",
-                                -1, &stmt, NULL);
+    int rc = sqlite3_prepare_v2(h->db, sql, -1, &stmt, NULL);
 
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(stmt, 1, TN_SQLITE_VERSION_MOST);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(stmt);
     if (rc == SQLITE_ROW)
-        *version = sqlite3_column_int64(stmt, 0);
+        *version = sqlite3_column_int64(stmt, 0) +
+                   (sqlite3_column_int(stmt, 1) ? 1 : TN_SQLITE_VERSION_JUMP);
     sqlite3_finalize(stmt);
     return rc == SQLITE_ROW ? SQLITE_OK : rc;
 }
@@ -150,10 +160,9 @@ static enum tenure_status replace(struct tn_sqlite *h, struct tenure_swap *swap,
         return status;
     if (!same || sqlite3_get_autocommit(h->db)) /* or the file itself has, just now */
         return tenure_fail(err, TENURE_CONFLICT, "sqlite: %s has changed", swap->key);
-    rc = newest_sane(h, version);
-    if (rc == SQLITE_OK && *version == INT64_MAX)
-        return tenure_fail(err, TENURE_CORRUPT, "sqlite: %s: the versions have run out", h->path);
-    ++*version;
+    rc = next_version(h, version);
+    if (rc == SQLITE_OK && *version > TN_SQLITE_VERSION_MOST)
+        return tn_sqlite_no_room(h, err);
     if (rc == SQLITE_OK)
         rc = put_row(h, swap, *version);
     /* The row does not agree with the index of its version any more: make that anew. */

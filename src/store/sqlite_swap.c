@@ -22,7 +22,8 @@ static void take_version(sqlite3_context *context, int n, sqlite3_value **values
     struct tn_sqlite *h = sqlite3_user_data(context);
     sqlite3_int64 newest = n == 1 ? sqlite3_value_int64(values[0]) : INT64_MAX;
 
-    if (newest == INT64_MAX) {
+    if (newest >= TN_SQLITE_VERSION_MOST) {
+        h->no_room = true;
         sqlite3_result_error(context, "the versions have run out", -1);
         return;
     }
@@ -159,9 +160,8 @@ static enum tenure_status apply(struct tn_sqlite *h, struct tenure_swap *swaps, 
         if (i % LOOK_EVERY == 0 && tenure_now() >= h->deadline)
             return tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: the deadline passed at '%s'",
                                h->path, swaps[i].key);
-        if (version == INT64_MAX)
-            return tenure_fail(err, TENURE_CORRUPT, "sqlite: %s: the versions have run out",
-                               h->path);
+        if (version >= TN_SQLITE_VERSION_MOST)
+            return tn_sqlite_no_room(h, err);
         rc = write_row(h, &swaps[i], version + 1, &written);
         if (rc != SQLITE_OK)
             break;
@@ -222,7 +222,7 @@ static enum tenure_status update_alone(struct tn_sqlite *h, struct tenure_swap *
 
     if (!stmt)
         return tn_sqlite_fail(h, rc, err);
-    h->committing = false;
+    h->committing = h->no_room = false;
     rc = bind_swap(stmt, swap, expect);
     if (rc == SQLITE_OK)
         rc = sqlite3_bind_blob(stmt, 6, swap->expect.nonce, TENURE_NONCE_SIZE, SQLITE_STATIC);
@@ -230,6 +230,8 @@ static enum tenure_status update_alone(struct tn_sqlite *h, struct tenure_swap *
         rc = sqlite3_step(stmt);
     bool written = rc == SQLITE_DONE && sqlite3_changes(h->db) == 1;
     sqlite3_reset(stmt);
+    if (h->no_room)
+        return tn_sqlite_no_room(h, err);
     if (rc != SQLITE_DONE)
         return h->committing ? tn_sqlite_fail_commit(h, rc, err) : tn_sqlite_fail(h, rc, err);
     if (!written)

@@ -187,7 +187,8 @@ SLOTS = {"data": flip_data, "line": flip_line, "empty": lambda path: path.write_
          "cut": lambda path: os.truncate(path, 180),
          "longer": lambda path: path.write_bytes(path.read_bytes() + b"x" * 2_200_000),
          "link": instead(lambda path: path.symlink_to("/etc/passwd")), "folder": instead(pathlib.Path.mkdir)}
-ROWS = {"version": "version = -5", "nonce": "nonce = x'00'",
+ROWS = {"version": "version = -5", "last-version": f"version = {2 ** 63 - 1}",
+        "late-version": f"version = {2 ** 62}", "nonce": "nonce = x'00'",
         "prev": "prev = x'0102'", "tombstone": "tombstone = 7",
         "long": "data = zeroblob(1200000)"}
 LOOSE = {"text-version": "version = 'seven'",
@@ -272,6 +273,52 @@ def test_damage_that_the_store_finds(tmp_path, scheme, how):
     if scheme == "sqlite" and how not in LOOSE:
         with contextlib.closing(sqlite3.connect(tmp_path / "db")) as db:
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def renumber(_store, tmp_path):
+    """As the documentation says."""
+    page = (pathlib.Path(__file__).parents[2] / "docs/internals/sqlite.md").read_text()
+    statement = re.search(r"^UPDATE register .*?;$", page, re.M | re.S)[0]
+    with contextlib.closing(sqlite3.connect(tmp_path / "db", isolation_level=None)) as db:
+        assert db.execute(statement).rowcount == 1
+
+
+def mended(store, _tmp_path):
+    assert cli(store, "repair", "jobs/bad", "-", input=b"bad").returncode == 0
+
+
+@pytest.mark.parametrize("version", [2 ** 63 - 1, 2 ** 63 - 9, 2 ** 62])
+@pytest.mark.parametrize("way_out", [mended, renumber])
+def test_a_version_that_leaves_no_room(tmp_path, version, way_out):
+    """Nobody writes any more, and is told the row; afterwards no number comes back that was given out."""
+    store = f"sqlite:{tmp_path}/db"
+    for name in ("good", "bad"):
+        assert cli(store, "put", f"jobs/{name}", input=name.encode()).returncode == 0
+    with tenure.Store(store) as s:
+        good, bad = s.read("app/state/jobs/good").token, s.read("app/state/jobs/bad").token
+        assert int(bad.version) > int(good.version)  # the highest of all: nothing else knows of it
+        _, mark = s.list("app/state/")
+        spoil_row(tmp_path / "db", "app/state/jobs/bad", f"version = {version}", False)
+        for key, expect in (("app/state/jobs/good", good), ("app/new", None)):
+            refused = s.swap(key, expect)
+            assert refused.status == "corrupt" and "'app/state/jobs/bad'" in refused.text, refused
+            assert str(version) in refused.text and "docs/internals/sqlite.md" in refused.text
+        with pytest.raises(tenure.StoreError):
+            s.read("app/state/jobs/bad")
+        assert s.read("app/state/jobs/good").token == good
+        way_out(store, tmp_path)
+        after = s.read("app/state/jobs/bad").token
+        assert after.nonce != bad.nonce
+        for key, value in s.list("")[0]:  # nor does who mends write under one first
+            assert int(value.token.version) < int(bad.version) or int(value.token.version) > 2 ** 42, key
+        assert int(after.version) > 2 ** 42
+        assert s.wait([("app/state/", mark)])  # whoever had listed before learns of it
+        assert s.swap("app/state/jobs/bad", bad).status == "conflict"
+        done = s.swap("app/state/jobs/good", good, b"next")
+        assert done.status == "ok" and int(done.token.version) > int(after.version)
+    assert cli(store, "get", "jobs/bad").stdout == b"bad"
+    with contextlib.closing(sqlite3.connect(tmp_path / "db")) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 @pytest.mark.parametrize("scheme,how", [("slots", "data"), ("slots", "empty"), ("sqlite", "nonce"), ("sqlite", "byte")])

@@ -258,7 +258,7 @@ static void hostile_rows(void **state)
     bad_row("UPDATE register SET version = 0", TENURE_CORRUPT, TENURE_CONFLICT);
     bad_row("UPDATE register SET data = zeroblob(1048577)", TENURE_CORRUPT, TENURE_OK);
     bad_row("UPDATE register SET data = zeroblob(50000000)", TENURE_CORRUPT, TENURE_OK);
-    bad_row("UPDATE register SET version = 9223372036854775807", TENURE_OK, TENURE_CORRUPT);
+    bad_row("UPDATE register SET version = 9223372036854775807", TENURE_CORRUPT, TENURE_CONFLICT);
     bad_row("DROP TABLE register", TENURE_CORRUPT, TENURE_CORRUPT);
     bad_row("ALTER TABLE register RENAME COLUMN nonce TO once", TENURE_CORRUPT, TENURE_CORRUPT);
     bad_row("CREATE TRIGGER t BEFORE UPDATE ON register BEGIN SELECT raise(IGNORE); END", TENURE_OK,
