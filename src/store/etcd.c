@@ -96,12 +96,11 @@ static enum tenure_status take_absent(struct tenure_value *value, struct tenure_
     return status;
 }
 
-static enum tenure_status take(struct tn_etcd *h, const char *key, const json_t *answer,
-                               struct tenure_value *value, struct tenure_error *err)
+static enum tenure_status take_pairs(struct tn_etcd *h, const char *key, const json_t *answer,
+                                     struct tn_etcd_pair *data, struct tn_etcd_pair *nonce,
+                                     struct tenure_error *err)
 {
-    struct tn_etcd_pair data = {0}, nonce = {0};
     char mark[TENURE_VERSION_MAX + 1];
-    enum tenure_status status;
     const json_t *kv;
     size_t i;
 
@@ -115,25 +114,19 @@ static enum tenure_status take(struct tn_etcd *h, const char *key, const json_t 
             free(pair.data);
             continue;
         }
-        struct tn_etcd_pair *to = pair.nonce ? &nonce : &data;
+        struct tn_etcd_pair *to = pair.nonce ? nonce : data;
         free(to->data);
         *to = pair;
     }
-    if (data.key[0] && !data.data)
-        status = tenure_fail(err, TENURE_UNAVAILABLE, "the answer cannot be understood");
-    else if (!data.key[0])
-        status = take_absent(value, err);
-    else
-        status = tn_etcd_decode(&data, nonce.data ? &nonce : NULL, value, err);
-    free(data.data);
-    free(nonce.data);
-    return status;
+    if (data->key[0] && !data->data)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "the answer cannot be understood");
+    return TENURE_OK;
 }
 
-static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_value *value,
-                                    int64_t deadline, struct tenure_error *err)
+enum tenure_status tn_etcd_look(struct tn_etcd *h, const char *key, struct tn_etcd_pair *data,
+                                struct tn_etcd_pair *nonce, int64_t deadline,
+                                struct tenure_error *err)
 {
-    struct tn_etcd *h = impl;
     json_t *answer = NULL;
     json_t *request = json_pack("{s:o, s:o}", "key", tn_etcd_key(h, key, ""), "range_end",
                                 tn_etcd_key(h, key, "$"));
@@ -141,14 +134,39 @@ static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_v
         tn_etcd_call(h, "/v3/kv/range", request, false, deadline, &answer, NULL, err);
 
     json_decref(request);
-    if (status)
-        return status;
-    status = take(h, key, answer, value, err);
-    if (status)
+    if (!status && (status = take_pairs(h, key, answer, data, nonce, err)))
         tenure_fail_context(err, "etcd: %s%s", h->conf.base, key);
-    else
-        tn_etcd_news_learn(h, key, &value->token);
     json_decref(answer);
+    return status;
+}
+
+static enum tenure_status take(struct tn_etcd *h, const char *key, const struct tn_etcd_pair *data,
+                               const struct tn_etcd_pair *nonce, struct tenure_value *value,
+                               struct tenure_error *err)
+{
+    enum tenure_status status;
+
+    if (!data->key[0])
+        return take_absent(value, err);
+    status = tn_etcd_decode(data, nonce, value, err);
+    if (status == TENURE_CORRUPT && h->conf.mend)
+        return tn_etcd_take_damaged(data, nonce, value, err);
+    return status ? tenure_fail_context(err, "etcd: %s%s", h->conf.base, key) : TENURE_OK;
+}
+
+static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_value *value,
+                                    int64_t deadline, struct tenure_error *err)
+{
+    struct tn_etcd_pair data = {0}, nonce = {0};
+    struct tn_etcd *h = impl;
+    enum tenure_status status = tn_etcd_look(h, key, &data, &nonce, deadline, err);
+
+    if (!status)
+        status = take(h, key, &data, nonce.data ? &nonce : NULL, value, err);
+    if (!status)
+        tn_etcd_news_learn(h, key, &value->token);
+    free(data.data);
+    free(nonce.data);
     return status;
 }
 

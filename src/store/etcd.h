@@ -35,6 +35,7 @@ struct tn_etcd_conf {
     char base[TN_ETCD_PREFIX + 3]; /* "/PREFIX/" */
     const char *user;
     struct tn_secret password;
+    bool mend; /* a damaged register is read as it is, and may be replaced */
     struct tn_http_conf http;
 };
 
@@ -88,11 +89,6 @@ json_t *tn_etcd_nonce(const uint8_t nonce[TENURE_NONCE_SIZE]);
 /* A text of digits: revisions are strings in JSON.  NULL if it is none, or zero. */
 const char *tn_etcd_number(const json_t *object, const char *member);
 bool tn_etcd_is_number(const char *text);
-/* One swap as a transaction.  A new reference or NULL. */
-json_t *tn_etcd_txn(const struct tn_etcd *h, const struct tenure_swap *swap);
-/* What tells one listing from another: "REVISION.TERM.CLUSTER".  False if the header is none. */
-bool tn_etcd_mark(const json_t *answer, char mark[TENURE_VERSION_MAX + 1]);
-
 /* A key-value pair of etcd, decoded. */
 struct tn_etcd_pair {
     char key[TENURE_KEY_MAX + 1]; /* the register's */
@@ -101,6 +97,16 @@ struct tn_etcd_pair {
     char *data; /* malloc'ed */
     size_t len;
 };
+/* One swap as a transaction.  A new reference or NULL. */
+json_t *tn_etcd_txn(const struct tn_etcd *h, const struct tenure_swap *swap);
+/* The same under another condition, whose reference it takes. */
+json_t *tn_etcd_txn_if(const struct tn_etcd *h, const struct tenure_swap *swap, json_t *compare);
+/* That a pair is what it was; NULL: not there.  A new reference or NULL. */
+json_t *tn_etcd_same(const struct tn_etcd *h, const char *key, bool nonce,
+                     const struct tn_etcd_pair *pair);
+/* What tells one listing from another: "REVISION.TERM.CLUSTER".  False if the header is none. */
+bool tn_etcd_mark(const json_t *answer, char mark[TENURE_VERSION_MAX + 1]);
+
 /* False if it is not one of ours.  pair->data is the caller's; NULL if it cannot be read. */
 bool tn_etcd_pair(const struct tn_etcd *h, const json_t *kv, struct tn_etcd_pair *pair);
 /* A register from its two pairs; nonce may be NULL (missing).  CORRUPT leaves value untouched. */
@@ -108,6 +114,23 @@ enum tenure_status tn_etcd_decode(const struct tn_etcd_pair *data, const struct 
                                   struct tenure_value *value, struct tenure_error *err);
 /* The token in a data pair alone, for news.  False if it is not a register. */
 bool tn_etcd_token(const struct tn_etcd_pair *data, struct tenure_token *token);
+
+/* ---- etcd.c */
+
+/* The pairs of a register now: zeroed if not there.  The caller frees the data of both. */
+enum tenure_status tn_etcd_look(struct tn_etcd *h, const char *key, struct tn_etcd_pair *data,
+                                struct tn_etcd_pair *nonce, int64_t deadline,
+                                struct tenure_error *err);
+
+/* ---- etcd_mend.c */
+
+/* A register that is CORRUPT, as it is (store/damaged.h). */
+enum tenure_status tn_etcd_take_damaged(const struct tn_etcd_pair *data,
+                                        const struct tn_etcd_pair *nonce,
+                                        struct tenure_value *value, struct tenure_error *err);
+/* A swap that expects such a one. */
+enum tenure_status tn_etcd_mend(struct tn_etcd *h, struct tenure_swap *swap, int64_t deadline,
+                                struct tenure_error *err);
 
 /* ---- etcd_list.c, etcd_swap.c, etcd_wait.c: the functions of the table */
 enum tenure_status tn_etcd_list(void *impl, const char *prefix, const char *after,
@@ -119,6 +142,9 @@ enum tenure_status tn_etcd_swap_many(void *impl, struct tenure_swap *swaps, size
                                      int64_t deadline, struct tenure_error *err);
 enum tenure_status tn_etcd_wait(void *impl, const struct tenure_watch *watches, size_t n,
                                 int wake_fd, int64_t deadline, struct tenure_error *err);
+/* Send the transaction of one swap, whose reference it takes, and tell what became of it. */
+enum tenure_status tn_etcd_commit(struct tn_etcd *h, struct tenure_swap *swap, json_t *request,
+                                  int64_t deadline, struct tenure_error *err);
 /* This handle has just seen the register like that. */
 void tn_etcd_news_learn(struct tn_etcd *h, const char *key, const struct tenure_token *token);
 void tn_etcd_news_drop(struct tn_etcd *h);

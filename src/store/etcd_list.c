@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/damaged.h"
 #include "store/etcd.h"
 
 #define PAGE_FIRST 64 /* pairs; a register is two */
@@ -35,8 +36,16 @@ static enum tenure_status show(struct tn_etcd *h, struct listing *l,
 {
     enum tenure_status status = tn_etcd_decode(data, nonce, value, err);
 
+    /* What is no register does not end the listing; read() tells why. */
+    if (status == TENURE_CORRUPT) {
+        tenure_fail_context(err, "etcd: %s%s", h->conf.base, data->key);
+        struct tenure_error why = *err;
+        status = tn_etcd_take_damaged(data, nonce, value, err);
+        if (!status && !h->conf.mend)
+            status = tn_damaged_listed(value, &why, err);
+    }
     if (status)
-        return tenure_fail_context(err, "etcd: %s%s", h->conf.base, data->key);
+        return status;
     l->stop = !l->visit(l->arg, data->key, value);
     return TENURE_OK;
 }

@@ -1,6 +1,7 @@
 /* Changes: a transaction each, or many in one. */
 #include <string.h>
 
+#include "store/damaged.h"
 #include "store/etcd.h"
 
 #define BATCH_SIZE (1u << 20) /* the server takes 1.5 MiB in one request */
@@ -30,13 +31,21 @@ enum tenure_status tn_etcd_swap(void *impl, struct tenure_swap *swap, int64_t de
                                 struct tenure_error *err)
 {
     struct tn_etcd *h = impl;
-    json_t *request, *answer = NULL;
+
+    if (h->conf.mend && tn_damaged(&swap->expect))
+        return tn_etcd_mend(h, swap, deadline, err);
+    if (!possible(swap))
+        return swap->status = tenure_fail(err, TENURE_CONFLICT, "etcd: %s has changed", swap->key);
+    return tn_etcd_commit(h, swap, tn_etcd_txn(h, swap), deadline, err);
+}
+
+enum tenure_status tn_etcd_commit(struct tn_etcd *h, struct tenure_swap *swap, json_t *request,
+                                  int64_t deadline, struct tenure_error *err)
+{
+    json_t *answer = NULL;
     bool lost = false;
     enum tenure_status status;
 
-    if (!possible(swap))
-        return swap->status = tenure_fail(err, TENURE_CONFLICT, "etcd: %s has changed", swap->key);
-    request = tn_etcd_txn(h, swap);
     status = tn_etcd_call(h, "/v3/kv/txn", request, true, deadline, &answer, &lost, err);
     json_decref(request);
     if (!status && !revision_of(answer)) {

@@ -10,6 +10,7 @@
 #define MAGIC     "tenure1 "
 #define HEAD      (sizeof MAGIC - 1 + 2 * TN_NONCE_HEX + 4) /* "tenure1 NONCE PREV v\n" */
 #define NONCE_KEY "#nonce"
+#define COMPARED  (128u << 10)
 
 /* ---- Out ----------------------------------------------------------------- */
 
@@ -80,13 +81,32 @@ static json_t *compare(const struct tn_etcd *h, const struct tenure_swap *swap)
                      "value", tn_etcd_nonce(swap->expect.nonce));
 }
 
+/* A request holds 1.5 MiB: of what is large the revision alone is compared. */
+json_t *tn_etcd_same(const struct tn_etcd *h, const char *key, bool nonce,
+                     const struct tn_etcd_pair *pair)
+{
+    const char *suffix = nonce ? NONCE_KEY : "";
+    json_t *one = json_pack("{s:o, s:s, s:s, s:s}", "key", tn_etcd_key(h, key, suffix), "target",
+                            "MOD", "result", "EQUAL", "mod_revision", pair ? pair->revision : "0");
+
+    if (!pair || pair->len > COMPARED)
+        return json_pack("[o]", one);
+    return json_pack("[o, {s:o, s:s, s:s, s:o}]", one, "key", tn_etcd_key(h, key, suffix), "target",
+                     "VALUE", "result", "EQUAL", "value", tn_etcd_bytes(pair->data, pair->len));
+}
+
 json_t *tn_etcd_txn(const struct tn_etcd *h, const struct tenure_swap *swap)
+{
+    return tn_etcd_txn_if(h, swap, compare(h, swap));
+}
+
+json_t *tn_etcd_txn_if(const struct tn_etcd *h, const struct tenure_swap *swap, json_t *compare)
 {
     char nonce[TN_NONCE_HEX + 1];
 
     tn_hex_encode(swap->nonce, TENURE_NONCE_SIZE, nonce);
     /* json_pack() gives up, and frees what it was given, if one of them is NULL. */
-    return json_pack("{s:o, s:[o, o]}", "compare", compare(h, swap), "success", put_data(h, swap),
+    return json_pack("{s:o, s:[o, o]}", "compare", compare, "success", put_data(h, swap),
                      put(h, swap->key, NONCE_KEY, nonce, TN_NONCE_HEX));
 }
 

@@ -319,8 +319,10 @@ def test_watch_moves_to_another_member(cluster):
 def test_foreign_values_are_corrupt_and_not_touched(etcd, value):
     etcd.put(KEY, value)
     with Store(etcd.url()) as store:
-        for error in (refused(store.read, "a/lease"), refused(store.list, "")):
-            assert error.status == "corrupt" and "touched" in error.text
+        error = refused(store.read, "a/lease")
+        assert error.status == "corrupt" and "touched" in error.text and "a/lease" in error.text
+        ((_, listed),) = store.list("")[0]
+        assert listed.token.version.startswith("damaged.") and b"touched" in listed.data
         assert store.swap("a/lease").status == "conflict"
         seen = Token()
         seen._version, seen._nonce[0] = str(etcd.revision()).encode(), 1

@@ -69,7 +69,26 @@ STRINGS = {"head": (text(b"tenure1 ", b"tenure7 "), True), "foreign": (commands(
            "list": (commands(("DEL",), ("RPUSH", "a", "b")), False),
            "hash": (commands(("DEL",), ("HSET", "version", "7")), False),
            "stream": (commands(("DEL",), ("XADD", "*", "a", "b")), False)}
-DAMAGES = {"postgres": ROWS, "redis": STRINGS}
+
+
+def pair(make, suffix=""):
+    def spoil(rig, key):
+        name = f"/tenure/{key}{suffix}"
+        value = make(rig.server.get(name))
+        if value is None:
+            rig.server.delete(name)
+        else:
+            rig.server.put(name, value)
+    return spoil
+
+
+PAIRS = {"head": (pair(lambda value: value.replace(b"tenure1 ", b"tenure7 ")), True),
+         "foreign": (pair(lambda _: b"hello"), False), "empty": (pair(lambda _: b""), False),
+         "flag": (pair(lambda value: value.replace(b" v\n", b" x\n")), True),
+         "long": (pair(lambda value: value + b"x" * 1_100_000), True),
+         "companion": (pair(lambda _: b"1" * 32, "#nonce"), True),
+         "no-companion": (pair(lambda _: None, "#nonce"), True)}
+DAMAGES = {"postgres": ROWS, "redis": STRINGS, "etcd": PAIRS}
 LOOSEN = {"postgres": loosen, "advisory": loosen}
 CASES = [(store, how) for store, ways in DAMAGES.items() for how in ways]
 FIRST = {**{store: next(iter(ways)) for store, ways in DAMAGES.items()}, "advisory": "version"}
