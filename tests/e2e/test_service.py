@@ -1,5 +1,6 @@
 """As a service: the unit for systemd, and the first process of a container."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -107,7 +108,8 @@ while :; do sleep 0.02; done
 def children(pid):
     found = []
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        found += map(int, task.read_text().split())
+        with contextlib.suppress(OSError):  # a thread that has ended
+            found += map(int, task.read_text().split())
     return found
 
 

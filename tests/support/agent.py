@@ -56,7 +56,8 @@ class Agent:
         return pathlib.Path(self.log.name).read_text()
 
     def events(self):
-        return [json.loads(line) for line in self.words().splitlines() if line.startswith("{")]
+        """The lines so far; the last one may not be whole yet."""
+        return [json.loads(line) for line in self.words().split("\n")[:-1] if line.startswith("{")]
 
     def connect(self, timeout=60):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)

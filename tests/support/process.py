@@ -71,10 +71,17 @@ class Daemon:
         os.kill(self.process.pid, number)
 
     def pause(self):
-        """Stop it, and return when it has really stopped."""
+        """Stop it, and return when all of its threads have really stopped."""
         self.signal(signal.SIGSTOP)
-        until(lambda: pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
-              .rsplit(")", 1)[1].split()[0] == "T")
+        until(lambda: all(state in "TtZX" for state in self.threads()))
+
+    def threads(self):
+        """The states of its threads."""
+        states = []
+        for stat in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/stat"):
+            with contextlib.suppress(OSError):  # one that has ended
+                states.append(stat.read_text().rsplit(")", 1)[1].split()[0])
+        return states
 
     def resume(self):
         self.signal(signal.SIGCONT)
