@@ -72,7 +72,8 @@ def test_a_stopped_leader_does_not_keep_the_lock(server):
 def test_a_foreign_holder_of_the_key(server):
     key = 0x53636845644c6431
     url = server.url(f"?retry=300ms&key={key:#x}", scheme="postgres+advisory")
-    with World(url=url, ttl_ms=1000) as world, Psql(server, name="sched") as foreign:
+    with World(url=url, ttl_ms=3000, options=["--renew", "200ms"]) as world, \
+            Psql(server, name="sched") as foreign:
         foreign(f"SELECT pg_advisory_lock({key})")
         world.start()
         # It was refused: it has asked who holds the lock.
@@ -83,9 +84,9 @@ def test_a_foreign_holder_of_the_key(server):
         epoch = world.next_leader(0).epoch
         assert foreign(f"SELECT pg_try_advisory_lock({key})") == "f"
         assert len(locks(server, key)) == 1
-        # The lock vanishes and the foreigner is faster: we end by our deadline, and come back.
-        foreign(f"SELECT pg_terminate_backend({locks(server, key)[0]});"
-                f"SELECT pg_advisory_lock({key})")
+        # The lock vanishes and the foreigner is faster: we end by our deadline, and come back.  In one
+        # statement: after a pause between two it would wait for ever, for us.
+        foreign(f"SELECT pg_terminate_backend({locks(server, key)[0]}), pg_advisory_lock({key})")
         if locks(server, key) == [foreign("SELECT pg_backend_pid()")]:
             world.dead(epoch)
             foreign(f"SELECT pg_advisory_unlock({key})")

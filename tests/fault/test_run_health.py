@@ -191,11 +191,13 @@ def test_a_hook_that_hangs_delays_no_renewal_and_is_killed(tmp_path):
     pids = tmp_path / "pids"
     hang = f"echo $$ >> {pids}; trap '' TERM; while :; do sleep 1; done"
     options = ["--on-started", hang, "--on-new-leader", hang, "--on-stopped", hang,
-               "--hook-timeout", "1s"]
-    with World(ttl_ms=4000, options=options) as world:
+               "--hook-timeout", "2s", "--renew", "200ms"]
+    # Two of them take longer than a grant lasts without a renewal; a machine that stands still for a
+    # while does not.
+    with World(ttl_ms=5000, options=options) as world:
         c = world.start()
         row = world.next_leader(0)
-        time.sleep(4.5)  # longer than the ttl
+        time.sleep(5.5)  # longer than the ttl
         seen = w.now()
         eventually("it lives", lambda: world.table.programs()[0].last > seen)
         assert world.table.top() == row.epoch
@@ -282,8 +284,10 @@ def test_warm_program_is_ended_on_loss_and_warmed_again(tmp_path):
         eventually("it leads", lambda: role.exists() and "leading" in role.read_text())
         eventually("it runs", said.exists)
         with world.outage():
-            eventually("a second process", lambda: said.read_text().count("up") >= 2)
-            assert role.read_text() == "standby\n"
+            before = said.read_text().count("up")
+            # From here on it cannot lead again, whatever a slow machine has cost it before.
+            eventually("another process, which stands by", lambda: said.read_text().count("up") > before
+                       and role.read_text() == "standby\n")
         eventually("it leads again", lambda: "leading" in role.read_text())
         assert c.proc.poll() is None
 
