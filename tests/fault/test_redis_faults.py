@@ -8,7 +8,7 @@ import server_redis
 from process import until
 from proxy import Proxy
 from server_redis import Redis
-from tenure import Store, StoreError, Token
+from tenure import Opening, Store, StoreError, Token
 
 pytestmark = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
 
@@ -196,7 +196,7 @@ def test_restart_of_a_server_without_a_disk_is_absence():
 
 
 def test_opening_waits_for_a_server_that_loads():
-    with Redis(("key-load-delay", 10000), ("rdbcompression", "no"),
+    with Redis(("key-load-delay", 50000), ("rdbcompression", "no"),
                ("loading-process-events-interval-bytes", 1024)) as redis:
         for i in range(200):
             redis.cmd("SET", f"ballast-{i}", "x" * 100)
@@ -215,7 +215,10 @@ def test_opening_waits_for_a_server_that_loads():
 
         until(loads)
         assert refused(Store, redis.url(), timeout=0.3).status in ("unavailable", "timeout")
-        Store(redis.url()).close()
+        opening = Opening(redis.url())
+        opening.join(0.3)
+        redis.cmd("CONFIG", "SET", "key-load-delay", 0)  # it has waited for long enough
+        opening.opened().close()
 
 
 def test_script_flush(redis):

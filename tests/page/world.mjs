@@ -1,5 +1,6 @@
 // Real agents and a real browser, in folders and on ports of their own.
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { createRequire } from 'node:module';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -14,12 +15,26 @@ const { chromium } = require('playwright-core');
 export const TOKEN = 'a-token-of-the-tests-0123456789';
 export const LIMIT = 90000; // generous: a loaded machine is slow, and nothing here is about speed
 
+// Below those that the kernel gives to whoever connects: one of them could be taken before its agent is
+// up, or while it is down.
 async function freePort() {
-  const server = net.createServer();
-  await new Promise((done) => server.listen(0, '127.0.0.1', done));
-  const { port } = server.address();
-  await new Promise((done) => server.close(done));
-  return port;
+  const low = Number(fs.readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split(/\s+/)[0]);
+  for (;;) {
+    const port = low >= 8192 ? randomInt(low >> 1, low) : 0, server = net.createServer();
+    const found = await new Promise((done) => server.once('error', () => done(0)).listen(port, '127.0.0.1', () => done(server.address().port)));
+    if (!found) continue;
+    await new Promise((done) => server.close(done));
+    return found;
+  }
+}
+
+// A busy disk may take longer for one flush than a lease lasts; memory does not.
+function folder() {
+  try {
+    return fs.mkdtempSync('/dev/shm/tenure-page-');
+  } catch {
+    return fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-page-'));
+  }
 }
 
 export async function until(what, why) {
@@ -100,7 +115,7 @@ class Fleet extends Agent {
 export class World {
   constructor(name = 'shipper') {
     this.name = name;
-    this.dir = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-page-'));
+    this.dir = folder();
     this.program = ['sleep', '100000'];
     this.word = TOKEN;
     this.token = path.join(this.dir, 'token');

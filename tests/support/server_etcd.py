@@ -57,7 +57,7 @@ class Etcd(Daemon):
         self.start()
         until(self.healthy, limit=60)
 
-    def call(self, path, body=None, timeout=10):
+    def call(self, path, body=None, timeout=60):
         """POST to the gateway (plain HTTP only)."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}",
                                          json.dumps(body or {}).encode())
@@ -65,7 +65,8 @@ class Etcd(Daemon):
             return json.load(answer)
 
     def _ctl(self, *args, text=None):
-        argv = ["etcdctl", "--endpoints", self.endpoint()]
+        # Its own limit of 5 s is less than a busy disk may take.
+        argv = ["etcdctl", "--command-timeout=60s", "--endpoints", self.endpoint()]
         if self.tls:
             ca, cert, key = self.tls
             argv += ["--cacert", str(ca), "--cert", str(cert), "--key", str(key)]
@@ -86,7 +87,7 @@ class Etcd(Daemon):
         """It serves linearizable reads."""
         assert self.alive(), self.log()
         if self.tls:
-            return self._ctl("get", "x").returncode == 0
+            return self._ctl("--command-timeout=5s", "get", "x").returncode == 0
         try:
             self.call("/v3/kv/range", {"key": b64("x")}, timeout=5)
             return True

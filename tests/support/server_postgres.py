@@ -112,10 +112,20 @@ class Postgres(Daemon):
         for name, value in self.settings.items():
             argv += ["-c", f"{name}={value}"]
         self.spawn(_as_user(argv))
-        until(self.answers, limit=60)
+        said = 0
+
+        def up():
+            # After a crash its last processes may still be there: then it must be started again.
+            nonlocal said
+            if not self.alive() and "still in use" in self.log()[said:]:
+                said = len(self.log())
+                self.spawn(_as_user(argv))
+                return False
+            return self.answers()
+
+        until(up, limit=60)
 
     def answers(self):
-        # After a crash its last processes may still be there: then it must be started again.
         assert self.alive(), self.log()
         return subprocess.run(["psql", "-XAtc", "SELECT 1", "-h", self.dir, "-p", str(self.port),
                                "-U", "postgres", "postgres"], capture_output=True).returncode == 0
