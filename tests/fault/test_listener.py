@@ -120,8 +120,8 @@ def test_each_and_all(fleets):
     terms = until(lambda: (h := first.ask("/v1/history?name=team/jobs").json()["history"])
                   and len(h) == 2 and h)
     assert [t["holder"] for t in terms] == ["a", "b"]
-    assert {c["id"] for c in second.ask("/v1/elections/web/candidates").json()["candidates"]} == \
-        {"a", "b"}
+    until(lambda: {c["id"] for c in second.ask("/v1/elections/web/candidates").json()["candidates"]}
+          == {"a", "b"})
 
 
 def test_the_state_through_the_agent(fleets):

@@ -24,7 +24,11 @@ def make(folder, name):
 
 def replace(folder, name, end):
     """As tools do it: a new file under the old name."""
-    shutil.copy(folder / f"{name}.{end}", folder / "fresh")
+    put(folder, (folder / f"{name}.{end}").read_text(), end)
+
+
+def put(folder, text, end):
+    (folder / "fresh").write_text(text)
     (folder / "fresh").rename(folder / f"shown.{end}")
 
 
@@ -62,7 +66,7 @@ def test_an_authority_is_replaced(tmp_path):
 
         until(lambda: code("old") == 200)
         assert code("new") == 403
-        (tmp_path / "shown.pem").write_text("nobody")
+        put(tmp_path, "nobody", "pem")
         until(lambda: code("old") == 200 and events(agent, "certificate-kept"))
         replace(tmp_path, "new", "pem")
         until(lambda: code("new") == 200)
@@ -98,7 +102,7 @@ def test_a_certificate_is_replaced(tmp_path):
                 until(lambda: events(agent, "certificate"))
             assert len(events(waiting, "certificate-kept")) == 1
             # And once more; something that is no certificate changes nothing.
-            (tmp_path / "shown.key").write_text("no key")
+            put(tmp_path, "no key", "key")
             until(lambda: shown(waiting) == texts["new"]
                   and len(events(waiting, "certificate-kept")) == 2)
             for end in ("key", "pem"):

@@ -60,11 +60,12 @@ def test_handover(scheme):
         said = json.loads(tenure(world, "handover", "--to", target.name, "--json").stdout)
         assert (said["from"], said["to"]) == (leader.name, target.name)
         assert said["as_asked"] and said["exact"] and said["epoch"] > epoch
+        world.next_leader(epoch)  # which may be told before its program has signed in
         rows = {r.epoch: r for r in world.table.programs()}
         assert said["epoch"] == world.table.top()
         # What it printed is what the witnesses saw, give or take their own start and end.
         seen = rows[said["epoch"]].started - rows[epoch].last
-        assert 0 < said["gap_ms"] * 1e6 <= seen + 1e9
+        assert 0 < said["gap_ms"] * 1e6 <= seen + 20e9
         assert rows[epoch].told == signal.SIGTERM  # drained, not killed
         return said["gap_ms"]
 
@@ -203,7 +204,7 @@ def test_a_damaged_control_register_suppresses_claims(tmp_path):
         tenure(world, "pause")
         import sqlite3
 
-        db = sqlite3.connect(world.dir / "store.db")
+        db = sqlite3.connect(world.dir / "store.db", timeout=60)
         (table,) = [
             t
             for (t,) in db.execute("select name from sqlite_master where type='table'")

@@ -243,7 +243,7 @@ def test_a_stopped_leader_is_fenced(tmp_path, store):
             assert second.ask("GET", "/v1/state/jobs/a").body == b"one"
             assert second.ask("PUT", "/v1/state/jobs/a", b"two").status == 200
             # The first one leads its own lease again, above the floor; then the second is stale.
-            first.note.unlink(missing_ok=True)
+            until(lambda: first.note.read_text().split()[1] != first.epoch, limit=60)
             first.leads()
             assert int(first.epoch) > int(second.epoch)
             assert first.ask("GET", "/v1/state/jobs/a").body == b"two"
