@@ -290,7 +290,7 @@ static void test_a_call_that_nobody_answers(void **state)
     struct tenure_candidate found = TENURE_CANDIDATE;
 
     assert_int_equal(
-        tenure_control_call(b->store, "w", "nobody", &found, tenure_now() + 30 * TN_MS, NULL),
+        tenure_control_call(b->store, "w", "nobody", &found, tenure_now() + 300 * TN_MS, NULL),
         TENURE_UNAVAILABLE);
     assert_string_equal(found.id, "");
     assert_string_equal(look(b, TENURE_OK).kind, "call");

@@ -73,7 +73,8 @@ static void on_trace(void *arg, const struct tenure_trace *t)
     s->renewed += t->kind == TENURE_TRACE_RENEWED;
 }
 
-static tenure_elector *take_seat(struct seat *s, const char *store, const char *id, bool manual)
+static tenure_elector *take_seat_for(struct seat *s, const char *store, const char *id, bool manual,
+                                     int64_t ttl_ms, int64_t renew_ms)
 {
     struct tenure_elector_options o = TENURE_ELECTOR_OPTIONS;
     struct tenure_error err;
@@ -84,8 +85,8 @@ static tenure_elector *take_seat(struct seat *s, const char *store, const char *
     o.store = store;
     o.name = "test";
     o.id = id;
-    o.ttl_ms = 3000;
-    o.renew_ms = 500;
+    o.ttl_ms = ttl_ms;
+    o.renew_ms = renew_ms;
     o.arg = s;
     o.started = on_started;
     o.stopped = on_stopped;
@@ -95,6 +96,12 @@ static tenure_elector *take_seat(struct seat *s, const char *store, const char *
     if (tenure_elector_start(&o, &e, &err) != TENURE_OK)
         fail_msg("%s", err.text);
     return e;
+}
+
+/* For so long that a machine that stands still for a while costs nobody the lease. */
+static tenure_elector *take_seat(struct seat *s, const char *store, const char *id, bool manual)
+{
+    return take_seat_for(s, store, id, manual, 60000, 300);
 }
 
 /* Waits as long as it takes; the harness' own limit ends what never comes. */
@@ -163,12 +170,13 @@ static void yield_passes_leadership_on(void **state)
 static void slow_callback_does_not_delay_renewals(void **state)
 {
     struct seat s;
-    tenure_elector *e = take_seat(&s, "memory:slow", "a", false);
+    tenure_elector *e = take_seat_for(&s, "memory:slow", "a", false, 5000, 200);
 
     (void)state;
     s.block = 1;
     until(s.started == 1);
-    until(s.renewed >= 10); /* longer than a ttl */
+    int64_t begun = tenure_now();
+    until(s.renewed >= 10 && tenure_now() > begun + 5 * TN_S); /* longer than a ttl */
     assert_true(tenure_elector_is_leader(e));
     assert_int_equal(s.stopped, 0);
     s.block = 0;
@@ -349,7 +357,7 @@ static void a_hung_store_ends_leadership_by_time(void **state)
     (void)state;
     assert_int_equal(tenure_store_register(&hang_ops, &err), TENURE_OK);
     assert_int_equal(tenure_store_register(&hang_ops, &err), TENURE_INVALID);
-    e = take_seat(&s, "hang:", "a", false);
+    e = take_seat_for(&s, "hang:", "a", false, 3000, 500);
     until(s.started == 1);
     hanging = 1;
     until(s.stopped == 1); /* by the deadline's own timer */
@@ -399,7 +407,7 @@ static void corrupt_record_is_not_claimed(void **state)
     struct seat s;
     tenure_elector *e;
     uint64_t epoch = 0;
-    int64_t soon = tenure_now() + INT64_C(5000000000);
+    int64_t soon = tenure_now() + 60 * TN_S;
 
     (void)state;
     assert_int_equal(tenure_store_open("memory:corrupt", soon, &store, &err), TENURE_OK);

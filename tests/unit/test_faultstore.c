@@ -12,7 +12,7 @@
 #include "faultstore.h"
 
 #define LONG_NS  INT64_C(10000000000)
-#define SHORT_NS INT64_C(20000000)
+#define SHORT_NS INT64_C(100000000)
 
 static int64_t later(int64_t ns)
 {
