@@ -10,7 +10,7 @@
 
 TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
 
-static const char known[] = "kubeconfig, context, serviceaccount";
+static const char known[] = "kubeconfig, context, serviceaccount, mend";
 
 /* ---- Life ---------------------------------------------------------------- */
 
@@ -67,7 +67,12 @@ static enum tenure_status configure(struct tn_kube *h, const char *text, struct 
     choice.kubeconfig = tn_url_param(&url, "kubeconfig");
     choice.context = tn_url_param(&url, "context");
     choice.serviceaccount = tn_url_param(&url, "serviceaccount");
-    status = tn_url_check_params(&url, known, err);
+    const char *mend = tn_url_param(&url, "mend");
+    h->mend = mend && strcmp(mend, "yes") == 0;
+    if (mend && !h->mend && strcmp(mend, "no") != 0)
+        status = tenure_fail(err, TENURE_CONFIG, "kube: mend=%.40s is neither yes nor no", mend);
+    if (!status)
+        status = tn_url_check_params(&url, known, err);
     if (!status)
         status = take_path(h, &url, err); /* mistakes in the URL come first */
     if (!status)
@@ -188,9 +193,11 @@ static enum tenure_status kube_read(void *impl, const char *key, struct tenure_v
     if (status)
         return status;
     status = object ? tn_kube_decode(key, object, value, err) : take_absent(value, err);
+    if (status == TENURE_CORRUPT && h->mend && !tn_kube_anothers(key, object))
+        status = tn_kube_take_damaged(object, value, err);
     if (status) {
         tn_kube_name(h, key, name);
-        tenure_fail_context(err, "kube: Lease %s/%s", h->namespace, name);
+        tenure_fail_context(err, "kube: %s: Lease %s/%s", key, h->namespace, name);
     } else {
         tn_kube_remember(h, key, object);
         tn_kube_news_learn(h, key, &value->token);

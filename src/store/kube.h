@@ -42,6 +42,7 @@ struct tn_kube {
     char namespace[64];
     char lease[TN_KUBE_NAME_MAX + 1]; /* of the record; "": the election's name */
     char scope[TN_KUBE_HASH + 1];     /* the label that all our objects carry */
+    bool mend;                        /* a damaged register is read as it is, and may be replaced */
     struct tn_http *http;
     json_t *last;                /* the Lease of a record as last seen, to put it back changed */
     char rv[TN_KUBE_RV_MAX + 1]; /* the server's version as last heard of; "": none */
@@ -54,6 +55,8 @@ struct tn_kube {
 void tn_kube_hash(const char *const *parts, size_t n, uint8_t out[16]);
 /* "NAME/lease", NAME of one segment: the key of an election's record. */
 bool tn_kube_is_record(const char *key);
+/* Might this be the name of an object that holds a key under prefix? */
+bool tn_kube_name_under(const char *name, const char *prefix);
 /* The name of the object that holds key. */
 void tn_kube_name(const struct tn_kube *h, const char *key, char name[TN_KUBE_NAME_MAX + 1]);
 /* A DNS name of at most max characters; with dots, if a Lease's. */
@@ -93,6 +96,8 @@ bool tn_kube_token(const char *key, const json_t *object, struct tenure_token *t
 /* The register.  CORRUPT leaves value untouched. */
 enum tenure_status tn_kube_decode(const char *key, const json_t *object, struct tenure_value *value,
                                   struct tenure_error *err);
+/* Does it say to hold another key?  Then it is no damage of this one. */
+bool tn_kube_anothers(const char *key, const json_t *object);
 /* The key that an object says to hold; NULL: none of ours. */
 const char *tn_kube_key_of(const json_t *object);
 /* metadata.NAME as text, NULL if it is none. */
@@ -103,6 +108,15 @@ const char *tn_kube_meta(const json_t *object, const char *name);
 /* base is the object that it replaces, for a record; NULL for none.  A new reference. */
 enum tenure_status tn_kube_encode(const struct tn_kube *h, const struct tenure_swap *swap,
                                   const json_t *base, json_t **object, struct tenure_error *err);
+
+/* ---- kube_mend.c */
+
+/* An object that is CORRUPT, as it is (store/damaged.h). */
+enum tenure_status tn_kube_take_damaged(const json_t *object, struct tenure_value *value,
+                                        struct tenure_error *err);
+/* A swap that expects such a one. */
+enum tenure_status tn_kube_mend(struct tn_kube *h, struct tenure_swap *swap, int64_t deadline,
+                                struct tenure_error *err);
 
 /* ---- kube.c */
 
@@ -123,6 +137,10 @@ enum tenure_status tn_kube_swap(void *impl, struct tenure_swap *swap, int64_t de
                                 struct tenure_error *err);
 enum tenure_status tn_kube_wait(void *impl, const struct tenure_watch *watches, size_t n,
                                 int wake_fd, int64_t deadline, struct tenure_error *err);
+/* Send an object, or a patch, and tell what became of it.  *code: the server's answer, or 0. */
+enum tenure_status tn_kube_send(struct tn_kube *h, struct tenure_swap *swap, const char *method,
+                                const json_t *body, int64_t deadline, long *code,
+                                struct tenure_error *err);
 /* This handle has just seen the register like that. */
 void tn_kube_news_learn(struct tn_kube *h, const char *key, const struct tenure_token *token);
 void tn_kube_news_drop(struct tn_kube *h);

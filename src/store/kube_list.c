@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/damaged.h"
 #include "store/kube.h"
 
 #define PAGE "100"
@@ -22,18 +23,35 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct found *)a)->key, ((const struct found *)b)->key);
 }
 
-/* Objects under a name that is not theirs are copies of somebody's, and no registers. */
-static bool wanted(const struct tn_kube *h, const json_t *item, const char *key, const char *prefix,
-                   const char *after)
+/* Does the object have the name of the key that it says to hold? */
+static bool named(const struct tn_kube *h, const json_t *item, const char *key)
 {
     char name[TN_KUBE_NAME_MAX + 1];
     const char *called = tn_kube_meta(item, "name");
 
-    if (!key || !called || strncmp(key, prefix, strlen(prefix)) != 0 ||
-        (after && strcmp(key, after) <= 0))
+    if (!key || !called)
         return false;
     tn_kube_name(h, key, name);
     return strcmp(name, called) == 0;
+}
+
+/*
+ * Objects under a name that is not theirs are copies of somebody's, and no
+ * registers.  But one whose name is made like ours is a register that does not
+ * say which: if it may be one of these it must not be taken for absent.
+ */
+static enum tenure_status check_nameless(const struct tn_kube *h, const json_t *item,
+                                         const char *prefix, struct tenure_error *err)
+{
+    const char *called = tn_kube_meta(item, "name");
+
+    if (!called || !tn_kube_name_under(called, prefix))
+        return TENURE_OK;
+    return tenure_fail(err, TENURE_CORRUPT,
+                       "kube: Lease %s/%s: its annotation tenure/key is lost; it was not touched: "
+                       "write it again, with the key that the name was made of (kubectl annotate "
+                       "lease)",
+                       h->namespace, called);
 }
 
 static enum tenure_status take_page(const struct tn_kube *h, struct listing *l, const json_t *items,
@@ -46,7 +64,14 @@ static enum tenure_status take_page(const struct tn_kube *h, struct listing *l, 
     {
         const char *key = tn_kube_key_of(item);
 
-        if (!wanted(h, item, key, prefix, after))
+        if (!named(h, item, key)) {
+            enum tenure_status status = check_nameless(h, item, prefix, err);
+
+            if (status)
+                return status;
+            continue;
+        }
+        if (strncmp(key, prefix, strlen(prefix)) != 0 || (after && strcmp(key, after) <= 0))
             continue;
         if (l->n == l->cap) {
             size_t cap = l->cap ? l->cap * 2 : 64;
@@ -120,6 +145,23 @@ static enum tenure_status collect(struct tn_kube *h, struct listing *l, const ch
     return status;
 }
 
+/* What is damaged does not end the listing; read() tells why. */
+static enum tenure_status take(const struct tn_kube *h, const struct found *found,
+                               struct tenure_value *value, struct tenure_error *err)
+{
+    enum tenure_status status = tn_kube_decode(found->key, found->object, value, err);
+
+    if (!status)
+        return TENURE_OK;
+    tenure_fail_context(err, "kube: %s: Lease %s/%s", found->key, h->namespace,
+                        tn_kube_meta(found->object, "name"));
+    if (status != TENURE_CORRUPT)
+        return status;
+    struct tenure_error why = *err;
+    status = tn_kube_take_damaged(found->object, value, err);
+    return status || h->mend ? status : tn_damaged_listed(value, &why, err);
+}
+
 static enum tenure_status show(struct tn_kube *h, const struct listing *l, tenure_visit_fn visit,
                                void *arg, struct tenure_error *err)
 {
@@ -127,10 +169,8 @@ static enum tenure_status show(struct tn_kube *h, const struct listing *l, tenur
     enum tenure_status status = TENURE_OK;
 
     for (size_t i = 0; i < l->n && !status; i++) {
-        status = tn_kube_decode(l->all[i].key, l->all[i].object, &value, err);
-        if (status)
-            tenure_fail_context(err, "kube: Lease %s/%s", h->namespace, l->all[i].key);
-        else if (!visit(arg, l->all[i].key, &value))
+        status = take(h, &l->all[i], &value, err);
+        if (!status && !visit(arg, l->all[i].key, &value))
             break;
     }
     tenure_value_free(&value);

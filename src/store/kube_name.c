@@ -6,6 +6,9 @@
 #include "base/hex.h"
 #include "store/kube.h"
 
+#define HEAD    "tenure-"
+#define KEY_END 100 /* no more of a key than up to there */
+
 __extension__ typedef unsigned __int128 wide;
 
 /* FNV-1a of 128 bits.  Every object also holds its key, so a collision is told, not believed. */
@@ -51,15 +54,34 @@ bool tn_kube_name_valid(const char *name, size_t max, bool dots)
     return true;
 }
 
+static char allowed(char c)
+{
+    return isalnum((unsigned char)c) ? (char)tolower((unsigned char)c) : '-';
+}
+
+bool tn_kube_name_under(const char *name, const char *prefix)
+{
+    size_t n = strlen(name), head = strlen(HEAD), tail = 1 + TN_KUBE_HASH;
+
+    if (n < head + tail || strncmp(name, HEAD, head) != 0 || name[n - tail] != '-' ||
+        strspn(name + n - TN_KUBE_HASH, "0123456789abcdef") != TN_KUBE_HASH)
+        return false;
+    for (const char *p = name + head; *prefix && p < name + n - tail; p++, prefix++) {
+        if (*p != allowed(*prefix))
+            return false;
+    }
+    return !*prefix || n - tail == KEY_END;
+}
+
 /* "tenure-", as much of the key as is allowed in a name, and what tells it from all others. */
 static void derive(const struct tn_kube *h, const char *key, char name[TN_KUBE_NAME_MAX + 1])
 {
     const char *parts[] = {h->lease, key};
     uint8_t hash[16];
-    size_t n = (size_t)snprintf(name, TN_KUBE_NAME_MAX + 1, "tenure-");
+    size_t n = (size_t)snprintf(name, TN_KUBE_NAME_MAX + 1, HEAD);
 
-    for (const char *p = key; *p && n < 100; p++)
-        name[n++] = isalnum((unsigned char)*p) ? (char)tolower((unsigned char)*p) : '-';
+    for (const char *p = key; *p && n < KEY_END; p++)
+        name[n++] = allowed(*p);
     name[n++] = '-';
     tn_kube_hash(parts, 2, hash);
     tn_hex_encode(hash, sizeof hash, name + n);

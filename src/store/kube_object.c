@@ -79,6 +79,13 @@ static bool ours(const char *key, const json_t *object)
     return says ? strcmp(says, key) == 0 : tn_kube_is_record(key);
 }
 
+bool tn_kube_anothers(const char *key, const json_t *object)
+{
+    const char *says = tn_kube_key_of(object);
+
+    return says && strcmp(says, key) != 0;
+}
+
 bool tn_kube_token(const char *key, const json_t *object, struct tenure_token *token)
 {
     const char *rv = tn_kube_meta(object, "resourceVersion"), *uid = tn_kube_meta(object, "uid");

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "store/damaged.h"
 #include "store/kube.h"
 
 /* The object of swap->expect, to change a record and keep what others have noted in it. */
@@ -92,26 +93,24 @@ static enum tenure_status refused(struct tn_kube *h, const struct tenure_swap *s
     return status;
 }
 
-static enum tenure_status put(struct tn_kube *h, struct tenure_swap *swap, json_t *object,
-                              int64_t deadline, struct tenure_error *err)
+enum tenure_status tn_kube_send(struct tn_kube *h, struct tenure_swap *swap, const char *method,
+                                const json_t *body, int64_t deadline, long *code,
+                                struct tenure_error *err)
 {
     char name[TN_KUBE_NAME_MAX + 1];
-    bool fresh = tenure_token_absent(&swap->expect),
-         patch = !fresh && !tn_kube_is_record(swap->key);
-    json_t *body = patch ? patch_of(swap, object) : json_incref(object);
-    struct tn_kube_request rq = {.method = fresh   ? "POST"
-                                           : patch ? "PATCH"
-                                                   : "PUT",
-                                 .name = fresh ? NULL : name,
+    struct tn_kube_request rq = {.method = method,
+                                 .name = strcmp(method, "POST") == 0 ? NULL : name,
                                  .body = body,
                                  .change = true};
     struct tn_kube_answer answer;
     enum tenure_status status;
 
+    *code = 0;
     if (!body)
         return tenure_fail(err, TENURE_NOMEM, "kube: out of memory");
     tn_kube_name(h, swap->key, name);
     status = tn_kube_call(h, &rq, deadline, &answer, err);
+    *code = answer.code;
     if (!status && (answer.code == 200 || answer.code == 201))
         status = won(h, swap, answer.root, err);
     else if (!status)
@@ -119,10 +118,23 @@ static enum tenure_status put(struct tn_kube *h, struct tenure_swap *swap, json_
     else if (answer.lost) {
         tenure_fail_context(err, "whether the change took effect is not known");
         status = err->code = TENURE_UNKNOWN;
-    } else if (patch && answer.code == 422) {
-        status = refused(h, swap, deadline, err);
     }
     json_decref(answer.root);
+    return status;
+}
+
+static enum tenure_status put(struct tn_kube *h, struct tenure_swap *swap, json_t *object,
+                              int64_t deadline, struct tenure_error *err)
+{
+    bool fresh = tenure_token_absent(&swap->expect),
+         patch = !fresh && !tn_kube_is_record(swap->key);
+    json_t *body = patch ? patch_of(swap, object) : json_incref(object);
+    const char *method = fresh ? "POST" : patch ? "PATCH" : "PUT";
+    long code;
+    enum tenure_status status = tn_kube_send(h, swap, method, body, deadline, &code, err);
+
+    if (patch && code == 422 && status != TENURE_UNKNOWN)
+        status = refused(h, swap, deadline, err);
     json_decref(body);
     return status;
 }
@@ -135,6 +147,8 @@ enum tenure_status tn_kube_swap(void *impl, struct tenure_swap *swap, int64_t de
     json_t *base = NULL, *object = NULL;
     enum tenure_status status;
 
+    if (h->mend && tn_damaged(&swap->expect))
+        return swap->status = tn_kube_mend(h, swap, deadline, err);
     if (!tenure_token_absent(&swap->expect) && !tn_kube_version(swap->expect.version, rv, uid))
         return swap->status = tenure_fail(err, TENURE_CONFLICT, "kube: %s has changed", swap->key);
     status = base_of(h, swap, deadline, &base, err);

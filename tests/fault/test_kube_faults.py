@@ -252,6 +252,14 @@ def test_deleted_and_made_anew(kube):
             assert store.swap(key, token, record()).status == "conflict"
 
 
+def list_is_sound(store):
+    """Nothing in it is damaged."""
+    try:
+        return not any(value.token.version.startswith("damaged.") for _, value in store.list("")[0])
+    except StoreError:
+        return False
+
+
 def test_registers_that_others_have_changed_are_corrupt(kube):
     with Store(kube.url()) as store:
         store.swap("a/other", None, b"\xff\x00")
@@ -262,6 +270,7 @@ def test_registers_that_others_have_changed_are_corrupt(kube):
             good = kube.lease(name)["metadata"]["annotations"]
             kube.patch(name, {"metadata": {"annotations": notes}})
             assert refused(store.read, "a/other").status == "corrupt", notes
+            assert not list_is_sound(store), notes
             kube.patch(name, {"metadata": {"annotations": {**dict.fromkeys(notes), **good}}})
             assert store.read("a/other").data == b"\xff\x00"
 

@@ -88,7 +88,27 @@ PAIRS = {"head": (pair(lambda value: value.replace(b"tenure1 ", b"tenure7 ")), T
          "long": (pair(lambda value: value + b"x" * 1_100_000), True),
          "companion": (pair(lambda _: b"1" * 32, "#nonce"), True),
          "no-companion": (pair(lambda _: None, "#nonce"), True)}
-DAMAGES = {"postgres": ROWS, "redis": STRINGS, "etcd": PAIRS}
+
+
+def lease_of(rig, key):
+    (name,) = [lease["metadata"]["name"] for lease in rig.server.leases()
+               if lease["metadata"]["annotations"].get("tenure/key") == key]
+    return name
+
+
+def notes(spec=None, **changed):
+    def spoil(rig, key):
+        rig.server.patch(lease_of(rig, key), {"spec": spec or {}, "metadata": {"annotations": {
+            f"tenure/{name}": value for name, value in changed.items()}}})
+    return spoil
+
+
+LEASES = {"no-text": (notes(text=None), False), "nonce": (notes(nonce="x"), True),
+          "no-nonce": (notes(nonce=None), True), "both": (notes(base64=""), True),
+          "base64": (notes(text=None, base64="!!"), False),
+          "stripped": (notes(text=None, nonce=None, prev=None), False),
+          "held": (notes({"holderIdentity": "mallory", "leaseDurationSeconds": 60}), True)}
+DAMAGES = {"postgres": ROWS, "redis": STRINGS, "etcd": PAIRS, "kube": LEASES}
 LOOSEN = {"postgres": loosen, "advisory": loosen}
 CASES = [(store, how) for store, ways in DAMAGES.items() for how in ways]
 FIRST = {**{store: next(iter(ways)) for store, ways in DAMAGES.items()}, "advisory": "version"}
@@ -337,6 +357,48 @@ def test_several_at_once(start, name):
         rival.stdin.close()
     done = [i for i, rival in enumerate(rivals) if rival.wait(120) == 0]
     assert len(done) == 1 and ok(cli(url, "get", "jobs/bad")) == b"by %d" % done[0]
+
+
+def test_a_key_that_is_lost_kube(start):
+    """Nobody can tell which it was: no listing passes it over, and an operator writes it again."""
+    rig = start("kube")
+    fill(rig.url())
+    name = lease_of(rig, BAD)
+    with Store(rig.url()) as plain, mending(rig.url()) as mender:
+        plain.swap("app2/state/jobs/bad", None, b"x")
+        before = plain.list("app/state/jobs/")[0]
+        for lost in (None, "not a key", "app/state/jobs/good", "else/where"):
+            rig.server.patch(name, {"metadata": {"annotations": {"tenure/key": lost}}})
+            for store in (plain, mender):
+                for prefix in ("", "app/", "app/state/jobs/", "app/state/jobs/b"):
+                    with pytest.raises(StoreError) as caught:
+                        store.list(prefix)
+                    assert caught.value.status == "corrupt" and name in caught.value.text
+                assert [key for key, _ in store.list("app2/")[0]] == ["app2/state/jobs/bad"]
+                assert store.list("app/state/jobs/c")[0] == store.list("other/")[0] == []
+            with pytest.raises(StoreError):
+                plain.read(BAD)
+            shown = cli(rig.url(), "show")
+            assert shown.returncode == 1 and name.encode() in shown.stderr and b"annotate" in shown.stderr
+            rig.server.patch(name, {"metadata": {"annotations": {"tenure/key": BAD}}})
+            assert [(key, value.data) for key, value in plain.list("app/state/jobs/")[0]] == \
+                [(key, value.data) for key, value in before]
+
+
+def test_somebody_elses_lease_kube(start, tmp_path):
+    """Two elections on one Lease: neither mends the other's away."""
+    rig = start("kube")
+    with Leader(tmp_path, rig.url(), "--state", "store") as leader:
+        leader.leads()
+        before = rig.object()["spec"]["holderIdentity"]
+        done = subprocess.run([TENURE, "reset", "--store", rig.url(), "--name", "other", "--force", "--timeout", "20s"],
+                              capture_output=True, timeout=60)
+        assert done.returncode == 1 and b"it belongs to" in done.stderr, done.stderr
+        with mending(rig.url()) as mender:
+            with pytest.raises(StoreError) as caught:
+                mender.read("other/lease")
+            assert caught.value.status == "corrupt"
+        assert rig.object()["spec"]["holderIdentity"] == before
 
 
 def test_with_the_rights_of_the_documentation_redis(start):
