@@ -173,11 +173,16 @@ def comm(pid):
         return ""
 
 
-def alive(pid):
+def state(pid):
+    """The letter of its first thread; "" if there is none."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return ""
+
+
+def alive(pid):
+    return state(pid) not in ("", "Z")
 
 
 def eventually(what, predicate, patience=PATIENCE):
@@ -255,6 +260,22 @@ class Candidate:
     def words(self):
         self.log.flush()
         return (self.world.dir / f"{self.name}.log").read_text(errors="replace")
+
+    def ended_by_guard(self):
+        """Frozen, it was killed by its guard.  False if the last thing that it did was to end that
+        one, which a machine that stood still had kept from its duty: then nobody is left to."""
+
+        def settled():
+            guarded = any(comm(p) == "tenure-guard" and alive(p) for p in children(self.pid))
+            # Still frozen, not on its way out: there was none.
+            return self.proc.poll() is not None or (not guarded and state(self.pid) == "T")
+
+        eventually(f"the end of {self.name}", settled)
+        if self.proc.poll() is None:
+            assert "the guard does not do its duty" in self.words(), self.words()[-2000:]
+            return False
+        assert self.proc.returncode == -signal.SIGKILL, self.words()[-2000:]
+        return True
 
     def wait(self, patience=PATIENCE):
         try:

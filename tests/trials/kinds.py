@@ -88,8 +88,10 @@ class TenureStopped(Kind):
         w.freeze(term.candidate.pid)
         term.cut_off(w.now(), self.ttl_ms)
         new = bed.after(term)
-        assert term.candidate.wait() == -signal.SIGKILL, "its guard has not ended it"
-        refill(bed, term.candidate)
+        if term.candidate.ended_by_guard():
+            refill(bed, term.candidate)
+        else:
+            term.candidate.signal(signal.SIGCONT)
         return new
 
 
