@@ -233,6 +233,9 @@ TENURE_API void tenure_value_free(struct tenure_value *value);
 /* For back ends: make value hold len bytes (copied from data, which may be NULL if len is 0). */
 TENURE_API enum tenure_status tenure_value_set(struct tenure_value *value, const void *data,
                                                size_t len, struct tenure_error *err);
+/* For back ends: make value what a register reads as that was never written. */
+TENURE_API enum tenure_status tenure_value_absent(struct tenure_value *value,
+                                                  struct tenure_error *err);
 TENURE_API bool tenure_token_equal(const struct tenure_token *a, const struct tenure_token *b);
 /* All zero: the register was never written. */
 TENURE_API bool tenure_token_absent(const struct tenure_token *token);

@@ -30,6 +30,18 @@ enum tenure_status tenure_value_set(struct tenure_value *value, const void *data
     return TENURE_OK;
 }
 
+enum tenure_status tenure_value_absent(struct tenure_value *value, struct tenure_error *err)
+{
+    enum tenure_status status = tenure_value_set(value, NULL, 0, err);
+
+    if (status)
+        return status;
+    memset(&value->token, 0, sizeof value->token);
+    memset(value->prev, 0, sizeof value->prev);
+    value->tombstone = false;
+    return TENURE_OK;
+}
+
 bool tenure_token_equal(const struct tenure_token *a, const struct tenure_token *b)
 {
     return strcmp(a->version, b->version) == 0 &&

@@ -83,19 +83,6 @@ static void etcd_info(void *impl, struct tenure_store_info *info)
 
 /* ---- Reading ------------------------------------------------------------- */
 
-static enum tenure_status take_absent(struct tenure_value *value, struct tenure_error *err)
-{
-    static const struct tenure_token absent;
-    enum tenure_status status = tenure_value_set(value, NULL, 0, err);
-
-    if (!status) {
-        value->token = absent;
-        value->tombstone = false;
-        memset(value->prev, 0, TENURE_NONCE_SIZE);
-    }
-    return status;
-}
-
 static enum tenure_status take_pairs(struct tn_etcd *h, const char *key, const json_t *answer,
                                      struct tn_etcd_pair *data, struct tn_etcd_pair *nonce,
                                      struct tenure_error *err)
@@ -147,7 +134,7 @@ static enum tenure_status take(struct tn_etcd *h, const char *key, const struct 
     enum tenure_status status;
 
     if (!data->key[0])
-        return take_absent(value, err);
+        return tenure_value_absent(value, err);
     status = tn_etcd_decode(data, nonce, value, err);
     if (status == TENURE_CORRUPT && h->conf.mend)
         return tn_etcd_take_damaged(data, nonce, value, err);

@@ -169,19 +169,6 @@ enum tenure_status tn_kube_get(struct tn_kube *h, const char *key, int64_t deadl
     return TENURE_OK;
 }
 
-static enum tenure_status take_absent(struct tenure_value *value, struct tenure_error *err)
-{
-    static const struct tenure_token absent;
-    enum tenure_status status = tenure_value_set(value, NULL, 0, err);
-
-    if (!status) {
-        value->token = absent;
-        value->tombstone = false;
-        memset(value->prev, 0, TENURE_NONCE_SIZE);
-    }
-    return status;
-}
-
 static enum tenure_status kube_read(void *impl, const char *key, struct tenure_value *value,
                                     int64_t deadline, struct tenure_error *err)
 {
@@ -192,7 +179,7 @@ static enum tenure_status kube_read(void *impl, const char *key, struct tenure_v
 
     if (status)
         return status;
-    status = object ? tn_kube_decode(key, object, value, err) : take_absent(value, err);
+    status = object ? tn_kube_decode(key, object, value, err) : tenure_value_absent(value, err);
     if (status == TENURE_CORRUPT && h->mend && !tn_kube_anothers(key, object))
         status = tn_kube_take_damaged(object, value, err);
     if (status) {

@@ -72,18 +72,6 @@ static enum tenure_status take_value(const struct tn_pg *pg, const char *key, co
     return TENURE_OK;
 }
 
-static enum tenure_status take_absent(struct tenure_value *value, struct tenure_error *err)
-{
-    enum tenure_status status = tenure_value_set(value, NULL, 0, err);
-
-    if (status)
-        return status;
-    memset(&value->token, 0, sizeof value->token);
-    memset(value->prev, 0, sizeof value->prev);
-    value->tombstone = false;
-    return TENURE_OK;
-}
-
 enum tenure_status tn_pg_row_read(struct tn_pg *pg, const char *key, struct tenure_value *value,
                                   int64_t deadline, struct tenure_error *err)
 {
@@ -102,7 +90,7 @@ enum tenure_status tn_pg_row_read(struct tn_pg *pg, const char *key, struct tenu
     if (!tn_pg_get_bool(r, 0, TN_PG_THERE, &there))
         status = tn_pg_garbled(pg, "a row", err);
     else if (!there)
-        status = take_absent(value, err);
+        status = tenure_value_absent(value, err);
     else
         status = take_value(pg, key, r, 0, 1, timeline, value, err);
     if (!status)

@@ -72,27 +72,6 @@ static void redis_info(void *impl, struct tenure_store_info *info)
 
 /* ---- Reading ------------------------------------------------------------- */
 
-static enum tenure_status run_read(struct tn_redis *h, const char *name, int64_t deadline,
-                                   struct tn_redis_answer *answer, struct tenure_error *err)
-{
-    struct tn_redis_args args;
-    char limit[16];
-    enum tenure_status status;
-
-    if (!tn_redis_args_init(&args, 6))
-        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
-    snprintf(limit, sizeof limit, "%u", TENURE_DATA_MAX + TN_REDIS_HEAD_MAX);
-    tn_redis_args_text(&args, "3");
-    tn_redis_args_text(&args, h->seq);
-    tn_redis_args_text(&args, h->sync);
-    tn_redis_args_text(&args, name);
-    tn_redis_args_text(&args, h->conf.replicas ? "1" : "0");
-    tn_redis_args_text(&args, limit);
-    status = tn_redis_run(h, TN_REDIS_READ, &args, deadline, answer, err);
-    tn_redis_args_free(&args);
-    return status;
-}
-
 static enum tenure_status take_value(struct tn_redis *h, const redisReply *r,
                                      struct tenure_value *value, struct tenure_error *err)
 {
@@ -100,38 +79,31 @@ static enum tenure_status take_value(struct tn_redis *h, const redisReply *r,
         return tn_redis_decode(r->str, (size_t)r->len, h->timeline, value, err);
     if (r->type != REDIS_REPLY_NIL)
         return tenure_fail(err, TENURE_UNAVAILABLE, "the server answered with something else");
-    return tn_redis_absent(value, err);
+    return tenure_value_absent(value, err);
 }
 
 static enum tenure_status redis_read(void *impl, const char *key, struct tenure_value *value,
                                      int64_t deadline, struct tenure_error *err)
 {
     struct tn_redis *h = impl;
-    struct tn_redis_answer answer = {0};
     char name[TN_REDIS_NAME_MAX];
-    enum tenure_status status;
-    unsigned tries = 0;
+    redisReply *reply = NULL;
 
     if (h->conf.mend)
         return tn_redis_mend_read(h, key, value, deadline, err);
     snprintf(name, sizeof name, "%s%s", h->registers, key);
-    do {
-        memset(&answer, 0, sizeof answer);
-        status = tn_redis_ready(h, deadline, err);
-        if (!status)
-            status = run_read(h, name, deadline, &answer, err);
-    } while (status && tn_redis_read_again(h, status, &answer, &tries));
-    if (!status)
-        status = tn_redis_confirmed(h, &answer, err);
-    bool answered = !status;
-    if (answered)
-        status = take_value(h, answer.reply, value, err);
-    if (status && (answered || status == TENURE_CORRUPT))
-        tenure_fail_context(err, answered ? "redis: %s" : "%s", name);
-    if (answer.reply)
-        freeReplyObject(answer.reply);
-    if (!status)
+    enum tenure_status status = tn_redis_fetch(
+        h, TN_REDIS_READ, name, TENURE_DATA_MAX + TN_REDIS_HEAD_MAX, deadline, &reply, err);
+    if (status == TENURE_CORRUPT)
+        tenure_fail_context(err, "%s", name);
+    if (status)
+        return status;
+    status = take_value(h, reply, value, err);
+    if (status)
+        tenure_fail_context(err, "redis: %s", name);
+    else
         tn_redis_news_learn(h, key, &value->token);
+    freeReplyObject(reply);
     return status;
 }
 

@@ -21,7 +21,7 @@ struct listing {
 };
 
 static enum tenure_status run_page(struct tn_redis *h, const struct listing *l, int64_t deadline,
-                                   struct tn_redis_answer *answer, struct tenure_error *err)
+                                   redisReply **reply, struct tenure_error *err)
 {
     struct tn_redis_args args;
     char limit[16], low[TENURE_KEY_MAX + 2], high[TENURE_KEY_MAX + 3];
@@ -46,7 +46,7 @@ static enum tenure_status run_page(struct tn_redis *h, const struct listing *l, 
     tn_redis_args_text(&args, low);
     tn_redis_args_text(&args, high);
     tn_redis_args_text(&args, STR(PAGE_MAX));
-    status = tn_redis_run(h, TN_REDIS_LIST, &args, deadline, answer, err);
+    status = tn_redis_ask(h, TN_REDIS_LIST, &args, deadline, reply, err);
     tn_redis_args_free(&args);
     return status;
 }
@@ -121,22 +121,12 @@ static enum tenure_status list_page(struct tn_redis *h, struct listing *l,
                                     struct tenure_value *value, int64_t deadline,
                                     struct tenure_error *err)
 {
-    struct tn_redis_answer answer = {0};
-    enum tenure_status status;
-    unsigned tries = 0;
+    redisReply *reply = NULL;
+    enum tenure_status status = run_page(h, l, deadline, &reply, err);
 
-    do {
-        memset(&answer, 0, sizeof answer);
-        status = tn_redis_ready(h, deadline, err);
-        if (!status)
-            status = run_page(h, l, deadline, &answer, err);
-    } while (status && tn_redis_read_again(h, status, &answer, &tries));
     if (!status)
-        status = tn_redis_confirmed(h, &answer, err);
-    if (!status)
-        status = take_page(h, l, answer.reply, value, deadline, err);
-    if (answer.reply)
-        freeReplyObject(answer.reply);
+        status = take_page(h, l, reply, value, deadline, err);
+    freeReplyObject(reply);
     return status;
 }
 

@@ -16,27 +16,6 @@
 
 /* ---- Looking ------------------------------------------------------------- */
 
-static enum tenure_status run_look(struct tn_redis *h, const char *name, int64_t deadline,
-                                   struct tn_redis_answer *answer, struct tenure_error *err)
-{
-    struct tn_redis_args args;
-    char limit[24];
-    enum tenure_status status;
-
-    if (!tn_redis_args_init(&args, 6))
-        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
-    snprintf(limit, sizeof limit, "%zu", TN_DAMAGED_MOST);
-    tn_redis_args_text(&args, "3");
-    tn_redis_args_text(&args, h->seq);
-    tn_redis_args_text(&args, h->sync);
-    tn_redis_args_text(&args, name);
-    tn_redis_args_text(&args, h->conf.replicas ? "1" : "0");
-    tn_redis_args_text(&args, limit);
-    status = tn_redis_run(h, TN_REDIS_LOOK, &args, deadline, answer, err);
-    tn_redis_args_free(&args);
-    return status;
-}
-
 /* nil, or {type, size, bytes} with all the bytes. */
 static enum tenure_status check_look(const redisReply *r, struct tenure_error *err)
 {
@@ -58,25 +37,20 @@ static enum tenure_status check_look(const redisReply *r, struct tenure_error *e
 static enum tenure_status look(struct tn_redis *h, const char *name, int64_t deadline,
                                redisReply **found, struct tenure_error *err)
 {
-    struct tn_redis_answer answer = {0};
-    enum tenure_status status;
-    unsigned tries = 0;
+    redisReply *reply = NULL;
+    enum tenure_status status =
+        tn_redis_fetch(h, TN_REDIS_LOOK, name, TN_DAMAGED_MOST, deadline, &reply, err);
 
-    do {
-        memset(&answer, 0, sizeof answer);
-        status = tn_redis_ready(h, deadline, err);
-        if (!status)
-            status = run_look(h, name, deadline, &answer, err);
-    } while (status && tn_redis_read_again(h, status, &answer, &tries));
-    if (!status)
-        status = tn_redis_confirmed(h, &answer, err);
-    if (!status && (status = check_look(answer.reply, err)))
+    if (status)
+        return status;
+    status = check_look(reply, err);
+    if (status) {
         tenure_fail_context(err, "redis: %s", name);
-    if (!status)
-        *found = answer.reply;
-    else if (answer.reply)
-        freeReplyObject(answer.reply);
-    return status;
+        freeReplyObject(reply);
+        return status;
+    }
+    *found = reply;
+    return TENURE_OK;
 }
 
 /* A string is shown as it is; of anything else the type is told first. */
@@ -109,7 +83,7 @@ static enum tenure_status take(struct tn_redis *h, const redisReply *found,
     enum tenure_status status = TENURE_CORRUPT;
 
     if (found->type == REDIS_REPLY_NIL)
-        return tn_redis_absent(value, err);
+        return tenure_value_absent(value, err);
     if (strcmp(found->element[0]->str, STRING) == 0)
         status = tn_redis_decode(found->element[2]->str, (size_t)found->element[2]->len,
                                  h->timeline, value, err);

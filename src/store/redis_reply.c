@@ -231,18 +231,6 @@ corrupt:
                        "the key holds something that tenure did not write; it was not touched");
 }
 
-enum tenure_status tn_redis_absent(struct tenure_value *value, struct tenure_error *err)
-{
-    enum tenure_status status = tenure_value_set(value, NULL, 0, err);
-
-    if (status)
-        return status;
-    memset(&value->token, 0, sizeof value->token);
-    memset(value->prev, 0, sizeof value->prev);
-    value->tombstone = false;
-    return TENURE_OK;
-}
-
 bool tn_redis_decode_news(const char *text, size_t n, const char *timeline,
                           struct tenure_token *token)
 {

@@ -61,8 +61,6 @@ void tn_redis_version(const char *number, size_t len, const char *timeline,
  */
 enum tenure_status tn_redis_decode(const char *text, size_t n, const char *timeline,
                                    struct tenure_value *value, struct tenure_error *err);
-/* The value of a register that is not there. */
-enum tenure_status tn_redis_absent(struct tenure_value *value, struct tenure_error *err);
 /* Decode what a change publishes: "version nonce ". */
 bool tn_redis_decode_news(const char *text, size_t n, const char *timeline,
                           struct tenure_token *token);

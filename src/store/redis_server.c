@@ -291,20 +291,63 @@ bool tn_redis_try_again(struct tn_redis *h, const struct tn_redis_answer *answer
     return ++*tries < TRIES_MAX;
 }
 
-bool tn_redis_read_again(struct tn_redis *h, enum tenure_status status,
-                         const struct tn_redis_answer *answer, unsigned *tries)
+/* A read is also repeated if its connection broke: that harms nobody. */
+static bool read_again(struct tn_redis *h, enum tenure_status status,
+                       const struct tn_redis_answer *answer, unsigned *tries)
 {
     if (status == TENURE_UNAVAILABLE && answer->lost)
         return ++*tries < 2;
     return tn_redis_try_again(h, answer, tries);
 }
 
-enum tenure_status tn_redis_confirmed(struct tn_redis *h, const struct tn_redis_answer *answer,
-                                      struct tenure_error *err)
+static enum tenure_status confirmed(struct tn_redis *h, const struct tn_redis_answer *answer,
+                                    struct tenure_error *err)
 {
     if (!answer->unconfirmed)
         return TENURE_OK;
     return tenure_fail(err, TENURE_UNAVAILABLE,
                        "redis: fewer than %u replicas have confirmed what the master holds",
                        h->conf.replicas);
+}
+
+enum tenure_status tn_redis_ask(struct tn_redis *h, enum tn_redis_script script,
+                                const struct tn_redis_args *args, int64_t deadline,
+                                redisReply **reply, struct tenure_error *err)
+{
+    struct tn_redis_answer answer;
+    enum tenure_status status;
+    unsigned tries = 0;
+
+    do {
+        memset(&answer, 0, sizeof answer);
+        status = tn_redis_ready(h, deadline, err);
+        if (!status)
+            status = tn_redis_run(h, script, args, deadline, &answer, err);
+    } while (status && read_again(h, status, &answer, &tries));
+    if (!status && (status = confirmed(h, &answer, err)))
+        freeReplyObject(answer.reply);
+    if (!status)
+        *reply = answer.reply;
+    return status;
+}
+
+enum tenure_status tn_redis_fetch(struct tn_redis *h, enum tn_redis_script script, const char *name,
+                                  size_t most, int64_t deadline, redisReply **reply,
+                                  struct tenure_error *err)
+{
+    struct tn_redis_args args;
+    char limit[24];
+
+    if (!tn_redis_args_init(&args, 6))
+        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
+    snprintf(limit, sizeof limit, "%zu", most);
+    tn_redis_args_text(&args, "3");
+    tn_redis_args_text(&args, h->seq);
+    tn_redis_args_text(&args, h->sync);
+    tn_redis_args_text(&args, name);
+    tn_redis_args_text(&args, h->conf.replicas ? "1" : "0");
+    tn_redis_args_text(&args, limit);
+    enum tenure_status status = tn_redis_ask(h, script, &args, deadline, reply, err);
+    tn_redis_args_free(&args);
+    return status;
 }

@@ -76,11 +76,16 @@ enum tenure_status tn_redis_run(struct tn_redis *h, enum tn_redis_script script,
  * take it.  Bounded by *tries, which starts at 0.
  */
 bool tn_redis_try_again(struct tn_redis *h, const struct tn_redis_answer *answer, unsigned *tries);
-/* The same for a read, which is also repeated if its connection broke: that harms nobody. */
-bool tn_redis_read_again(struct tn_redis *h, enum tenure_status status,
-                         const struct tn_redis_answer *answer, unsigned *tries);
-/* UNAVAILABLE if fewer replicas than the URL demands have what was read. */
-enum tenure_status tn_redis_confirmed(struct tn_redis *h, const struct tn_redis_answer *answer,
-                                      struct tenure_error *err);
+/*
+ * Get ready and run a script that reads, again where that may help.  OK: *reply
+ * for the caller to free, which as many replicas confirm as the URL demands.
+ */
+enum tenure_status tn_redis_ask(struct tn_redis *h, enum tn_redis_script script,
+                                const struct tn_redis_args *args, int64_t deadline,
+                                redisReply **reply, struct tenure_error *err);
+/* The same for a script that reads one register, at most so many bytes of it. */
+enum tenure_status tn_redis_fetch(struct tn_redis *h, enum tn_redis_script script, const char *name,
+                                  size_t most, int64_t deadline, redisReply **reply,
+                                  struct tenure_error *err);
 
 #endif

@@ -53,18 +53,6 @@ static enum tenure_status take_row(struct tn_sqlite *h, sqlite3_stmt *row, const
     return TENURE_OK;
 }
 
-static enum tenure_status take_absent(struct tenure_value *value, struct tenure_error *err)
-{
-    enum tenure_status status = tenure_value_set(value, NULL, 0, err);
-
-    if (status)
-        return status;
-    memset(&value->token, 0, sizeof value->token);
-    memset(value->prev, 0, sizeof value->prev);
-    value->tombstone = false;
-    return TENURE_OK;
-}
-
 enum tenure_status tn_sqlite_read(void *impl, const char *key, struct tenure_value *value,
                                   int64_t deadline, struct tenure_error *err)
 {
@@ -83,7 +71,7 @@ enum tenure_status tn_sqlite_read(void *impl, const char *key, struct tenure_val
     if (rc == SQLITE_ROW)
         status = take_row(h, stmt, key, value, err);
     else if (rc == SQLITE_DONE)
-        status = take_absent(value, err);
+        status = tenure_value_absent(value, err);
     else
         status = tn_sqlite_fail(h, rc, err);
     if (h->db)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sum.h"
+#include "store/damaged.h"
 #include "store/sqlite.h"
 
 /* ---- What a row says ----------------------------------------------------- */
@@ -73,18 +73,7 @@ enum tenure_status tn_sqlite_take_damaged(sqlite3_stmt *row, struct tenure_value
     char *bytes = sqlite3_str_finish(text);
     enum tenure_status status = failed || !bytes
                                     ? tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory")
-                                    : tenure_value_set(value, bytes, len, err);
-
-    if (!status) {
-        uint64_t sum = tn_sum(TN_SUM_START, bytes, len);
-
-        memset(&value->token, 0, sizeof value->token);
-        memset(value->prev, 0, sizeof value->prev);
-        snprintf(value->token.version, sizeof value->token.version, "damaged.%016llx",
-                 (unsigned long long)sum);
-        tn_sum_nonce(sum, value->token.nonce);
-        value->tombstone = false;
-    }
+                                    : tn_damaged_value(value, bytes, len, err);
     sqlite3_free(bytes);
     return status;
 }
