@@ -78,6 +78,7 @@ struct tn_journal_entry {
     uint8_t prev[TENURE_NONCE_SIZE];
     bool tombstone;
     bool damaged; /* its data is not what was written */
+    bool doubted; /* it is, but a later swap may be lost: file_journal_mend.c */
     const void *data;
     size_t len;
     uint64_t data_sum; /* of a damaged one: as it was read, so that it stays damaged */
@@ -96,8 +97,8 @@ struct tn_journal_reg {
     uint8_t nonce[TENURE_NONCE_SIZE], prev[TENURE_NONCE_SIZE];
     uint64_t at, moved_to; /* of its data in the journal */
     uint32_t len;
-    bool tombstone, damaged;
-    uint64_t data_sum; /* if damaged */
+    bool tombstone, damaged, doubted;
+    uint64_t data_sum;
     uint16_t name_len;
     char name[];
 };
@@ -110,11 +111,13 @@ struct tn_journal {
     int fd;
     dev_t dev;
     ino_t ino;
-    bool owner; /* we are its writer (J1) */
-    bool whole; /* it has all that was there before it */
+    bool owner;    /* we are its writer (J1) */
+    bool whole;    /* it has all that was there before it */
+    bool salvaged; /* it cannot be read; what is left of it is in fd, which is no journal */
     uint8_t seed[TENURE_NONCE_SIZE];
-    uint64_t frames, tail, end; /* frames read; where the next one goes; bytes in the file */
-    uint64_t live;              /* bytes that a snapshot would take */
+    uint64_t frames, tail, end;  /* frames read; where the next one goes; bytes in the file */
+    uint64_t live;               /* bytes that a snapshot would take */
+    struct timespec salvaged_at; /* the file's own time then */
 
     struct tn_journal_reg **buckets;
     size_t n_buckets, n;
@@ -173,6 +176,24 @@ enum tenure_status tn_journal_deliver(struct tn_file *f, struct tn_journal *j,
 enum tenure_status tn_journal_look(struct tn_file *f, const char *group, const char *name,
                                    struct tn_journal **journal, struct tn_journal_reg **reg,
                                    int64_t deadline, struct tenure_error *err);
+
+/* ---- file_journal_mend.c ---------------------------------------------------- */
+
+/* Journals that could not be read keep their content under such a name. */
+#define TN_JOURNAL_ASIDE ".damaged-"
+
+/*
+ * Journal `number` cannot be read, which err tells: what is left of the group, and
+ * nothing of it believed.  The same error if that is not enough to go on.
+ */
+enum tenure_status tn_journal_salvage(struct tn_file *f, struct tn_journal *j, uint64_t number,
+                                      struct tenure_error *err);
+/* Has nobody written into it since, as far as the file system tells?  For who reads; whoever
+ * becomes the writer salvages again. */
+bool tn_journal_untouched(const struct tn_file *f, const struct tn_journal *j);
+/* Give the journals from low to top another name, under which they stay. */
+enum tenure_status tn_journal_set_aside(struct tn_file *f, const struct tn_journal *j, uint64_t low,
+                                        uint64_t top, struct tenure_error *err);
 
 /* ---- file_journal_own.c ----------------------------------------------------- */
 

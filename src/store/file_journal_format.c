@@ -197,7 +197,9 @@ size_t tn_entry_decode(const unsigned char *bytes, size_t room, struct tn_journa
     memcpy(d.prev, bytes + 32, TENURE_NONCE_SIZE);
     d.tombstone = get64(bytes + 48) != 0;
     d.data_sum = get64(bytes + 56);
-    d.damaged = d.data_sum != sum_of(3, d.data, d.len);
+    uint64_t sum = sum_of(3, d.data, d.len);
+    d.damaged = d.data_sum != sum;
+    d.doubted = d.data_sum == ~sum;
     *e = d;
     return tn_entry_size(d.name_len, d.len);
 }

@@ -100,7 +100,7 @@ static enum tenure_status load_newest(struct tn_file *f, struct tn_journal *j, u
 static enum tenure_status load_again(struct tn_file *f, struct tn_journal *j, uint64_t low,
                                      uint64_t top, struct tenure_error *err)
 {
-    if (j->number != top)
+    if (j->number != top || j->salvaged)
         return load_newest(f, j, low, top, err);
     return j->number ? tn_journal_follow(f, j, true, err) : TENURE_OK;
 }
@@ -266,6 +266,7 @@ static void move_in(struct tn_journal *j, const struct tn_journal_head *head, in
     j->tail = s->at;
     j->end = (uint64_t)st->st_size > s->at ? (uint64_t)st->st_size : s->at;
     j->owner = j->whole = true;
+    j->salvaged = false;
 }
 
 /* After the link: is the one that we saw as the newest still there (J4)? */
@@ -340,6 +341,8 @@ static enum tenure_status try_own(struct tn_file *f, struct tn_journal *j, int64
             goto done;
         }
     }
+    if (j->salvaged && (status = tn_journal_set_aside(f, j, low, top, err)))
+        goto done;
     head.number = top + 1;
     status = make_temp(f, &head, tn_frame_size(j->live + j->live / 16) + FIRST_BYTES, &temp, err);
     if (!status && tenure_now() >= deadline)

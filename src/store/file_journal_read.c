@@ -109,8 +109,9 @@ static enum tenure_status damaged(const struct tn_file *f, const struct tn_journ
 
     tn_journal_path(f, j, j->number, path);
     return tenure_fail(err, TENURE_CORRUPT,
-                       "file: %.300s is damaged at byte %llu: %s; it is left as it is: restore it. "
-                       "(To move it away is to go back to the one before it, and to its epoch)",
+                       "file: %.250s is damaged at byte %llu: %s; it is left as it is: restore it, "
+                       "or repair the collection. (To move it away is to go back to the one before "
+                       "it, and to its epoch)",
                        path, (unsigned long long)at, what);
 }
 
@@ -230,8 +231,8 @@ enum tenure_status tn_journal_follow(struct tn_file *f, struct tn_journal *j, bo
     return status;
 }
 
-enum tenure_status tn_journal_load(struct tn_file *f, struct tn_journal *j, uint64_t number,
-                                   bool *found, struct tenure_error *err)
+static enum tenure_status load(struct tn_file *f, struct tn_journal *j, uint64_t number,
+                               bool *found, struct tenure_error *err)
 {
     unsigned char block[TN_JOURNAL_BLOCK];
     struct tn_journal_head head;
@@ -261,6 +262,14 @@ enum tenure_status tn_journal_load(struct tn_file *f, struct tn_journal *j, uint
     memcpy(j->seed, head.nonce, TENURE_NONCE_SIZE);
     j->tail = TN_JOURNAL_BLOCK;
     return tn_journal_follow(f, j, true, err);
+}
+
+enum tenure_status tn_journal_load(struct tn_file *f, struct tn_journal *j, uint64_t number,
+                                   bool *found, struct tenure_error *err)
+{
+    enum tenure_status status = load(f, j, number, found, err);
+
+    return status == TENURE_CORRUPT && f->mend ? tn_journal_salvage(f, j, number, err) : status;
 }
 
 /* ---- Up to date ------------------------------------------------------------ */
@@ -296,6 +305,10 @@ enum tenure_status tn_journal_sync(struct tn_file *f, struct tn_journal *j, int6
     int64_t patient_until = 0;
     int empty = 0, alone = 0;
 
+    if (j->salvaged && tn_journal_untouched(f, j))
+        return TENURE_OK;
+    if (j->salvaged) /* nobody can read on behind what is left */
+        tn_journal_forget(j);
     for (unsigned tries = 0;; tries++) {
         enum tenure_status status = TENURE_OK;
         bool again = false;
@@ -346,6 +359,12 @@ static enum tenure_status damaged_reg(const struct tn_file *f, const struct tn_j
     char path[PATH_MAX] = "";
 
     tn_journal_path(f, j, j->number, path);
+    if (reg->doubted)
+        return tenure_fail(err, TENURE_CORRUPT,
+                           "file: '%s', in %.250s at byte %llu, may have been newer: a journal was "
+                           "damaged, and is kept beside it as " TN_JOURNAL_ASIDE "*; look at what "
+                           "is there, and repair it",
+                           reg->name, path, (unsigned long long)reg->at);
     return tenure_fail(err, TENURE_CORRUPT,
                        "file: '%s' is damaged, in %.300s at byte %llu; what is there is kept, and "
                        "the rest of the collection is sound",

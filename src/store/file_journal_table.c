@@ -161,6 +161,7 @@ bool tn_journal_take(struct tn_journal *j, const struct tn_journal_entry *e, uin
     reg->len = (uint32_t)e->len;
     reg->tombstone = e->tombstone;
     reg->damaged = e->damaged;
+    reg->doubted = e->doubted;
     reg->data_sum = e->data_sum;
     j->live += tn_entry_size(reg->name_len, reg->len);
     return true;
@@ -181,7 +182,7 @@ void tn_journal_forget(struct tn_journal *j)
     j->fd = -1;
     j->n = 0;
     j->number = j->frames = j->tail = j->end = j->live = 0;
-    j->owner = j->whole = false;
+    j->owner = j->whole = j->salvaged = false;
 }
 
 bool tn_journal_room(struct tn_journal *j, size_t size)

@@ -19,7 +19,8 @@
 #include "os/clock.h"
 #include "store/state_calls.h"
 
-#define AHEAD_MS (UINT64_C(24) * 3600 * 1000) /* a clock that is wrong by more is nobody's */
+#define LIKELY_MAX (TN_EPOCH_MAX - (UINT64_C(1) << 40))
+#define AHEAD_MS   (UINT64_C(24) * 3600 * 1000) /* a clock that is wrong by more is nobody's */
 
 /* What is being repaired. */
 struct repair {
@@ -66,14 +67,33 @@ static bool note_fence(void *arg, const char *key, const struct tenure_value *va
     return true;
 }
 
-/* The highest of all that is under a prefix and is not damaged. */
+/* What is damaged may say anything: not that nobody can ever lead again. */
+static bool note_likely_fence(void *arg, const char *key, const struct tenure_value *value)
+{
+    struct tn_document doc;
+
+    (void)key;
+    if (tn_document_decode(value, &doc, NULL) == TENURE_OK && doc.fence.epoch < LIKELY_MAX)
+        raise_fence(arg, &doc.fence);
+    return true;
+}
+
+/*
+ * The highest of all that is under a prefix and is not damaged.  If that cannot be
+ * listed at all, because the store finds the whole of it damaged: of what is left.
+ */
 static enum tenure_status list_fence(struct repair *r, const char *above, struct tenure_error *err)
 {
     char prefix[TENURE_KEY_MAX + 2];
+    enum tenure_status status;
 
     snprintf(prefix, sizeof prefix, "%s/", above);
-    return tenure_store_list(r->s->store, prefix, NULL, note_fence, &r->fence, NULL, r->deadline,
-                             err);
+    status =
+        tenure_store_list(r->s->store, prefix, NULL, note_fence, &r->fence, NULL, r->deadline, err);
+    if (status == TENURE_CORRUPT && r->mender != r->s)
+        status = tenure_store_list(r->mender->store, prefix, NULL, note_likely_fence, &r->fence,
+                                   NULL, r->deadline, err);
+    return status;
 }
 
 /*

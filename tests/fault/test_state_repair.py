@@ -8,9 +8,11 @@ import re
 import sqlite3
 import subprocess
 import tempfile
+import threading
 
 import pytest
 import tenure
+from process import until
 from test_state_socket import Leader
 from world import TENURE
 
@@ -523,24 +525,174 @@ def test_a_leader_beside_damage(tmp_path, scheme, how):
         assert ask("PUT", "/v1/state/jobs/bad", b"4").status == 200
 
 
-def test_a_journal_that_cannot_be_read(tmp_path):
-    """It is told, and not repaired; it does not hide the other collections, and is not taken for empty."""
+def newest_journal(tmp_path, collection="jobs"):
+    return max((tmp_path / f"store/app/state/{collection}").glob("+*"))
+
+
+def overwrite(path, at, content):
+    with open(path, "r+b") as journal:
+        journal.seek(at)
+        journal.write(content)
+
+
+def block_of(path, words):
+    """Where the frame begins that holds these words for the last time."""
+    return path.read_bytes().rindex(words) // 512 * 512
+
+
+JOURNALS = {"first-line": lambda path: overwrite(path, 0, bytes(512)),
+            "first-page": lambda path: overwrite(path, 0, os.urandom(4096)),
+            "frame": lambda path: overwrite(path, block_of(path, b"two of b"), bytes(48)),
+            "entry": lambda path: overwrite(path, block_of(path, b"two of b") + 48 + 16, b"\xff" * 8),
+            "block": lambda path: overwrite(path, block_of(path, b"two of b"), os.urandom(512))}
+
+
+@pytest.mark.parametrize("how", list(JOURNALS))
+def test_a_journal_that_cannot_be_read(tmp_path, how):
+    """It is told, is not taken for empty and hides no other collection.  A repair of the root goes on from
+    what is left; each document is repaired by itself, because it may have been newer; all is kept."""
     store = f"file:{tmp_path}/store"
-    for name in ("jobs/a", "other/x"):
-        assert cli(store, "put", name, input=b"1").returncode == 0
-    newest = max((tmp_path / "store/app/state/jobs").glob("+*"))
-    content = newest.read_bytes()
-    newest.write_bytes(b"\0" * 512 + content[512:])
+    assert cli(store, "put", "other/x", input=b"1").returncode == 0
+    for turn in ("one", "two"):
+        lines = [json.dumps({"collection": "jobs", "id": name, "data": f"{turn} of {name}"}) for name in "abcd"]
+        assert cli(store, "import", "-", input="\n".join(lines).encode()).returncode == 0
+    assert cli(store, "delete", "jobs/d").returncode == 0
+    lines = [json.dumps({"collection": "jobs", "id": name, "data": f"two of {name}"}) for name in "bca"]
+    assert cli(store, "import", "-", input="\n".join(lines).encode()).returncode == 0
+    newest = newest_journal(tmp_path)
+    JOURNALS[how](newest)
+    spoiled_bytes = newest.read_bytes()
     shown = cli(store, "show")
     assert shown.returncode == 1 and str(newest).encode() in shown.stderr
     assert [line.split(b"  ")[0] for line in shown.stdout.splitlines()] == [b"jobs", b"other/x"]
     assert cli(store, "show", "other").returncode == 0
     for args in (["show", "jobs"], ["get", "jobs/a"], ["get", "jobs/new"], ["put", "jobs/new"],
-                 ["repair", "jobs"], ["repair", "jobs/a", "--delete"], ["export"]):
+                 ["repair", "jobs/a", "--delete"], ["export"]):
         refused = cli(store, *args, input=b"x")
         assert refused.returncode == 1 and str(newest).encode() in refused.stderr, args
-    newest.write_bytes(content)  # restored
-    assert cli(store, "get", "jobs/a").stdout == b"1"
+    assert newest.read_bytes() == spoiled_bytes and newest_journal(tmp_path) == newest
+    assert cli(store, "repair", "jobs").returncode == 0
+    asides = list(newest.parent.glob(".damaged-*"))
+    assert spoiled_bytes in [path.read_bytes() for path in asides]
+    listed = cli(store, "show", "jobs", "--json")
+    rows = {row["id"]: row["damage"] for row in map(json.loads, listed.stdout.splitlines())}
+    assert listed.returncode == 1 and {"a", "b", "c", "d"} == set(rows) and all(rows.values())
+    assert all(".damaged-" in rows[name] for name in "ac")
+    for name in "abc":
+        told = cli(store, "get", f"jobs/{name}")
+        assert told.returncode == 1 and told.stdout == b""
+        assert cli(store, "put", f"jobs/{name}", input=b"over it").returncode == 1
+        done = cli(store, "repair", f"jobs/{name}", "-", "--json", input=b"three")
+        assert done.returncode == 0, done.stderr
+        assert b" of " + name.encode() in cli(store, "get", json.loads(done.stdout)["kept"]).stdout
+        assert cli(store, "get", f"jobs/{name}").stdout == b"three"
+    assert cli(store, "repair", "jobs/d", "--delete").returncode == 0
+    assert cli(store, "show").returncode == 0 and cli(store, "get", "jobs/d").returncode == 3
+    for turn in range(6):  # more take-overs than journals stay
+        assert cli(store, "put", "jobs/new", input=b"%d" % turn).returncode == 0
+    assert not newest.exists() and spoiled_bytes in [path.read_bytes() for path in asides]
+
+
+def test_nothing_comes_back_with_what_is_left_of_a_journal(tmp_path):
+    """A token that was replaced once is current in what is left, and yet replaces nothing (I3)."""
+    store, root, x, y = f"file:{tmp_path}/store", "app/state/jobs", "app/state/jobs/x", "app/state/jobs/y"
+    with tenure.Store(store) as writer:
+        writer.swap(root, None, b"root")
+        first = writer.swap(x, None, b"one").token
+        second = writer.swap(x, first, b"the second").token
+        other = writer.swap(y, None, b"content of y").token
+        journal = newest_journal(tmp_path)
+    overwrite(journal, block_of(journal, b"the second"), bytes(512))
+    with tenure.Store(store) as plain, tenure.Store(f"{store}?mend=yes") as mender:
+        for key in (root, x, y):
+            with pytest.raises(tenure.StoreError, match="corrupt"):
+                plain.read(key)
+        left = mender.read(x)
+        assert (left.token, left.data) == (first, b"one")
+        assert [key for key, _ in mender.list("app/")[0]] == [root, x, y]
+        assert mender.swap(x, second, b"blind").status == "conflict"
+
+        def nobody_writes():
+            for key, token in ((x, first), (x, second), (x, None), (y, other)):
+                assert plain.swap(key, token, b"stale").status in ("corrupt", "conflict")
+            for key in (x, y):
+                with pytest.raises(tenure.StoreError, match="corrupt"):
+                    plain.read(key)
+
+        nobody_writes()
+        assert mender.swap(root, mender.read(root).token, b"new root").status == "ok"
+        assert plain.read(root).data == b"new root"
+        nobody_writes()
+        for number in range(4):  # over every take-over
+            with tenure.Store(store) as another:
+                assert another.swap(f"app/state/jobs/new{number}", None, b"z").status == "ok"
+        nobody_writes()
+        mended = mender.swap(x, first, b"mended")
+        assert mended.status == "ok" and plain.read(x).data == b"mended"
+        for token in (first, second):
+            assert plain.swap(x, token, b"stale").status == "conflict"
+        assert plain.swap(x, mended.token, b"next").status == "ok"
+        with pytest.raises(tenure.StoreError, match="corrupt"):
+            plain.read(y)
+        assert mender.read(y).data == b"content of y"
+
+
+def test_a_writer_that_goes_on_while_its_journal_is_mended(tmp_path):
+    """It has its own in memory, and does not notice.  Whatever it was answered is in what is left (J2)."""
+    for turn in range(5):
+        store, root, x = f"file:{tmp_path}/store", f"app/state/jobs{turn}", f"app/state/jobs{turn}/x"
+        with tenure.Store(store) as writer, tenure.Store(f"{store}?mend=yes") as mender:
+            writer.swap(root, None, b"root")
+            done = [writer.swap(x, None, b"0")]
+            overwrite(newest_journal(tmp_path, f"jobs{turn}"), 0, bytes(512))
+
+            def write():
+                while done[-1].status == "ok":
+                    done.append(writer.swap(x, done[-1].token, b"%d" % len(done)))
+
+            thread = threading.Thread(target=write)
+            thread.start()
+            until(lambda: len(done) > 20)
+            found = mender.read(root)
+            assert found.data == b"root" and mender.swap(root, found.token, b"new").status == "ok"
+            thread.join()
+            assert done[-1].status in ("corrupt", "unknown") and int(mender.read(x).data) >= len(done) - 2
+
+
+def test_a_journal_of_which_nothing_is_left(tmp_path):
+    """Without the root there is nothing to go on from: it stays as it is, and is not taken for empty."""
+    store = f"file:{tmp_path}/store"
+    assert cli(store, "put", "jobs/a", input=b"1").returncode == 0
+    for journal in newest_journal(tmp_path).parent.glob("+*"):
+        journal.write_bytes(bytes(journal.stat().st_size))
+    before = sorted((path.name, path.read_bytes()) for path in newest_journal(tmp_path).parent.iterdir())
+    for args in (["repair", "jobs"], ["repair", "jobs/a", "--delete"], ["get", "jobs/a"], ["put", "jobs/a"]):
+        refused = cli(store, *args, input=b"x")
+        assert refused.returncode == 1 and str(newest_journal(tmp_path)).encode() in refused.stderr, args
+    assert before == sorted((path.name, path.read_bytes()) for path in newest_journal(tmp_path).parent.iterdir())
+
+
+def test_the_floor_outlives_a_journal(tmp_path):
+    """The last seal is lost with its frame; the lease still tells it (I3)."""
+    store, lease = f"file:{tmp_path}/store", f"sqlite:{tmp_path}/lease"
+    epochs = []
+    for turn in (b"one", b"two"):
+        with Leader(tmp_path, lease, "--state", store) as leader:
+            assert leader.leads().ask("PUT", "/v1/state/jobs/a", turn).status == 200
+            epochs.append(int(leader.epoch))
+    for journal in newest_journal(tmp_path).parent.glob("+*"):  # all that the second one wrote, with its heads
+        content = bytearray(journal.read_bytes())
+        for found in re.finditer(b"tenure-doc 1 %d " % epochs[1], content):
+            content[found.start() - 80:found.end()] = b"x" * (80 + found.end() - found.start())
+        journal.write_bytes(content)
+    overwrite(newest_journal(tmp_path), 0, bytes(512))
+    assert epochs[0] < epochs[1] and cli(store, "show", "jobs").returncode == 1
+    with tenure.Store(f"{store}?mend=yes") as mender:
+        assert mender.read("app/state/jobs").data.startswith(b"tenure-doc 1 %d " % epochs[0])
+    assert cli(store, "repair", "jobs", "--lease", lease).returncode == 0
+    assert raw(store, "app/state/jobs").startswith(b"tenure-doc 1 %d " % epochs[1])
+    assert cli(store, "repair", "jobs/a", "-", "--lease", lease, input=b"three").returncode == 0
+    assert raw(store, "app/state/jobs/a").startswith(b"tenure-doc 1 %d " % epochs[1])
 
 
 @pytest.mark.parametrize("scheme,how", [("slots", "line"), ("sqlite", "nonce")])
