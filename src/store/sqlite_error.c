@@ -127,14 +127,14 @@ enum tenure_status tn_sqlite_no_room(struct tn_sqlite *h, struct tenure_error *e
 
     if (rc == SQLITE_OK)
         rc = sqlite3_step(stmt);
+    const char *key = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
     enum tenure_status status =
         rc == SQLITE_ROW
             ? tenure_fail(err, TENURE_CORRUPT,
                           "sqlite: %s: the row of '%.*s' has the version %lld, which leaves none "
                           "for changes: repair what it holds, or renumber it as "
                           "docs/internals/sqlite.md says",
-                          h->path, TENURE_KEY_MAX, (const char *)sqlite3_column_text(stmt, 0),
-                          sqlite3_column_int64(stmt, 1))
+                          h->path, TENURE_KEY_MAX, key ? key : "?", sqlite3_column_int64(stmt, 1))
             : tenure_fail(err, TENURE_CORRUPT, "sqlite: %s: the versions have run out", h->path);
     sqlite3_finalize(stmt);
     return status;

@@ -230,9 +230,9 @@ static enum tenure_status look_below(struct repair *r, struct tenure_error *err)
         r->mender = mender;
         status = tenure_store_read(mender->store, r->key, &r->value, r->deadline, err);
     }
-    if (status == TENURE_CONFIG || status == TENURE_CORRUPT) {
-        status = TENURE_CORRUPT; /* not this store, or not this damage: */
-        *err = told;             /* what it said first says more */
+    if (status == TENURE_CONFIG) { /* not this store: what it said first says more */
+        status = TENURE_CORRUPT;
+        *err = told;
     }
     return status;
 }

@@ -10,9 +10,10 @@ import threading
 from concurrent import futures
 
 import pytest
+import server_postgres
 from process import until
 from rig import RIGS
-from server_postgres import Psql
+from server_postgres import PgBouncer, Psql
 from tenure import Store, StoreError
 from test_redis_conformance import RIGHTS
 from test_state_socket import Leader
@@ -112,7 +113,8 @@ DAMAGES = {"postgres": ROWS, "redis": STRINGS, "etcd": PAIRS, "kube": LEASES}
 LOOSEN = {"postgres": loosen, "advisory": loosen}
 CASES = [(store, how) for store, ways in DAMAGES.items() for how in ways]
 FIRST = {**{store: next(iter(ways)) for store, ways in DAMAGES.items()}, "advisory": "version"}
-DAMAGES["advisory"] = ROWS
+SERVERS = list(DAMAGES)
+DAMAGES["advisory"] = ROWS  # the same rows; but a lease is written otherwise
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +195,7 @@ def test_told_kept_and_replaced(start, name, how):
     assert again.returncode == 1 and b"is not damaged" in again.stderr
 
 
-@pytest.mark.parametrize("name", list(FIRST))
+@pytest.mark.parametrize("name", SERVERS)
 def test_only_what_was_read_is_replaced(start, name):
     """By whoever mends too: not another damage, not what somebody has just repaired (C2)."""
     rig = start(name)
@@ -265,7 +267,7 @@ class Between:
         self.socket.close()
 
 
-@pytest.mark.parametrize("name", list(DAMAGES))
+@pytest.mark.parametrize("name", SERVERS)
 def test_changed_after_the_mender_has_looked(start, name):
     """It is the server that compares, when it writes."""
     rig = start(name)
@@ -343,7 +345,7 @@ def test_fences_and_the_lease(start, name, tmp_path):
         assert leader.ask("GET", "/v1/state/jobs/bad").body == b"four"
 
 
-@pytest.mark.parametrize("name", list(FIRST))
+@pytest.mark.parametrize("name", SERVERS)
 def test_several_at_once(start, name):
     rig = start(name)
     url = rig.url()
@@ -399,6 +401,39 @@ def test_somebody_elses_lease_kube(start, tmp_path):
                 mender.read("other/lease")
             assert caught.value.status == "corrupt"
         assert rig.object()["spec"]["holderIdentity"] == before
+
+
+@pytest.mark.parametrize("name,spoil", [
+    ("postgres", row("data = data || convert_to(repeat('x', 9000000), 'UTF8')")),
+    ("redis", commands(("APPEND", "x" * 9_000_000)))], ids=["postgres", "redis"])
+def test_too_large_to_be_kept(start, name, spoil):
+    """It is listed all the same, is not replaced, and the reason is told."""
+    rig = start(name)
+    fill(rig.url())
+    spoil(rig, BAD)
+    listed = cli(rig.url(), "show", "--json")
+    rows = {row["id"]: row["damage"] for row in map(json.loads, listed.stdout.splitlines())}
+    assert listed.returncode == 1 and list(rows) == ["bad", "good"] and rows["bad"] and not rows["good"]
+    refused = cli(rig.url(), "repair", "jobs/bad", "--delete")
+    assert refused.returncode == 1 and b"too large to be kept" in refused.stderr
+    with mending(rig.url()) as mender:
+        assert [key for key, _ in mender.list("app/state/jobs/")[0]] == [BAD, "app/state/jobs/good"]
+        with pytest.raises(StoreError, match="too large"):
+            mender.read(BAD)
+
+
+@pytest.mark.skipif(server_postgres.MISSING_POOLER is not None, reason=str(server_postgres.MISSING_POOLER))
+def test_behind_a_pooler_postgres(start):
+    rig = start("postgres")
+    with PgBouncer(rig.server) as pooler, Store(rig.url()) as plain, \
+            mending(rig.url(port=pooler.port)) as mender:
+        plain.swap("a/x", None, b"content")
+        row("version = -5")(rig, "a/x")
+        token = mender.read("a/x").token
+        row("version = -6")(rig, "a/x")
+        assert mender.swap("a/x", token, b"blind").status == "conflict"
+        mended = mender.swap("a/x", mender.read("a/x").token, b"mended")
+        assert mended.status == "ok" and plain.read("a/x").token == mended.token
 
 
 def test_with_the_rights_of_the_documentation_redis(start):
