@@ -72,7 +72,7 @@ def test_a_stopped_leader_does_not_keep_the_lock(server):
 def test_a_foreign_holder_of_the_key(server):
     key = 0x53636845644c6431
     url = server.url(f"?retry=300ms&key={key:#x}", scheme="postgres+advisory")
-    with World(url=url, ttl_ms=3000, options=["--renew", "200ms"]) as world, \
+    with World(url=url, ttl_ms=3000, options=["--renew", "200ms", "--grace", "200ms"]) as world, \
             Psql(server, name="sched") as foreign:
         foreign(f"SELECT pg_advisory_lock({key})")
         world.start()

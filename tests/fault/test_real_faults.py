@@ -84,7 +84,7 @@ def test_library_users_that_are_killed(scheme):
 @needs_redis
 def test_delayed_dropped_and_half_closed():
     with server_redis.Redis() as redis, Proxy(("127.0.0.1", redis.port)) as bad, \
-            Judged(url=redis.url(), ttl_ms=5000, options=["--renew", "300ms"]) as w:
+            Judged(url=redis.url(), ttl_ms=5000, options=["--renew", "300ms", "--grace", "200ms"]) as w:
         good_url = w.url
         w.url = good_url.replace(str(redis.port), str(bad.port))
         first = w.start()

@@ -191,13 +191,13 @@ def test_a_hook_that_hangs_delays_no_renewal_and_is_killed(tmp_path):
     pids = tmp_path / "pids"
     hang = f"echo $$ >> {pids}; trap '' TERM; while :; do sleep 1; done"
     options = ["--on-started", hang, "--on-new-leader", hang, "--on-stopped", hang,
-               "--hook-timeout", "2s", "--renew", "200ms"]
+               "--hook-timeout", "2500ms", "--renew", "200ms", "--grace", "500ms"]
     # Two of them take longer than a grant lasts without a renewal; a machine that stands still for a
     # while does not.
-    with World(ttl_ms=5000, options=options) as world:
+    with World(ttl_ms=6000, options=options) as world:
         c = world.start()
         row = world.next_leader(0)
-        time.sleep(5.5)  # longer than the ttl
+        time.sleep(6.5)  # longer than the ttl
         seen = w.now()
         eventually("it lives", lambda: world.table.programs()[0].last > seen)
         assert world.table.top() == row.epoch

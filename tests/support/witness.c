@@ -90,6 +90,7 @@ static void live(struct row *r, int64_t until, int stubborn, int64_t slow)
         }
         nanosleep(&(struct timespec){.tv_nsec = 300 * 1000}, NULL);
     }
+    atomic_store(&r->last, now()); /* it may have slept for much longer than it meant to */
 }
 
 /* Returns when it has signed in, or was killed before. */

@@ -87,6 +87,7 @@ static tenure_elector *take_seat_for(struct seat *s, const char *store, const ch
     o.id = id;
     o.ttl_ms = ttl_ms;
     o.renew_ms = renew_ms;
+    o.grace_ms = 500; /* or it would stop so much earlier when renewals fail */
     o.arg = s;
     o.started = on_started;
     o.stopped = on_stopped;
