@@ -14,7 +14,7 @@ from world import kept, pair
 pytestmark = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
 
 LEASE = "{tenure}:k:w/lease"
-KEPT, OFTEN = 60000, ["--renew", "500ms"]
+KEPT, OFTEN = 300000, ["--renew", "500ms"]
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def number(server):
 def renewals(server, count=2):
     """Wait for so many more changes of the lease."""
     before = number(server)
-    until(lambda: number(server) >= before + count, limit=60)
+    until(lambda: number(server) >= before + count, limit=120)
 
 
 def scripts_run(server):
@@ -66,7 +66,7 @@ def test_a_fail_over_costs_no_leadership_if_the_lease_is_longer():
             epoch = world.table.top()
             until(lambda: servers.replica.cmd("GET", LEASE))
             servers.master.kill()
-            until(lambda: servers.agreed(servers.replica), limit=60)
+            until(lambda: servers.agreed(servers.replica), limit=120)
             renewals(servers.replica, 1)
             kept(world, leader, epoch)
 
@@ -81,10 +81,10 @@ def test_split_brain_of_redis_is_none_of_ours():
                 until(lambda: (new.cmd("GET", LEASE) or b"").split(b"\n")[0] ==
                       (old.cmd("GET", LEASE) or b"-").split(b"\n")[0])
                 old.pause()
-                until(lambda: servers.agreed(new), limit=60)
+                until(lambda: servers.agreed(new), limit=120)
                 old.resume()
                 renewals(new, 3)
-                until(lambda: old.info("replication", "role") == "slave", limit=60)
-                until(lambda: old.info("replication", "master_link_status") == "up", limit=60)
-                until(lambda: all(servers._knows_all(s) for s in servers.sentinels), limit=60)
+                until(lambda: old.info("replication", "role") == "slave", limit=120)
+                until(lambda: old.info("replication", "master_link_status") == "up", limit=120)
+                until(lambda: all(servers._knows_all(s) for s in servers.sentinels), limit=120)
                 servers.master, servers.replica = new, old

@@ -24,7 +24,13 @@ def tenure(world, verb, *options, code=0):
 
 
 def candidates(world):
-    return {c["id"]: c for c in json.loads(tenure(world, "candidates", "--json").stdout)}
+    """Asked again if the machine stood still for longer than the last look at them may take."""
+
+    def look():
+        done = tenure(world, "candidates", "--json", code=None)
+        return done.returncode == 0 and done
+
+    return {c["id"]: c for c in json.loads(eventually("a list", look).stdout)}
 
 
 def standby(world, c):

@@ -218,7 +218,8 @@ class Opening(threading.Thread):
 
 
 def settled(call):
-    """Call until it neither raises nor answers with a transient or unknown status."""
+    """Call until it neither raises nor answers with a transient or unknown status.  A Sentinel that
+    stood still does nothing for half a minute, by its own rules."""
     def attempt():
         try:
             answer = call()
@@ -229,4 +230,4 @@ def settled(call):
             return None
         return answer
 
-    return until(attempt, limit=60)
+    return until(attempt, limit=120)
