@@ -584,7 +584,8 @@ def test_a_journal_that_cannot_be_read(tmp_path, how):
         assert cli(store, "put", f"jobs/{name}", input=b"over it").returncode == 1
         done = cli(store, "repair", f"jobs/{name}", "-", "--json", input=b"three")
         assert done.returncode == 0, done.stderr
-        assert b" of " + name.encode() in cli(store, "get", json.loads(done.stdout)["kept"]).stdout
+        kept = cli(store, "get", json.loads(done.stdout)["kept"]).stdout.split(b"\n", 1)
+        assert kept[1] in (f"one of {name}".encode(), f"two of {name}".encode())
         assert cli(store, "get", f"jobs/{name}").stdout == b"three"
     assert cli(store, "repair", "jobs/d", "--delete").returncode == 0
     assert cli(store, "show").returncode == 0 and cli(store, "get", "jobs/d").returncode == 3
