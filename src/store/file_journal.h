@@ -13,6 +13,8 @@
  *       number is not there, and then: our own is still where it was.
  *   J4  Journals are removed from the lowest up.  So one that is still there
  *       proves that none above it was ever removed, and the look needs no clock.
+ *       "Still there" is the same file, held open; a number alone proves nothing,
+ *       because one who slept can link a removed number again, in vain.
  *   J5  After a failed write or flush a journal is abandoned: the next swap
  *       links another.
  */

@@ -7,7 +7,10 @@
  *
  * One who saw the newest journal, slept, and linked the next number after both
  * had been removed, finds the one that it saw gone: then its link was worth
- * nothing, and it begins again (J4).
+ * nothing, and it begins again (J4).  The vain link stays for a while, so its
+ * number may be there again; who takes that for the newest that it saw would go
+ * on from there, beside the true writer.  So what is held is looked up once more
+ * before the link: it is the highest number, or it is not the newest.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -314,7 +317,7 @@ static enum tenure_status try_own(struct tn_file *f, struct tn_journal *j, int64
 {
     struct tn_journal_head head;
     struct tn_file_temp temp = {.fd = -1};
-    uint64_t low, top;
+    uint64_t low, top, lowest, newest;
     struct stat seen = {0};
     size_t count;
     int fd = -1, top_fd = -1;
@@ -341,6 +344,11 @@ static enum tenure_status try_own(struct tn_file *f, struct tn_journal *j, int64
             goto done;
         }
     }
+    /* What we hold is the newest, and not the vain link of a sleeper under an old number: above
+     * such a one there would be others (J4). */
+    status = tn_journal_list(f, j, &lowest, &newest, &count, err);
+    if (status || newest != top)
+        goto done;
     if (j->salvaged && (status = tn_journal_set_aside(f, j, low, top, err)))
         goto done;
     head.number = top + 1;
@@ -367,12 +375,12 @@ done:
     if (top_fd >= 0)
         close(top_fd);
     if (!status && j->owner) {
-        int newest = tn_journal_newest(f, j);
+        int is_newest = tn_journal_newest(f, j);
 
-        if (newest < 0)
+        if (is_newest < 0)
             status = tn_file_fail(err, errno, "cannot look for journals of", f->root, j->group);
-        j->owner = newest > 0;
-        if (newest > 0)
+        j->owner = is_newest > 0;
+        if (is_newest > 0)
             clean(f, j, low);
     }
     return status;

@@ -1,0 +1,70 @@
+/*
+ * Preloaded: whoever calls the system about files takes a nap now and then,
+ * before the call or behind it, for up to 60 ms.  So processes sleep where a
+ * busy machine lets them sleep, a thousand times as often.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ONE_IN  33
+#define MOST_MS 60
+
+static void nap(void)
+{
+    static _Thread_local uint64_t seed;
+    struct timespec ts = {0};
+
+    if (!seed) {
+        clock_gettime(CLOCK_MONOTONIC, &ts);
+        seed = ((uint64_t)ts.tv_nsec << 32) ^ (uint64_t)gettid() ^ (uint64_t)(uintptr_t)&seed;
+    }
+    seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+    if ((seed >> 33) % ONE_IN != 0)
+        return;
+    ts = (struct timespec){.tv_nsec = (long)((seed >> 40) % MOST_MS) * 1000000};
+    nanosleep(&ts, NULL);
+}
+
+/* The call itself, between two naps. */
+#define BETWEEN_NAPS(type, name, params, args)                                                     \
+    type name params                                                                               \
+    {                                                                                              \
+        type(*real) params;                                                                        \
+        *(void **)&real = dlsym(RTLD_NEXT, #name); /* as POSIX has it */                           \
+        nap();                                                                                     \
+        type result = real args;                                                                   \
+        nap();                                                                                     \
+        return result;                                                                             \
+    }
+
+BETWEEN_NAPS(int, link, (const char *from, const char *to), (from, to))
+BETWEEN_NAPS(int, unlink, (const char *path), (path))
+BETWEEN_NAPS(int, fdatasync, (int fd), (fd))
+BETWEEN_NAPS(int, stat64, (const char *path, struct stat64 *st), (path, st))
+BETWEEN_NAPS(int, statx, (int dir, const char *path, int flags, unsigned mask, struct statx *st),
+             (dir, path, flags, mask, st))
+BETWEEN_NAPS(ssize_t, pwrite64, (int fd, const void *data, size_t len, off64_t at),
+             (fd, data, len, at))
+BETWEEN_NAPS(DIR *, fdopendir, (int fd), (fd))
+BETWEEN_NAPS(int, closedir, (DIR * dir), (dir))
+
+int open64(const char *path, int flags, ...)
+{
+    int (*real)(const char *, int, ...);
+    va_list rest;
+
+    va_start(rest, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    *(void **)&real = dlsym(RTLD_NEXT, "open64");
+    nap();
+    int fd = real(path, flags, mode);
+    nap();
+    return fd;
+}
