@@ -213,14 +213,18 @@ def test_what_was_answered_survives_a_crash(key):
             assert (seen.token, seen.data) == (token, b"199")
 
 
-def test_sessions_that_an_operator_ends(server, path, key):
-    _, store = path
-    token = store.swap(key).token
-    for _ in range(5):
-        server.end_sessions()
-        token = store.swap(key, token).token
-        assert token
-    assert store.read(key).token == token
+def test_sessions_that_an_operator_ends(server, key):
+    """Without a proxy: it would tell the end of a session when it gets to it, and a swap that is sent
+    before that has no known outcome."""
+    with Store(server.url()) as store:
+        warm(store)
+        token = store.swap(key).token
+        for _ in range(5):
+            server.end_sessions()
+            answer = store.swap(key, token)
+            assert answer.status == "ok", answer
+            token = answer.token
+        assert store.read(key).token == token
 
 
 def test_connections_that_are_refused_black_holed_or_half_closed(path, key):
