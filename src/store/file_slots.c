@@ -15,7 +15,8 @@
  * The nonce matters.  One who saw slot n as the highest, slept, and linked slot
  * n+1 long after both were removed, leaves a slot that is not connected to
  * anything.  It is never taken for the current one, because the anchor of a
- * search is either a slot with a known nonce, or the highest of a listing.
+ * search is either a slot with a known nonce, or the highest of a listing, and
+ * is looked at after what was found above it has been read.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -287,7 +288,7 @@ static bool holds(const struct tn_file *f, const struct tn_file_hint *hint,
 static enum tenure_status search(struct tn_file *f, struct tn_file_hint *hint, int dir, bool data,
                                  struct tn_slot *slot, bool *again, struct tenure_error *err)
 {
-    struct tn_slot top, base;
+    struct tn_slot top, base, first;
     uint64_t number;
     bool found;
     enum tenure_status status;
@@ -297,6 +298,11 @@ static enum tenure_status search(struct tn_file *f, struct tn_file_hint *hint, i
         return tn_file_fail(err, errno, "cannot look for slots in", f->root, hint->key);
     base.number = 0;
     if (number != hint->number) {
+        /* The top before the anchor: with that still there it is what followed, and not the vain
+         * link of a sleeper under a number that is free again. */
+        status = tn_file_read_slot(f, hint->key, dir, number, false, &first, &found, err);
+        if (status || !found)
+            return status;
         status = tn_file_read_slot(f, hint->key, dir, hint->number, false, &base, &found, err);
         if (status == TENURE_CORRUPT)
             return TENURE_OK; /* an old slot that rots: the highest is looked for without it */
@@ -308,6 +314,8 @@ static enum tenure_status search(struct tn_file *f, struct tn_file_hint *hint, i
         return status;
     if (base.number == 0)
         base = top;
+    else if (top.sum != first.sum || memcmp(top.nonce, first.nonce, TENURE_NONCE_SIZE) != 0)
+        return TENURE_OK;
     /* After the search, and not before it: see the top of this file. */
     *again = !holds(f, hint, &base);
     if (*again)
