@@ -45,6 +45,11 @@ static void nap(void)
 
 BETWEEN_NAPS(int, link, (const char *from, const char *to), (from, to))
 BETWEEN_NAPS(int, unlink, (const char *path), (path))
+BETWEEN_NAPS(int, linkat, (int from, const char *old, int to, const char *new, int flags),
+             (from, old, to, new, flags))
+BETWEEN_NAPS(int, unlinkat, (int dir, const char *path, int flags), (dir, path, flags))
+BETWEEN_NAPS(int, fstatat64, (int dir, const char *path, struct stat64 *st, int flags),
+             (dir, path, st, flags))
 BETWEEN_NAPS(int, fdatasync, (int fd), (fd))
 BETWEEN_NAPS(int, stat64, (const char *path, struct stat64 *st), (path, st))
 BETWEEN_NAPS(int, statx, (int dir, const char *path, int flags, unsigned mask, struct statx *st),
@@ -54,17 +59,27 @@ BETWEEN_NAPS(ssize_t, pwrite64, (int fd, const void *data, size_t len, off64_t a
 BETWEEN_NAPS(DIR *, fdopendir, (int fd), (fd))
 BETWEEN_NAPS(int, closedir, (DIR * dir), (dir))
 
-int open64(const char *path, int flags, ...)
-{
-    int (*real)(const char *, int, ...);
-    va_list rest;
+/* The mode, if there is one. */
+#define MODE(mode, flags)                                                                          \
+    va_list rest;                                                                                  \
+    va_start(rest, flags);                                                                         \
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;                        \
+    va_end(rest)
 
-    va_start(rest, flags);
-    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
-    va_end(rest);
-    *(void **)&real = dlsym(RTLD_NEXT, "open64");
+int openat64(int dir, const char *path, int flags, ...)
+{
+    int (*real)(int, const char *, int, ...);
+
+    MODE(mode, flags);
+    *(void **)&real = dlsym(RTLD_NEXT, "openat64");
     nap();
-    int fd = real(path, flags, mode);
+    int fd = real(dir, path, flags, mode);
     nap();
     return fd;
+}
+
+int open64(const char *path, int flags, ...)
+{
+    MODE(mode, flags);
+    return openat64(AT_FDCWD, path, flags, mode);
 }
