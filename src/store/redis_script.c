@@ -1,5 +1,15 @@
 #include "redis_script.h"
 
+/* The counter of changes, and whose it is; ARGV[2] if there is none yet. */
+#define COUNTER                                                                                    \
+    "local number, origin = 0, ARGV[2]\n"                                                          \
+    "local seq = redis.call('GET', KEYS[1])\n"                                                     \
+    "if seq then\n"                                                                                \
+    "  local n, o = string.match(seq, '^([1-9]%d*) (%x+)$')\n"                                     \
+    "  if not n then return redis.error_reply('TENURECORRUPT seq') end\n"                          \
+    "  number, origin = tonumber(n), o\n"                                                          \
+    "end\n"
+
 /*
  * Lua 5.1 with doubles: numbers of changes stay below 2^53 and travel as text.
  * Other numbers are texts too where it is cheap: Redis prints each with %.17g.
@@ -20,13 +30,7 @@ const char *const tn_redis_script_text[TN_REDIS_SCRIPTS] = {
                       "return text\n",
 
     [TN_REDIS_SWAP] =
-        "local number, origin = 0, ARGV[2]\n"
-        "local seq = redis.call('GET', KEYS[1])\n"
-        "if seq then\n"
-        "  local n, o = string.match(seq, '^([1-9]%d*) (%x+)$')\n"
-        "  if not n then return redis.error_reply('TENURECORRUPT seq') end\n"
-        "  number, origin = tonumber(n), o\n"
-        "end\n"
+        "" COUNTER
         /* Phase one: compare.  Nothing is written. */
         "local ends = {}\n"
         "local function verdict(key, want)\n"
@@ -151,14 +155,7 @@ const char *const tn_redis_script_text[TN_REDIS_SCRIPTS] = {
                       "return {kind, string.format('%.0f', n), text}\n",
 
     [TN_REDIS_MEND] =
-        "local number, origin = 0, ARGV[2]\n"
-        "local seq = redis.call('GET', KEYS[1])\n"
-        "if seq then\n"
-        "  local n, o = string.match(seq, '^([1-9]%d*) (%x+)$')\n"
-        "  if not n then return redis.error_reply('TENURECORRUPT seq') end\n"
-        "  number, origin = tonumber(n), o\n"
-        "end\n"
-        "if redis.call('TYPE', KEYS[4]).ok ~= ARGV[3] then return {'', 'c'} end\n"
+        "" COUNTER "if redis.call('TYPE', KEYS[4]).ok ~= ARGV[3] then return {'', 'c'} end\n"
         "local now = redis.call(ARGV[3] == 'string' and 'GET' or 'DUMP', KEYS[4])\n"
         "if now ~= ARGV[4] then return {'', 'c'} end\n"
         /* The counter was lost, and the register still tells a number that may be true. */
