@@ -11,6 +11,7 @@
 #define TN_STORE_DAMAGED_H
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/sum.h"
@@ -46,6 +47,27 @@ static inline enum tenure_status tn_damaged_value(struct tenure_value *value, co
     memset(value->prev, 0, sizeof value->prev);
     value->tombstone = false;
     return TENURE_OK;
+}
+
+/* The same of what was written to a stream over *bytes (open_memstream), which ends here. */
+static inline enum tenure_status tn_damaged_stream(struct tenure_value *value, FILE *to,
+                                                   char **bytes, const size_t *size,
+                                                   struct tenure_error *err)
+{
+    enum tenure_status status = fclose(to) == 0 ? tn_damaged_value(value, *bytes, *size, err)
+                                                : tenure_fail(err, TENURE_NOMEM, "out of memory");
+
+    free(*bytes);
+    return status;
+}
+
+/* Bytes as people read them. */
+static inline void tn_damaged_quote(FILE *to, const void *bytes, size_t len)
+{
+    fputs("x'", to);
+    for (size_t i = 0; i < len; i++)
+        fprintf(to, "%02x", ((const unsigned char *)bytes)[i]);
+    fputs("'", to);
 }
 
 /* What a listing shows of it to everybody else: why, instead of the bytes. */

@@ -15,7 +15,6 @@ enum tenure_status tn_etcd_take_damaged(const struct tn_etcd_pair *data,
                                         const struct tn_etcd_pair *nonce,
                                         struct tenure_value *value, struct tenure_error *err)
 {
-    enum tenure_status status;
     char *bytes = NULL;
     size_t size = 0;
     FILE *to = open_memstream(&bytes, &size);
@@ -24,17 +23,10 @@ enum tenure_status tn_etcd_take_damaged(const struct tn_etcd_pair *data,
         return tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
     fputs("etcd-pair 1 nonce=", to);
     if (nonce)
-        fputs("x'", to);
-    for (size_t i = 0; nonce && i < nonce->len; i++)
-        fprintf(to, "%02x", (unsigned char)nonce->data[i]);
-    fputs(nonce ? "'\n" : "none\n", to);
+        tn_damaged_quote(to, nonce->data, nonce->len);
+    fputs(nonce ? "\n" : "none\n", to);
     fwrite(data->data, 1, data->len, to);
-    if (fclose(to) != 0)
-        status = tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
-    else
-        status = tn_damaged_value(value, bytes, size, err);
-    free(bytes);
-    return status;
+    return tn_damaged_stream(value, to, &bytes, &size, err);
 }
 
 /* Both are what they were. */

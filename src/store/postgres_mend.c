@@ -53,7 +53,6 @@ enum tenure_status tn_pg_row_sane(const struct tn_pg *pg, const char *key, const
 
 static void quote(FILE *to, const char *name, const PGresult *r, int row, int column)
 {
-    const unsigned char *bytes = (const unsigned char *)PQgetvalue(r, row, column);
     int64_t number;
 
     fprintf(to, "%s=", name);
@@ -62,10 +61,8 @@ static void quote(FILE *to, const char *name, const PGresult *r, int row, int co
     } else if (tn_pg_get_int8(r, row, column, &number)) {
         fprintf(to, "%lld ", (long long)number);
     } else {
-        fputs("x'", to);
-        for (int i = 0; i < PQgetlength(r, row, column); i++)
-            fprintf(to, "%02x", bytes[i]);
-        fputs("' ", to);
+        tn_damaged_quote(to, PQgetvalue(r, row, column), (size_t)PQgetlength(r, row, column));
+        fputs(" ", to);
     }
 }
 
@@ -73,7 +70,6 @@ enum tenure_status tn_pg_take_damaged(const PGresult *r, int row, int c, struct 
                                       struct tenure_error *err)
 {
     size_t len = (size_t)PQgetlength(r, row, c + DATA), size = 0;
-    enum tenure_status status;
     char *bytes = NULL;
 
     if (len > TN_DAMAGED_MOST)
@@ -87,12 +83,7 @@ enum tenure_status tn_pg_take_damaged(const PGresult *r, int row, int c, struct 
     quote(to, "tombstone", r, row, c + TOMBSTONE);
     fputs(PQgetisnull(r, row, c + DATA) ? "null\n" : "bytea\n", to);
     fwrite(PQgetvalue(r, row, c + DATA), 1, len, to);
-    if (fclose(to) != 0)
-        status = tenure_fail(err, TENURE_NOMEM, "out of memory");
-    else
-        status = tn_damaged_value(value, bytes, size, err);
-    free(bytes);
-    return status;
+    return tn_damaged_stream(value, to, &bytes, &size, err);
 }
 
 /* ---- Replacing ----------------------------------------------------------- */

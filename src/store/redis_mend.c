@@ -58,7 +58,6 @@ static enum tenure_status take_damaged(const redisReply *found, struct tenure_va
                                        struct tenure_error *err)
 {
     const redisReply *kind = found->element[0], *bytes = found->element[2];
-    enum tenure_status status;
     size_t size = 0;
     char *text = NULL;
 
@@ -69,12 +68,7 @@ static enum tenure_status take_damaged(const redisReply *found, struct tenure_va
         return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
     fprintf(to, "redis-%s\n", kind->str);
     fwrite(bytes->str, 1, (size_t)bytes->len, to);
-    if (fclose(to) != 0)
-        status = tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
-    else
-        status = tn_damaged_value(value, text, size, err);
-    free(text);
-    return status;
+    return tn_damaged_stream(value, to, &text, &size, err);
 }
 
 static enum tenure_status take(struct tn_redis *h, const redisReply *found,
