@@ -311,18 +311,43 @@ static enum tenure_status fill(struct tn_file *f, struct tn_journal *j,
     return status;
 }
 
+/*
+ * Hold the newest open, so that nobody else gets its inode.  *is: it is the newest,
+ * and not the vain link of a sleeper under an old number, above which there would
+ * be others (J4).
+ */
+static enum tenure_status hold_newest(struct tn_file *f, struct tn_journal *j, uint64_t top,
+                                      int *top_fd, struct stat *seen, bool *is,
+                                      struct tenure_error *err)
+{
+    uint64_t low, high;
+    size_t count;
+    char path[PATH_MAX];
+
+    *is = false;
+    if (top) {
+        if (tn_journal_path(f, j, top, path))
+            *top_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (*top_fd < 0 || fstat(*top_fd, seen) != 0)
+            return errno == ENOENT ? TENURE_OK
+                                   : tn_file_fail(err, errno, "cannot open", f->root, j->group);
+    }
+    enum tenure_status status = tn_journal_list(f, j, &low, &high, &count, err);
+    *is = !status && high == top;
+    return status;
+}
+
 /* One try.  OK with j->owner false: somebody else was faster, look again. */
 static enum tenure_status try_own(struct tn_file *f, struct tn_journal *j, int64_t deadline,
                                   struct tenure_error *err)
 {
     struct tn_journal_head head;
     struct tn_file_temp temp = {.fd = -1};
-    uint64_t low, top, lowest, newest;
+    uint64_t low, top;
     struct stat seen = {0};
     size_t count;
     int fd = -1, top_fd = -1;
     bool taken = false, is = false;
-    char path[PATH_MAX];
     enum tenure_status status = tn_journal_list(f, j, &low, &top, &count, err);
 
     j->owner = false;
@@ -335,19 +360,8 @@ static enum tenure_status try_own(struct tn_file *f, struct tn_journal *j, int64
         status = tn_file_make_dirs(f, j->group, err);
     if (status)
         return status;
-    if (top) { /* held open, so that nobody else gets its inode */
-        if (tn_journal_path(f, j, top, path))
-            top_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (top_fd < 0 || fstat(top_fd, &seen) != 0) {
-            status = errno == ENOENT ? TENURE_OK
-                                     : tn_file_fail(err, errno, "cannot open", f->root, j->group);
-            goto done;
-        }
-    }
-    /* What we hold is the newest, and not the vain link of a sleeper under an old number: above
-     * such a one there would be others (J4). */
-    status = tn_journal_list(f, j, &lowest, &newest, &count, err);
-    if (status || newest != top)
+    status = hold_newest(f, j, top, &top_fd, &seen, &is, err);
+    if (status || !is)
         goto done;
     if (j->salvaged && (status = tn_journal_set_aside(f, j, low, top, err)))
         goto done;
@@ -375,12 +389,12 @@ done:
     if (top_fd >= 0)
         close(top_fd);
     if (!status && j->owner) {
-        int is_newest = tn_journal_newest(f, j);
+        int newest = tn_journal_newest(f, j);
 
-        if (is_newest < 0)
+        if (newest < 0)
             status = tn_file_fail(err, errno, "cannot look for journals of", f->root, j->group);
-        j->owner = is_newest > 0;
-        if (is_newest > 0)
+        j->owner = newest > 0;
+        if (newest > 0)
             clean(f, j, low);
     }
     return status;
