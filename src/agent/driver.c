@@ -144,6 +144,19 @@ static void announce(tenure_elector *e)
                                               .text = m->lease.cause});
 }
 
+/* Without a state there is nothing to seal, nor any other thread to ask. */
+static void seal(tenure_elector *e, const struct tn_actions *a)
+{
+    if (e->hooks.seal) {
+        tn_dispatch_seal(&e->dispatch, a->epoch, a->grant);
+        return;
+    }
+    pthread_mutex_lock(&e->lock);
+    e->requests.sealed = true;
+    memcpy(e->requests.sealed_grant, a->grant, TENURE_NONCE_SIZE);
+    pthread_mutex_unlock(&e->lock);
+}
+
 /* What was decided happened when it was decided, however long we were stopped since. */
 static void obey(tenure_elector *e)
 {
@@ -163,7 +176,7 @@ static void obey(tenure_elector *e)
     if (a->set & TN_ACT_SEAL) {
         tn_driver_trace(e, &(struct tenure_trace){
                                .kind = TENURE_TRACE_GRANTED, .at_ns = at, .epoch = a->epoch});
-        tn_dispatch_seal(&e->dispatch, a->epoch, a->grant);
+        seal(e, a);
     }
     if (a->set & TN_ACT_START) {
         tn_driver_trace(e, &(struct tenure_trace){
@@ -235,11 +248,33 @@ static void hold_back(tenure_elector *e)
     tn_elector_step(&e->machine, &ev, &e->actions);
 }
 
+/* The store, on the thread that uses it; whoever prepared us may be busy with something else. */
+static bool get_ready(tenure_elector *e)
+{
+    struct tenure_error why = {0};
+    enum tenure_status found = tn_driver_open(e, &why);
+
+    pthread_mutex_lock(&e->lock);
+    e->opened = true;
+    e->found = found;
+    e->why = why;
+    pthread_cond_broadcast(&e->met);
+    while (!e->go && !e->requests.shutdown)
+        pthread_cond_wait(&e->met, &e->lock);
+    bool ready = e->go && !found;
+    pthread_mutex_unlock(&e->lock);
+    return ready;
+}
+
 void *tn_driver_main(void *arg)
 {
     tenure_elector *e = arg;
     struct tn_event ev = {.kind = TN_EV_START};
 
+    if (!get_ready(e)) {
+        atomic_store(&e->halted, true);
+        return NULL;
+    }
     hold_back(e);
     for (;;) {
         stamp(&ev);

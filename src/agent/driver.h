@@ -50,9 +50,16 @@ struct tn_driver_hooks {
     void (*halted)(void *arg);
 };
 
-/* As tenure_elector_start(), with hooks (may be NULL; copied). */
-enum tenure_status tn_driver_start(const struct tenure_elector_options *options,
-                                   const struct tn_driver_hooks *hooks, tenure_elector **elector,
+/*
+ * tenure_elector_start() in two steps, so that its caller can do something else
+ * while the store is opened: what the options name must stay until the second
+ * has returned.  Nothing is read or claimed before that.  After both, whatever
+ * they answered, tenure_elector_stop() has to follow; not if *elector is NULL.
+ */
+enum tenure_status tn_driver_prepare(const struct tenure_elector_options *options,
+                                     tenure_elector **elector, struct tenure_error *err);
+/* Contend, as soon as the store is open; an error if it cannot be.  hooks: may be NULL; copied. */
+enum tenure_status tn_driver_start(tenure_elector *elector, const struct tn_driver_hooks *hooks,
                                    struct tenure_error *err);
 
 /* The guard has fired on the grant in hand, or is gone: the grant is over. */

@@ -61,6 +61,11 @@ struct tenure_elector {
     struct tenure_token woken_from;       /* of the lease, when it began */
 
     pthread_mutex_t lock;
+    pthread_cond_t met;       /* opened, go, or a shutdown before that */
+    bool opened;              /* or not: the two below tell */
+    bool go;                  /* may contend */
+    enum tenure_status found; /* when the store was opened */
+    struct tenure_error why;
     struct tn_requests requests;
     struct tenure_elector_status status;
     uint8_t grant[TENURE_NONCE_SIZE]; /* copies for other threads */
@@ -74,6 +79,8 @@ struct tenure_elector {
 };
 
 void *tn_driver_main(void *elector);
+/* elector.c, on the driver's thread: open the store and plan with what it promises. */
+enum tenure_status tn_driver_open(tenure_elector *e, struct tenure_error *err);
 /* Ask something: set members of e->requests between these two. */
 void tn_driver_lock(tenure_elector *e);
 void tn_driver_unlock_and_wake(tenure_elector *e);

@@ -83,41 +83,47 @@ static enum tenure_status plan_timing(const struct tenure_elector_options *o,
     return status;
 }
 
-static enum tenure_status configure(tenure_elector *e, const struct tenure_elector_options *o,
-                                    struct tenure_error *err)
+static enum tenure_status configure(tenure_elector *e, struct tenure_error *err)
 {
-    struct tn_elector_config cfg = {0};
-    struct tenure_store_info info;
+    const struct tenure_elector_options *o = &e->options;
+    struct tn_elector_config *cfg = &e->machine.cfg;
     enum tenure_status status;
 
-    if ((status = tenure_nonce(cfg.incarnation, err)) ||
-        (status = copy_text(cfg.id, sizeof cfg.id, "id", o->id, err)) ||
-        (status = copy_text(cfg.address, sizeof cfg.address, "address", o->address, err)) ||
-        (status = copy_text(cfg.build, sizeof cfg.build, "build", o->build, err)))
+    if ((status = tenure_nonce(cfg->incarnation, err)) ||
+        (status = copy_text(cfg->id, sizeof cfg->id, "id", o->id, err)) ||
+        (status = copy_text(cfg->address, sizeof cfg->address, "address", o->address, err)) ||
+        (status = copy_text(cfg->build, sizeof cfg->build, "build", o->build, err)))
         return status;
-    if (!cfg.id[0])
-        default_id(cfg.id, sizeof cfg.id, cfg.incarnation);
+    if (!cfg->id[0])
+        default_id(cfg->id, sizeof cfg->id, cfg->incarnation);
     if (!o->name || strlen(o->name) > TENURE_NAME_MAX || !tenure_key_valid(o->name))
         return tenure_fail(err, TENURE_CONFIG,
                            "'%.60s' is not a name for an election: use letters, digits, '.', '_' "
                            "and '-'",
                            o->name ? o->name : "");
     snprintf(e->name, sizeof e->name, "%s", o->name);
-    snprintf(e->id, sizeof e->id, "%s", cfg.id);
-    snprintf(e->status.id, sizeof e->status.id, "%s", cfg.id);
+    snprintf(e->id, sizeof e->id, "%s", cfg->id);
+    snprintf(e->status.id, sizeof e->status.id, "%s", cfg->id);
+    cfg->priority = o->priority;
+    cfg->drain_ns = (o->grace_ms ? o->grace_ms : 8000) * TN_MS;
+    return TENURE_OK;
+}
 
-    const char *url = o->store ? o->store : "noop:";
-    status = tenure_store_open(url, tenure_now() + OPEN_LIMIT_NS, &e->store, err);
+enum tenure_status tn_driver_open(tenure_elector *e, struct tenure_error *err)
+{
+    const char *url = e->options.store ? e->options.store : "noop:";
+    struct tn_elector_config cfg = e->machine.cfg;
+    struct tenure_store_info info;
+    enum tenure_status status =
+        tenure_store_open(url, tenure_now() + OPEN_LIMIT_NS, &e->store, err);
+
     if (status)
         return status;
     tenure_store_info(e->store, &info);
-    cfg.priority = o->priority;
-    cfg.drain_ns = (o->grace_ms ? o->grace_ms : 8000) * TN_MS;
-    status = plan_timing(o, &info, &cfg.timing, err);
-    if (status)
-        return status;
-    tn_elector_init(&e->machine, &cfg);
-    return TENURE_OK;
+    status = plan_timing(&e->options, &info, &cfg.timing, err);
+    if (!status)
+        tn_elector_init(&e->machine, &cfg);
+    return status;
 }
 
 /* ---- Callbacks, on their own thread -------------------------------------- */
@@ -174,11 +180,11 @@ static bool stop_pending(tenure_elector *e)
 static void call_seal(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE])
 {
     tenure_elector *e = arg;
-    enum tenure_status status = TENURE_OK;
+    enum tenure_status status;
     struct tenure_error err;
     uint64_t floor = 0;
 
-    while (e->hooks.seal) {
+    for (;;) {
         status = e->hooks.seal(e->hooks.arg, epoch, grant, &floor, &err);
         if (status == TENURE_OK || status == TENURE_FENCED || stop_pending(e))
             break;
@@ -207,26 +213,25 @@ static void destroy(tenure_elector *e)
     tenure_value_free(&e->control);
     if (e->wake_fd >= 0)
         close(e->wake_fd);
+    pthread_cond_destroy(&e->met);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
 
-enum tenure_status tn_driver_start(const struct tenure_elector_options *options,
-                                   const struct tn_driver_hooks *hooks, tenure_elector **elector,
-                                   struct tenure_error *err)
+enum tenure_status tn_driver_prepare(const struct tenure_elector_options *options,
+                                     tenure_elector **elector, struct tenure_error *err)
 {
-    struct tenure_elector_options o = {0};
     tenure_elector *e = calloc(1, sizeof *e);
     enum tenure_status status;
 
+    *elector = NULL;
     if (!e)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     /* An older caller knows fewer members; the rest stay zero, the default. */
-    memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
-    e->options = o;
-    if (hooks)
-        e->hooks = *hooks;
+    memcpy(&e->options, options,
+           options->size < sizeof e->options ? options->size : sizeof e->options);
     pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->met, NULL);
     e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     status = tn_dispatch_init(&e->dispatch,
                               &(struct tn_dispatch_calls){.arg = e,
@@ -241,9 +246,7 @@ enum tenure_status tn_driver_start(const struct tenure_elector_options *options,
         status = tenure_fail(err, TENURE_UNAVAILABLE, "cannot make an event descriptor: %s",
                              strerror(errno));
     if (!status)
-        status = configure(e, &o, err);
-    if (!status && !o.manual_dispatch)
-        status = tn_dispatch_spawn(&e->dispatch, err);
+        status = configure(e, err);
     if (!status)
         status = tn_thread_start(&e->thread, "tenure-driver", tn_driver_main, e, err);
     if (status)
@@ -253,12 +256,40 @@ enum tenure_status tn_driver_start(const struct tenure_elector_options *options,
     return status;
 }
 
+enum tenure_status tn_driver_start(tenure_elector *e, const struct tn_driver_hooks *hooks,
+                                   struct tenure_error *err)
+{
+    enum tenure_status status;
+
+    if (!e->options.manual_dispatch && (status = tn_dispatch_spawn(&e->dispatch, err)))
+        return status;
+    pthread_mutex_lock(&e->lock);
+    if (hooks)
+        e->hooks = *hooks;
+    e->go = true;
+    pthread_cond_broadcast(&e->met);
+    while (!e->opened)
+        pthread_cond_wait(&e->met, &e->lock);
+    status = e->found;
+    *err = e->why;
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
 enum tenure_status tenure_elector_start(const struct tenure_elector_options *options,
                                         tenure_elector **elector, struct tenure_error *err)
 {
     struct tenure_error scratch;
+    tenure_elector *e;
+    enum tenure_status status = tn_driver_prepare(options, &e, err ? err : &scratch);
 
-    return tn_driver_start(options, NULL, elector, err ? err : &scratch);
+    if (!status)
+        status = tn_driver_start(e, NULL, err ? err : &scratch);
+    if (status)
+        tenure_elector_stop(e);
+    else
+        *elector = e;
+    return status;
 }
 
 enum tenure_status tn_driver_retime(tenure_elector *e, const struct tenure_elector_options *options,
@@ -283,6 +314,7 @@ void tn_driver_shutdown(tenure_elector *e)
 {
     tn_driver_lock(e);
     e->requests.shutdown = true;
+    pthread_cond_broadcast(&e->met); /* it may not contend yet */
     tn_driver_unlock_and_wake(e);
 }
 

@@ -113,7 +113,8 @@ static bool find_guard(char out[PATH_MAX])
     return access(out, X_OK) == 0;
 }
 
-/* In the new process: put the descriptors where the guard expects them. */
+/* In the new process, which has our memory until it is the guard (vfork): put the
+ * descriptors where the guard expects them. */
 static _Noreturn void become_guard(const struct tn_guard_link *l, int socket, const char *path)
 {
     const int from[] = {socket,     l->page_fd,  l->timer_fd, l->busy_fd,
@@ -166,7 +167,7 @@ enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_er
                            TN_LIBEXEC_DIR);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot talk to a guard: %s", strerror(errno));
-    pid_t pid = fork();
+    pid_t pid = vfork(); /* nothing of ours is copied, nor to be copied later */
     if (pid == 0)
         become_guard(l, ends[1], path);
     close(ends[1]);

@@ -183,7 +183,10 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     s->mailbox.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->signal_fd < 0 || s->late_fd < 0 || s->mailbox.event_fd < 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
+    tn_supervisor_hear(s, &o, &hooks);
     status = tn_supervisor_health_open(s, err);
+    if (!status)
+        status = tn_driver_prepare(&o, &s->elector, err); /* the store opens meanwhile */
     if (!status)
         status = tn_supervisor_guard_open(s, err);
     if (status)
@@ -201,11 +204,10 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     /* A port that is taken is told before anybody contends. */
     if ((status = tn_supervisor_listen(s, err)))
         return status;
-    tn_supervisor_hear(s, &o, &hooks);
-    status = tn_driver_start(&o, &hooks, &s->elector, err);
+    status = tn_driver_start(s->elector, &hooks, err);
     if (!status)
         tn_election_attach(s->election, s->elector);
-    /* It came up while the store was opened.  Nothing is started before it is there. */
+    /* It came up meanwhile.  Nothing is started before it is there. */
     if (!status && s->link.contain == TN_CONTAIN_AUTO)
         status = tn_guard_link_greet(&s->link, err);
     if (!status)
