@@ -248,11 +248,11 @@ static void hold_back(tenure_elector *e)
     tn_elector_step(&e->machine, &ev, &e->actions);
 }
 
-/* The store, on the thread that uses it; whoever prepared us may be busy with something else. */
+/* Open the store, if whoever prepared us left that to us, and wait until we may go. */
 static bool get_ready(tenure_elector *e)
 {
     struct tenure_error why = {0};
-    enum tenure_status found = tn_driver_open(e, &why);
+    enum tenure_status found = e->opened ? TENURE_OK : tn_driver_open(e, &why);
 
     pthread_mutex_lock(&e->lock);
     e->opened = true;

@@ -45,20 +45,22 @@ struct tn_driver_hooks {
      */
     void (*control)(void *arg, const struct tenure_value *value, bool *may_claim,
                     int64_t *delay_ns);
-    /* OPTIONAL, on the driver's thread, the last thing it does: tenure_elector_stop()
-     * will not block any more. */
+    /* OPTIONAL, on the driver's thread, the last thing it does, if it ever contended:
+     * tenure_elector_stop() will not block any more. */
     void (*halted)(void *arg);
 };
 
 /*
- * tenure_elector_start() in two steps, so that its caller can do something else
- * while the store is opened: what the options name must stay until the second
- * has returned.  Nothing is read or claimed before that.  After both, whatever
- * they answered, tenure_elector_stop() has to follow; not if *elector is NULL.
+ * tenure_elector_start() in two steps.  meanwhile: the store is opened on the
+ * driver's thread while the caller does something else, and the second step
+ * tells what came of it; what the options name must stay until then.  To open
+ * may make the place; no register is read or claimed before the second step.
+ * On failure *elector is NULL.
  */
-enum tenure_status tn_driver_prepare(const struct tenure_elector_options *options,
+enum tenure_status tn_driver_prepare(const struct tenure_elector_options *options, bool meanwhile,
                                      tenure_elector **elector, struct tenure_error *err);
-/* Contend, as soon as the store is open; an error if it cannot be.  hooks: may be NULL; copied. */
+/* Contend, as soon as the store is open; an error if it cannot be.  hooks: may be NULL; copied.
+ * tenure_elector_stop() has to follow, whatever it answers. */
 enum tenure_status tn_driver_start(tenure_elector *elector, const struct tn_driver_hooks *hooks,
                                    struct tenure_error *err);
 

@@ -34,10 +34,11 @@ struct tn_requests {
 struct tenure_elector {
     char name[TENURE_NAME_MAX + 1];
     char id[TENURE_ID_MAX + 1];
-    struct tenure_elector_options options; /* its strings are not ours: callbacks only */
+    struct tenure_elector_options options; /* its strings are not ours: store until it is opened */
     struct tn_driver_hooks hooks;
     struct tn_dispatch dispatch;
     pthread_t thread;
+    bool threaded;
     int wake_fd; /* eventfd: a request was left, or the guard fired */
 
     /* The driver thread's own. */
@@ -79,7 +80,7 @@ struct tenure_elector {
 };
 
 void *tn_driver_main(void *elector);
-/* elector.c, on the driver's thread: open the store and plan with what it promises. */
+/* elector.c: open the store and plan with what it promises. */
 enum tenure_status tn_driver_open(tenure_elector *e, struct tenure_error *err);
 /* Ask something: set members of e->requests between these two. */
 void tn_driver_lock(tenure_elector *e);

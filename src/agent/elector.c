@@ -204,6 +204,15 @@ static void call_seal(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONC
 
 /* ---- Life ---------------------------------------------------------------- */
 
+static enum tenure_status spawn_driver(tenure_elector *e, struct tenure_error *err)
+{
+    enum tenure_status status =
+        tn_thread_start(&e->thread, "tenure-driver", tn_driver_main, e, err);
+
+    e->threaded = !status;
+    return status;
+}
+
 static void destroy(tenure_elector *e)
 {
     tn_dispatch_destroy(&e->dispatch);
@@ -218,7 +227,7 @@ static void destroy(tenure_elector *e)
     free(e);
 }
 
-enum tenure_status tn_driver_prepare(const struct tenure_elector_options *options,
+enum tenure_status tn_driver_prepare(const struct tenure_elector_options *options, bool meanwhile,
                                      tenure_elector **elector, struct tenure_error *err)
 {
     tenure_elector *e = calloc(1, sizeof *e);
@@ -247,10 +256,16 @@ enum tenure_status tn_driver_prepare(const struct tenure_elector_options *option
                              strerror(errno));
     if (!status)
         status = configure(e, err);
-    if (!status)
-        status = tn_thread_start(&e->thread, "tenure-driver", tn_driver_main, e, err);
+    if (!status && meanwhile)
+        status = spawn_driver(e, err);
+    if (!status && !e->options.manual_dispatch)
+        status = tn_dispatch_spawn(&e->dispatch, err); /* it gets ready while the store opens */
+    if (!status && !meanwhile) {
+        status = tn_driver_open(e, err);
+        e->opened = true;
+    }
     if (status)
-        destroy(e);
+        tenure_elector_stop(e);
     else
         *elector = e;
     return status;
@@ -261,27 +276,27 @@ enum tenure_status tn_driver_start(tenure_elector *e, const struct tn_driver_hoo
 {
     enum tenure_status status;
 
-    if (!e->options.manual_dispatch && (status = tn_dispatch_spawn(&e->dispatch, err)))
-        return status;
     pthread_mutex_lock(&e->lock);
     if (hooks)
         e->hooks = *hooks;
     e->go = true;
     pthread_cond_broadcast(&e->met);
-    while (!e->opened)
+    while (e->threaded && !e->opened)
         pthread_cond_wait(&e->met, &e->lock);
     status = e->found;
-    *err = e->why;
+    if (status)
+        *err = e->why;
     pthread_mutex_unlock(&e->lock);
-    return status;
+    return status || e->threaded ? status : spawn_driver(e, err);
 }
 
+/* On the caller's own thread, whose locks a store of his may need, and the dynamic loader does. */
 enum tenure_status tenure_elector_start(const struct tenure_elector_options *options,
                                         tenure_elector **elector, struct tenure_error *err)
 {
     struct tenure_error scratch;
     tenure_elector *e;
-    enum tenure_status status = tn_driver_prepare(options, &e, err ? err : &scratch);
+    enum tenure_status status = tn_driver_prepare(options, false, &e, err ? err : &scratch);
 
     if (!status)
         status = tn_driver_start(e, NULL, err ? err : &scratch);
@@ -322,14 +337,16 @@ void tenure_elector_stop(tenure_elector *e)
 {
     if (!e)
         return;
-    tn_driver_shutdown(e);
-    while (e->options.manual_dispatch && !atomic_load(&e->halted)) {
-        struct epoll_event ready;
+    if (e->threaded) {
+        tn_driver_shutdown(e);
+        while (e->options.manual_dispatch && !atomic_load(&e->halted)) {
+            struct epoll_event ready;
 
-        tn_dispatch_run(&e->dispatch);
-        epoll_wait(e->dispatch.poll_fd, &ready, 1, 100);
+            tn_dispatch_run(&e->dispatch);
+            epoll_wait(e->dispatch.poll_fd, &ready, 1, 100);
+        }
+        pthread_join(e->thread, NULL);
     }
-    pthread_join(e->thread, NULL);
     destroy(e);
 }
 

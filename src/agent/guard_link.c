@@ -54,9 +54,7 @@ static void fill_page(struct tn_guard_page *page, const struct tn_guard_wish *wi
 enum tenure_status tn_guard_link_open(struct tn_guard_link *l, const struct tn_guard_wish *wish,
                                       struct tenure_error *err)
 {
-    memset(l, 0, sizeof *l);
-    pthread_mutex_init(&l->lock, NULL);
-    l->socket = l->pidfd = -1;
+    *l = TN_GUARD_LINK_NONE;
     l->page_fd = memfd_create("tenure-guard-page", MFD_CLOEXEC);
     l->facts_fd = memfd_create("tenure-guard-facts", MFD_CLOEXEC);
     l->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -115,7 +113,8 @@ static bool find_guard(char out[PATH_MAX])
 
 /* In the new process, which has our memory until it is the guard (vfork): put the
  * descriptors where the guard expects them. */
-static _Noreturn void become_guard(const struct tn_guard_link *l, int socket, const char *path)
+__attribute__((noinline)) static _Noreturn void become_guard(const struct tn_guard_link *l,
+                                                             int socket, const char *path)
 {
     const int from[] = {socket,     l->page_fd,  l->timer_fd, l->busy_fd,
                         l->self_fd, l->facts_fd, l->exe_fd};
@@ -159,6 +158,7 @@ static enum tenure_status hear_hello(struct tn_guard_link *l, struct tenure_erro
 enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_error *err)
 {
     char path[PATH_MAX];
+    sigset_t all, before;
     int ends[2];
 
     if (!find_guard(path))
@@ -167,9 +167,13 @@ enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_er
                            TN_LIBEXEC_DIR);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot talk to a guard: %s", strerror(errno));
-    pid_t pid = vfork(); /* nothing of ours is copied, nor to be copied later */
+    /* Nothing of ours is copied, nor to be copied later; and nothing may stop it half way. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = vfork();
     if (pid == 0)
         become_guard(l, ends[1], path);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     if (pid < 0) {
         close(ends[0]);

@@ -42,6 +42,13 @@ struct tn_guard_link {
     int64_t busy[TN_BUSY_END]; /* by requester; under the lock */
     int page_fd, timer_fd, busy_fd, facts_fd, exe_fd, self_fd;
 };
+/* Before it is opened. */
+#define TN_GUARD_LINK_NONE                                                                         \
+    (struct tn_guard_link)                                                                         \
+    {                                                                                              \
+        .lock = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .pidfd = -1, .page_fd = -1,               \
+        .timer_fd = -1, .busy_fd = -1, .facts_fd = -1, .exe_fd = -1, .self_fd = -1                 \
+    }
 
 /* Make what is shared.  Needs tn_guard_link_close(), also after a failure. */
 enum tenure_status tn_guard_link_open(struct tn_guard_link *l, const struct tn_guard_wish *wish,

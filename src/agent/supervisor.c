@@ -183,14 +183,10 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     s->mailbox.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->signal_fd < 0 || s->late_fd < 0 || s->mailbox.event_fd < 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
-    tn_supervisor_hear(s, &o, &hooks);
     status = tn_supervisor_health_open(s, err);
-    if (!status)
-        status = tn_driver_prepare(&o, &s->elector, err); /* the store opens meanwhile */
-    if (!status)
-        status = tn_supervisor_guard_open(s, err);
     if (status)
         return status;
+    tn_supervisor_hear(s, &o, &hooks);
     tn_supervisor_guard_hooks(s, &hooks);
     if (s->options->state && (status = open_socket(s, &hooks, err)))
         return status;
@@ -202,7 +198,9 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     if (!s->election)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     /* A port that is taken is told before anybody contends. */
-    if ((status = tn_supervisor_listen(s, err)))
+    if ((status = tn_supervisor_listen(s, err)) ||
+        (status = tn_driver_prepare(&o, true, &s->elector, err)) ||
+        (status = tn_supervisor_guard_open(s, err))) /* while the store is opened */
         return status;
     status = tn_driver_start(s->elector, &hooks, err);
     if (!status)
@@ -291,7 +289,8 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take our children's ends away */
     pthread_mutex_init(&s.mailbox.lock, NULL);
     pthread_cond_init(&s.mailbox.quiet, NULL);
-    s.mailbox.event_fd = s.link.socket = s.link.pidfd = -1;
+    s.mailbox.event_fd = -1;
+    s.link = TN_GUARD_LINK_NONE;
     s.helpers.mask = options->program.mask;
     s.clerk.store = options->elector.store;
     s.clerk.name = options->elector.name;

@@ -58,6 +58,7 @@ struct tn_file {
     char clock[17];         /* the name of CLOCK_BOOTTIME (os/boot.h); "": unknown, or not asked */
     unsigned char *scratch; /* the slot that was read last */
     size_t scratch_cap;
+    bool made;  /* by us: the directory was not there */
     bool place; /* the state is written in place: see file_journal.h */
     bool mend;  /* a damaged register is read as it is, and may be replaced */
     struct tn_journal *journals;
@@ -94,7 +95,8 @@ enum tenure_status tn_file_open_dir(struct tn_file *f, const char *below, int *f
                                     struct tenure_error *err);
 /* Make the directory of a key, and those above it. */
 enum tenure_status tn_file_make_dirs(struct tn_file *f, const char *key, struct tenure_error *err);
-/* Flush the directories above a key's own, so that its first slot can be found after a crash. */
+/* Flush the directories above a key's own, and the marker's name with them.  Before its first
+ * slot is linked: then whoever sees a slot, whoever made it, finds it again after a crash. */
 enum tenure_status tn_file_sync_above(struct tn_file *f, const char *key, struct tenure_error *err);
 /* fsync() of a directory, where file systems that know no such thing count as done. */
 bool tn_file_sync_dir(int fd);

@@ -106,20 +106,23 @@ bool tn_file_sync_dir(int fd)
 
 enum tenure_status tn_file_sync_above(struct tn_file *f, const char *key, struct tenure_error *err)
 {
+    size_t root = strlen(f->root);
     char path[PATH_MAX];
 
     if (!tn_file_path(f, key, path))
         return tn_file_fail(err, ENAMETOOLONG, "cannot flush", f->root, key);
-    for (size_t root = strlen(f->root), n = strlen(path); n > root;) {
-        while (path[--n] != '/')
-            continue;
-        path[n] = '\0';
+    for (bool above = false; !above;) {
+        char *slash = strrchr(path, '/');
+
+        above = (size_t)(slash - path) < root; /* the root's own name is there */
+        slash[slash == path] = '\0';
         int fd = open(path, DIR_FLAGS);
-        if (fd < 0)
-            return tn_file_fail(err, errno, "cannot flush", path, "");
-        bool done = tn_file_sync_dir(fd);
+        if (fd < 0 && errno == EACCES && above && !f->made)
+            break; /* an administrator's place; he made the directory long ago */
+        bool done = fd >= 0 && tn_file_sync_dir(fd);
         int saved = errno;
-        close(fd);
+        if (fd >= 0)
+            close(fd);
         if (!done)
             return tn_file_fail(err, saved, "cannot flush", path, "");
     }

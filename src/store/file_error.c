@@ -16,7 +16,8 @@ static const struct {
     {EFBIG, TENURE_UNAVAILABLE, "raise the limit on file sizes"},
     {EROFS, TENURE_DENIED, "remount it for writing, or name another directory"},
     {EACCES, TENURE_DENIED, "give this user the rights to it, see ?mode="},
-    {EPERM, TENURE_DENIED, "give this user the rights to it, see ?mode="},
+    {EPERM, TENURE_DENIED,
+     "give this user the rights to it, see ?mode=; or is this a file system without hard links?"},
     {ENOTDIR, TENURE_CONFIG, "something else stands where a directory belongs"},
     {ELOOP, TENURE_CONFIG, "too many symbolic links"},
     {ENAMETOOLONG, TENURE_CONFIG, "name a directory with a shorter path"},
@@ -53,7 +54,7 @@ enum tenure_status tn_file_present(struct tn_file *f, struct tenure_error *err)
     struct stat st;
 
     snprintf(path, sizeof path, "%s/" TN_FILE_MARKER, f->root);
-    if (stat(path, &st) == 0)
+    if (lstat(path, &st) == 0)
         return TENURE_OK;
     if (errno == ENOENT)
         return tenure_fail(err, TENURE_UNAVAILABLE,

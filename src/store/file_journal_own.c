@@ -36,7 +36,8 @@ bool tn_journal_long(const struct tn_journal *j)
 
 /* Write a temporary journal: its first line, and zeroes that commits will overwrite, so that a
  * flush has no new blocks to write down. */
-static enum tenure_status make_temp(struct tn_file *f, struct tn_journal_head *head, uint64_t size,
+static enum tenure_status make_temp(struct tn_file *f, const struct tn_journal *j,
+                                    struct tn_journal_head *head, uint64_t size,
                                     struct tn_file_temp *temp, struct tenure_error *err)
 {
     unsigned char block[TN_JOURNAL_BLOCK];
@@ -54,6 +55,8 @@ static enum tenure_status make_temp(struct tn_file *f, struct tn_journal_head *h
     free(zeroes);
     if (!status)
         status = tn_file_temp_sync(f, temp, err);
+    if (!status && head->number == 1)
+        status = tn_file_sync_above(f, j->group, err);
     return status;
 }
 
@@ -222,7 +225,7 @@ static bool write_snapshot(struct snapshot *s)
 /* ---- Together --------------------------------------------------------------- */
 
 /* Flush the names, so that the journal is found after a power failure. */
-static enum tenure_status sync_names(struct tn_file *f, struct tn_journal *j, bool first,
+static enum tenure_status sync_names(struct tn_file *f, struct tn_journal *j,
                                      struct tenure_error *err)
 {
     int dir;
@@ -233,8 +236,6 @@ static enum tenure_status sync_names(struct tn_file *f, struct tn_journal *j, bo
     if (!tn_file_sync_dir(dir))
         status = tn_file_fail(err, errno, "cannot flush", f->root, j->group);
     close(dir);
-    if (!status && first)
-        status = tn_file_sync_above(f, j->group, err);
     return status;
 }
 
@@ -305,7 +306,7 @@ static enum tenure_status fill(struct tn_file *f, struct tn_journal *j,
         status = tn_file_fail(err, errno, "cannot write a journal of", f->root, j->group);
     free(s.bytes);
     if (!status)
-        status = sync_names(f, j, head->number == 1, err);
+        status = sync_names(f, j, err);
     if (!status)
         move_in(j, head, fd, &st, &s);
     return status;
@@ -366,7 +367,8 @@ static enum tenure_status try_own(struct tn_file *f, struct tn_journal *j, int64
     if (j->salvaged && (status = tn_journal_set_aside(f, j, low, top, err)))
         goto done;
     head.number = top + 1;
-    status = make_temp(f, &head, tn_frame_size(j->live + j->live / 16) + FIRST_BYTES, &temp, err);
+    status =
+        make_temp(f, j, &head, tn_frame_size(j->live + j->live / 16) + FIRST_BYTES, &temp, err);
     if (!status && tenure_now() >= deadline)
         status = tenure_fail(err, TENURE_TIMEOUT, "file: no time left to write in %s", j->group);
     if (!status)

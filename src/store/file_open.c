@@ -27,7 +27,6 @@
 struct settings {
     int64_t retain_ns; /* 0: not given */
     bool create;
-    bool made;   /* the directory was not there */
     int network; /* -1: find out */
     int place;   /* commits of the state in place; -1: where that can be done */
 };
@@ -148,27 +147,7 @@ static enum tenure_status read_url(const char *text, struct tn_file *f, struct s
 
 /* ---- The directory and its marker ---------------------------------------- */
 
-static enum tenure_status sync_above_root(const struct tn_file *f, bool made,
-                                          struct tenure_error *err)
-{
-    const char *slash = strrchr(f->root, '/');
-    char above[PATH_MAX];
-
-    snprintf(above, sizeof above, "%.*s", slash == f->root ? 1 : (int)(slash - f->root), f->root);
-    int fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES && !made)
-        return TENURE_OK; /* an administrator's place; he made the directory long ago */
-    if (fd >= 0 && tn_file_sync_dir(fd)) {
-        close(fd);
-        return TENURE_OK;
-    }
-    int saved = errno;
-    if (fd >= 0)
-        close(fd);
-    return tn_file_fail(err, saved, "cannot flush", above, "");
-}
-
-static enum tenure_status make_root(struct tn_file *f, struct settings *set,
+static enum tenure_status make_root(struct tn_file *f, const struct settings *set,
                                     struct tenure_error *err)
 {
     struct stat st;
@@ -184,8 +163,8 @@ static enum tenure_status make_root(struct tn_file *f, struct settings *set,
     if (!set->create)
         return tenure_fail(err, TENURE_CONFIG,
                            "file: %.300s is not there, and create=no; is it mounted?", f->root);
-    set->made = mkdir(f->root, f->dir_mode) == 0;
-    if (!set->made && errno != EEXIST) {
+    f->made = mkdir(f->root, f->dir_mode) == 0;
+    if (!f->made && errno != EEXIST) {
         if (errno == ENOENT)
             return tenure_fail(err, TENURE_CONFIG,
                                "file: %.300s cannot be made: the directory above it is not there; "
@@ -193,7 +172,7 @@ static enum tenure_status make_root(struct tn_file *f, struct settings *set,
                                f->root);
         return tn_file_fail(err, errno, "cannot make", f->root, "");
     }
-    if (set->made && f->exact_mode && chmod(f->root, f->dir_mode) != 0)
+    if (f->made && f->exact_mode && chmod(f->root, f->dir_mode) != 0)
         return tn_file_fail(err, errno, "cannot set the mode of", f->root, "");
     return TENURE_OK;
 }
@@ -219,63 +198,45 @@ static enum tenure_status check_empty(struct tn_file *f, struct tenure_error *er
     return status;
 }
 
-static enum tenure_status write_marker(struct tn_file *f, const char *path,
+/*
+ * A symbolic link, because that has its text and its name in one step: it is
+ * there whole or not at all, and the flush of the directory, which comes before
+ * the first slot (tn_file_sync_above), is its own.
+ */
+static enum tenure_status write_marker(const struct tn_file *f, const char *path,
                                        const struct settings *set, struct tenure_error *err)
 {
-    char line[96], span[TN_DURATION_TEXT], from[PATH_MAX];
-    struct tn_file_temp temp = {.fd = -1};
-    uint8_t nonce[TENURE_NONCE_SIZE];
-    enum tenure_status status = tenure_nonce(nonce, err);
-
     bool place = set->place < 0 ? !f->network : set->place;
+    char line[96], span[TN_DURATION_TEXT];
+
     tn_duration_format(set->retain_ns ? set->retain_ns : RETAIN_NS, span);
-    int n = snprintf(line, sizeof line, "%s%s\n", place ? MARKER_PLACE : MARKER_LINE, span);
-    if (!status)
-        status = tn_file_make_dirs(f, TN_FILE_TMP, err);
-    if (!status)
-        status = tn_file_temp_write(f, nonce, line, (size_t)n, NULL, 0, &temp, err);
-    if (!status)
-        status = tn_file_temp_sync(f, &temp, err);
-    /* Before the marker has its name: whoever sees that may rely on the directory, whoever made
-     * it.  Only now, because what the file's flush has written anyway costs next to nothing. */
-    if (!status)
-        status = sync_above_root(f, set->made, err);
-    /* Linked like a slot, so that this also tells whether slots can be. */
-    if (!status && tn_file_path(f, temp.name, from) && link(from, path) != 0 && errno != EEXIST)
-        status =
-            tn_file_fail(err, errno == EPERM ? EOPNOTSUPP : errno, "cannot link in", f->root, "");
-    tn_file_temp_remove(f, &temp);
-    /* The name is flushed with the first slot of a register (tn_file_sync_above), which nobody
-     * is told of before: a marker that a crash takes away had nothing to speak of below it. */
-    return status;
+    snprintf(line, sizeof line, "%s%s", place ? MARKER_PLACE : MARKER_LINE, span);
+    if (symlink(line, path) != 0 && errno != EEXIST)
+        return tn_file_fail(err, errno, "cannot write in", f->root, "");
+    return TENURE_OK;
 }
 
 /* OK with *retain_ns from the marker, or 0 if there is none. */
 static enum tenure_status read_marker(struct tn_file *f, const char *path, int64_t *retain_ns,
                                       struct tenure_error *err)
 {
-    char line[96] = "";
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char line[96];
+    ssize_t n = readlink(path, line, sizeof line - 1);
 
     *retain_ns = 0;
-    if (fd < 0)
-        return errno == ENOENT ? TENURE_OK
-                               : tn_file_fail(err, errno, "cannot read", f->root, TN_FILE_MARKER);
-    ssize_t n = read(fd, line, sizeof line - 1);
-    int saved = errno;
-    close(fd);
-    if (n < 0)
-        return tn_file_fail(err, saved, "cannot read", f->root, TN_FILE_MARKER);
-    size_t head = sizeof MARKER_LINE - 1, end = strcspn(line, "\n");
-    bool whole = line[end] == '\n' &&
-                 (strncmp(line, MARKER_LINE, head) == 0 || strncmp(line, MARKER_PLACE, head) == 0);
+    if (n < 0 && errno == ENOENT)
+        return TENURE_OK;
+    if (n < 0 && errno != EINVAL)
+        return tn_file_fail(err, errno, "cannot read", f->root, TN_FILE_MARKER);
+    line[n < 0 || n == sizeof line - 1 ? 0 : n] = '\0'; /* not a link, or too long for ours */
+    size_t head = sizeof MARKER_LINE - 1;
+    bool whole = strncmp(line, MARKER_LINE, head) == 0 || strncmp(line, MARKER_PLACE, head) == 0;
     f->place = whole && strncmp(line, MARKER_PLACE, head) == 0;
-    line[end] = '\0';
     if (!whole || !tn_duration_parse(line + head, retain_ns) || *retain_ns < RETAIN_MIN ||
         *retain_ns > RETAIN_MAX)
         return tenure_fail(err, TENURE_CORRUPT,
-                           "file: %.200s/" TN_FILE_MARKER " cannot be understood; it should read "
-                           "'" MARKER_LINE "150s'",
+                           "file: %.200s/" TN_FILE_MARKER " cannot be understood; it should be a "
+                           "symbolic link to '" MARKER_LINE "150s'",
                            f->root);
     return TENURE_OK;
 }

@@ -3,7 +3,8 @@
  *
  *   1. prepare  slot n is the one expected, and the highest (observed at seen_ns);
  *               write what will be slot n+1 to a temporary file
- *   2. flush it: a slot that can be seen is whole, also after a power failure
+ *   2. flush it: a slot that can be seen is whole, also after a power failure;
+ *      for a first slot, the directories that lead to it
  *   3. link it as slot n+1, which fails if there is one
  *   4. settle   look whether it is really where it belongs, then flush the
  *               directory: an answered swap is found again after a power failure
@@ -158,6 +159,10 @@ static void flush(struct tn_file *f, struct op *op, int64_t deadline)
 {
     enum tenure_status status = tn_file_temp_sync(f, &op->temp, &op->err);
 
+    /* Whoever made the directories may not have flushed them yet, and whoever builds on our
+     * slot will not. */
+    if (!status && op->base.number == 0)
+        status = tn_file_sync_above(f, op->swap->key, &op->err);
     /* Until the link is asked for, nothing has happened. */
     if (!status && tenure_now() >= deadline)
         status = tenure_fail(&op->err, TENURE_TIMEOUT,
@@ -294,9 +299,6 @@ static enum tenure_status settle(struct tn_file *f, struct op *op)
         return unknown(f, op, "there are higher slots, it may have been superseded", &op->err);
     if (!tn_file_sync_dir(op->dir))
         return unknown(f, op, strerror(errno), &op->err);
-    /* Whoever made the directories may not have flushed them yet. */
-    if (op->base.number == 0 && tn_file_sync_above(f, op->swap->key, &op->err))
-        return unknown(f, op, "the directories above it could not be flushed", &op->err);
     return TENURE_OK;
 }
 

@@ -79,7 +79,13 @@ def lay_out(disk, state, target):
             parents=True, exist_ok=True)
     for name, content in state.items():
         path = pathlib.Path(str(target) + os.fsdecode(name))
+        if content is None:
+            path.mkdir(parents=True, exist_ok=True)
+            continue
         path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, crash.Link):
+            path.symlink_to(os.fsdecode(content))
+            continue
         path.write_bytes(content)
         path.chmod(0o600)
 
@@ -137,6 +143,68 @@ def test_a_missing_flush_is_caught(build, scheme, place):
             for choose in choosers(rng, 3):
                 check(scheme, disk, disk.after_crash(choose), place / "state", False)
                 shutil.rmtree(place / "state", ignore_errors=True)
+
+
+# ---- A new store -----------------------------------------------------------
+
+
+def check_new(scheme, disk, state, target):
+    """What was acknowledged is there, from the very first commit on."""
+    lay_out(disk, state, target)
+    (target / "store").mkdir(exist_ok=scheme == "sqlite" or (target / "store").exists())
+    acknowledged = [int(n) for n in re.findall(rb"ack (\d+)\n", disk.said)]
+    try:
+        with tenure.Store(url_of(scheme, target / "store")) as store:
+            values = [store.read("app/state/docs/" + document).data for document in "ab"]
+    except tenure.StoreError as error:  # of a half-made one a person may be told
+        assert not acknowledged and error.status in ("config", "corrupt"), error
+        values = []
+    for n in acknowledged:
+        assert re.search(rb"value (\d+) *$", values[n % 2]), (n, values)
+        assert int(re.search(rb"value (\d+) *$", values[n % 2]).group(1)) >= n
+    shutil.rmtree(target)
+
+
+def first_commits(build, scheme, log, root, inject=()):
+    done = subprocess.run([*crash.strace(log), *inject, build / "tests/fault/commit_load",
+                           url_of(scheme, root), "0"], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "TENURE_BUILD": str(build)})
+    return done.returncode
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_new_store_keeps_its_first_commit(build, scheme, place):
+    """Even if whoever made it was killed at a flush and another went on: directories are flushed
+    before anybody can build on what is in them."""
+    rng = random.Random(f"new {scheme}")
+    states = set()
+    for kill_at in range(20):
+        folder = place / "disk"
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "store").mkdir(parents=True)
+        if scheme != "sqlite":
+            (folder / "store").rmdir()
+        killed = kill_at and first_commits(
+            build, scheme, place / "log1", folder / "store",
+            ["-e", f"inject=fsync,fdatasync:signal=KILL:when={kill_at}"])
+        if kill_at and killed == 0:
+            break  # it has no more flushes
+        assert first_commits(build, scheme, place / "log2", folder / "store") == 0
+        disk = crash.Disk(folder, new=True)
+        for log in ["log1", "log2"] if kill_at else ["log2"]:
+            disk.next_process()
+            for call in crash.read_log(place / log):
+                if not disk.apply(call) and call.name != "write":
+                    continue
+                for choose in choosers(rng, 4):
+                    state = disk.after_crash(choose)
+                    key = hash((disk.said, tuple(sorted(state.items(), key=str))))
+                    if key not in states:
+                        states.add(key)
+                        check_new(scheme, disk, state, place / "state")
+        assert b"ack 1" in disk.said
+    print(f"{scheme}: {len(states)} different states, killed at {kill_at - 1} flushes")
+    assert kill_at > 3 and len(states) > 100
 
 
 # ---- A repair --------------------------------------------------------------

@@ -343,7 +343,12 @@ def test_a_port_that_is_taken(tmp_path):
         config.write_text(f"name: x\nhttp: {{listen: '127.0.0.1:{taken.getsockname()[1]}'}}\n")
         done = subprocess.run([TENURE, "agent", "--config", config], capture_output=True, text=True,
                               timeout=60)
-    assert done.returncode == 1 and "cannot listen on 127.0.0.1" in done.stderr
+        run = subprocess.run([TENURE, "run", "--store", f"sqlite:{tmp_path}/made.db", "--name", "x", "--listen",
+                              f"127.0.0.1:{taken.getsockname()[1]}", "--", "true"], capture_output=True,
+                             text=True, timeout=60)
+    for ended in done, run:
+        assert ended.returncode == 1 and "cannot listen on 127.0.0.1" in ended.stderr
+    assert not (tmp_path / "made.db").exists()
 
 
 def test_flooded(tmp_path):

@@ -9,7 +9,7 @@ import os
 import re
 
 CALLS = ("mknod,mknodat,openat,open,creat,write,pwrite64,writev,pwritev,ftruncate,fallocate,fsync,fdatasync,"
-         "link,linkat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,close,dup,dup2,dup3")
+         "link,linkat,symlink,symlinkat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,close,dup,dup2,dup3")
 BLOCK = 512  # a disk writes these as a whole, in any order
 LINE = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)")
 STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
@@ -39,11 +39,17 @@ def read_log(path):
     return calls
 
 
+class Link(bytes):
+    """The text of a symbolic link."""
+
+
 class Inode:
     def __init__(self):
         self.now = bytearray()
         self.flushed = b""
         self.pending = []  # (offset, bytes); bytes None: cut to offset
+        self.folder = False
+        self.link = False  # it has its text from the first moment on
 
     def write(self, offset, data):
         if offset > len(self.now):
@@ -63,6 +69,10 @@ class Inode:
 
     def after_crash(self, choose):
         """choose(n): 0 .. n of the n bytes of a write are there; or a list: which blocks of it are."""
+        if self.folder:
+            return None
+        if self.link:
+            return Link(self.flushed)
         data = bytearray(self.flushed)
         for offset, piece in self.pending:
             if piece is None:
@@ -83,9 +93,11 @@ class Inode:
 
 
 class Disk:
-    """Files below root; directories are there from the first moment on."""
+    """Files below root; directories are there from the first moment on, unless it is new: then
+    those that are made come like files."""
 
-    def __init__(self, root):
+    def __init__(self, root, new=False):
+        self.new = new
         self.root = os.fsencode(str(root))
         self.now, self.flushed = {}, {}
         self.pending = []  # (path, inode or None)
@@ -94,6 +106,9 @@ class Disk:
         self.said = b""
         self.settled = False
         self.grows = False  # new directories come after it is settled; a crash leaves them
+
+    def next_process(self):
+        self.files, self.dirs, self.offsets = {}, {}, {}
 
     def settle(self):
         """Everything until now is on the disk, long since."""
@@ -106,10 +121,14 @@ class Disk:
         for folder, _, files in os.walk(self.root):
             self.folders.add(folder)
             for name in files:
-                inode = Inode()
-                with open(os.path.join(folder, name), "rb") as file:
-                    inode.write(0, file.read())
-                self.now[os.path.join(folder, name)] = inode
+                inode, path = Inode(), os.path.join(folder, name)
+                inode.link = os.path.islink(path)
+                if inode.link:
+                    inode.write(0, os.readlink(path))
+                else:
+                    with open(path, "rb") as file:
+                        inode.write(0, file.read())
+                self.now[path] = inode
         self.settle()
         self.grows = True
 
@@ -148,10 +167,11 @@ class Disk:
         self.dirs.pop(fd, None)
         if not self.ours(path) or path.endswith(b"-shm"):
             return False
-        if "O_DIRECTORY" in flags or (path not in self.now and "O_CREAT" not in flags):
+        made = path not in self.now
+        if "O_DIRECTORY" in flags or (made and "O_CREAT" not in flags) or (
+                not made and self.now[path].folder):
             self.dirs[fd] = path
             return False
-        made = path not in self.now
         if made:
             self.name(path, Inode())
         self.files[fd], self.offsets[fd] = self.now[path], 0
@@ -216,6 +236,20 @@ class Disk:
         self.name(new, self.now[old])
         return True
 
+    def do_symlink(self, call):
+        return self.symlinked(self.path_plain(call, 1), call.strings[0])
+
+    def do_symlinkat(self, call):
+        return self.symlinked(self.path(call, 1, 1), call.strings[0])
+
+    def symlinked(self, path, text):
+        if not self.made(path):
+            return False
+        self.now[path].write(0, text)
+        self.now[path].flush()
+        self.now[path].link = True
+        return True
+
     def do_unlink(self, call):
         return self.gone(self.path_plain(call, 0))
 
@@ -261,13 +295,18 @@ class Disk:
         return self.folder(self.path(call))
 
     def folder(self, path):
-        if self.ours(path):
-            assert self.grows or not self.settled, "directories are part of the set-up"
-            self.folders.add(path)
+        if not self.ours(path):
+            return False
+        if self.new:
+            self.made(path)
+            self.now[path].folder = True
+            return True
+        assert self.grows or not self.settled, "directories are part of the set-up"
+        self.folders.add(path)
         return False
 
     def after_crash(self, choose):
-        """path below root -> content."""
+        """path below root -> content; None: a directory."""
         names = dict(self.flushed)
         for path, inode in self.pending:
             if choose(1):
@@ -275,5 +314,7 @@ class Disk:
                     names.pop(path, None)
                 else:
                     names[path] = inode
+        lost = [path + b"/" for path, inode in self.now.items() if inode.folder and path not in names]
+        names = {path: inode for path, inode in names.items() if not path.startswith(tuple(lost))}
         contents = {id(inode): inode.after_crash(choose) for inode in names.values()}
         return {path[len(self.root):]: contents[id(inode)] for path, inode in names.items()}
