@@ -10,13 +10,14 @@
  *   J2  To become the writer, link the next number FIRST, then read the journal
  *       before it, then write all of that into one's own and flush.
  *   J3  A swap is written, flushed, and answered only after a look: the next
- *       number is not there, and then: our own is still where it was.
+ *       number is not there, and then: our own is still where it was.  If it is
+ *       not, the swap is looked for in a later journal of OUR OWN.
  *   J4  Journals are removed from the lowest up.  So one that is still there
  *       proves that none above it was ever removed, and the look needs no clock.
  *       "Still there" is the same file, held open; a number alone proves nothing,
  *       because one who slept can link a removed number again, in vain.
  *   J5  After a failed write or flush a journal is abandoned: the next swap
- *       links another.
+ *       links another.  It stays as it is: one that was whole is whole for ever.
  */
 #ifndef TN_STORE_FILE_JOURNAL_H
 #define TN_STORE_FILE_JOURNAL_H
@@ -83,9 +84,11 @@ struct tn_journal_entry {
     bool doubted; /* it is, but a later swap may be lost: file_journal_mend.c */
     const void *data;
     size_t len;
-    uint64_t data_sum; /* of a damaged one: as it was read, so that it stays damaged */
+    uint64_t data_sum; /* as it was read: of a damaged one it is not the data's */
 };
 size_t tn_entry_size(size_t name_len, size_t len);
+/* Of a register's data, in whatever frame it stands. */
+uint64_t tn_data_sum(const void *data, size_t len);
 /* Write e at bytes; returns its size. */
 size_t tn_entry_encode(const struct tn_journal_entry *e, unsigned char *bytes);
 /* Read one of at most `room` bytes; returns its size, 0 if its head is damaged. */

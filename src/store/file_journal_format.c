@@ -157,6 +157,11 @@ size_t tn_entry_size(size_t name_len, size_t len)
     return (TN_ENTRY_HEAD + name_len + len + 7) / 8 * 8;
 }
 
+uint64_t tn_data_sum(const void *data, size_t len)
+{
+    return sum_of(3, data, len);
+}
+
 size_t tn_entry_encode(const struct tn_journal_entry *e, unsigned char *bytes)
 {
     size_t size = tn_entry_size(e->name_len, e->len);
@@ -172,7 +177,7 @@ size_t tn_entry_encode(const struct tn_journal_entry *e, unsigned char *bytes)
     if (e->len && e->data != data) /* it may stand there already */
         memcpy(data, e->data, e->len);
     memset(data + e->len, 0, size - TN_ENTRY_HEAD - e->name_len - e->len);
-    put64(bytes + 56, e->damaged ? e->data_sum : sum_of(3, data, e->len));
+    put64(bytes + 56, e->damaged ? e->data_sum : tn_data_sum(data, e->len));
     put64(bytes + 64, sum_of(sum_of(4, bytes, 64), name, e->name_len));
     return size;
 }
@@ -197,7 +202,7 @@ size_t tn_entry_decode(const unsigned char *bytes, size_t room, struct tn_journa
     memcpy(d.prev, bytes + 32, TENURE_NONCE_SIZE);
     d.tombstone = get64(bytes + 48) != 0;
     d.data_sum = get64(bytes + 56);
-    uint64_t sum = sum_of(3, d.data, d.len);
+    uint64_t sum = tn_data_sum(d.data, d.len);
     d.damaged = d.data_sum != sum;
     d.doubted = d.data_sum == ~sum;
     *e = d;

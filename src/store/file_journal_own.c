@@ -135,7 +135,7 @@ static bool write_at(int fd, const unsigned char *bytes, size_t n, uint64_t at)
     return true;
 }
 
-/* Write the frame under way. */
+/* Write the frame under way, and flush it: only the last of a journal may ever be torn. */
 static bool end_part(struct snapshot *s, bool last)
 {
     size_t size = tn_frame_size(s->used - TN_FRAME_HEAD);
@@ -144,7 +144,7 @@ static bool end_part(struct snapshot *s, bool last)
     s->frame.len = s->used - TN_FRAME_HEAD;
     tn_frame_seal(&s->frame, s->seed, s->bytes);
     memset(s->bytes + s->used, 0, size - s->used);
-    if (!write_at(s->fd, s->bytes, size, s->at))
+    if (!write_at(s->fd, s->bytes, size, s->at) || fdatasync(s->fd) != 0)
         return false;
     s->at += size;
     s->frame.number++;
@@ -193,6 +193,8 @@ static bool copy_reg(struct snapshot *s, struct tn_journal_reg *reg)
         }
         got += (size_t)n;
     }
+    if (!reg->damaged && tn_data_sum(data, reg->len) != reg->data_sum)
+        e.damaged = reg->damaged = true; /* since it was read first */
     e.data = data;
     reg->moved_to = s->at + s->used + TN_ENTRY_HEAD + reg->name_len;
     s->used += tn_entry_encode(&e, s->bytes + s->used);
@@ -219,7 +221,7 @@ static bool write_snapshot(struct snapshot *s)
                 return false;
         }
     }
-    return end_part(s, true) && fdatasync(s->fd) == 0;
+    return end_part(s, true);
 }
 
 /* ---- Together --------------------------------------------------------------- */
@@ -378,12 +380,11 @@ static enum tenure_status try_own(struct tn_file *f, struct tn_journal *j, int64
     status = still_there(f, j, top, &seen, &is, err);
     if (status || !is)
         goto done;
+    /* If that fails it stays as it is: because of J4, and because it may be whole by now, and
+     * somebody have gone on from it. */
     status = fill(f, j, &head, fd, low, err);
     if (!status)
         fd = -1;
-    /* It stays, because of J4, but as little as there can be of it. */
-    else if (ftruncate(fd, TN_JOURNAL_BLOCK) != 0)
-        tenure_fail_context(err, "%s", j->group);
 done:
     tn_file_temp_remove(f, &temp);
     if (fd >= 0)

@@ -385,6 +385,8 @@ enum tenure_status tn_journal_deliver(struct tn_file *f, struct tn_journal *j,
         (!tn_journal_room(j, reg->len) || !read_at(j->fd, j->buffer, reg->len, reg->at)))
         return tn_file_fail(err, errno ? errno : EIO, "cannot read a journal of", f->root,
                             j->group);
+    if (reg != &absent && !f->mend && tn_data_sum(j->buffer, reg->len) != reg->data_sum)
+        return damaged_reg(f, j, reg, err); /* since it was read first */
     enum tenure_status status = tenure_value_set(value, j->buffer, reg->len, err);
     if (status)
         return status;

@@ -95,9 +95,10 @@ static void compare(struct batch *b)
 }
 
 /*
- * Somebody else has become the writer after ours were written, and before we
- * looked.  Its journal is whole: what it has of ours took effect, and what it
- * does not have never will.
+ * Somebody else had become the writer after ours were written, and before we
+ * looked.  Now we are it, our journal is whole and on the disk, and there was none
+ * above it: what it has of ours took effect, and what it does not have never will.
+ * Another's would not do: it may not be on the disk yet.
  */
 static void settle(struct batch *b)
 {
@@ -179,7 +180,20 @@ static size_t extend(struct tn_journal *j, size_t size)
     return size + ahead;
 }
 
-/* Write one frame.  OK, or a definite no: a frame that is not there in full is none. */
+/* The swaps of the frame under way may have taken effect. */
+static void mark(struct batch *b)
+{
+    for (size_t i = b->from; i < b->to; i++) {
+        if (b->ops[i].stage == OPEN)
+            b->ops[i].stage = WRITTEN;
+    }
+}
+
+/*
+ * Write one frame, and flush it: only the last of a journal may ever be torn.  On
+ * failure those stay open of which nothing was written.  Not those of which some
+ * was: zeroes were written ahead, and what is missing may be zeroes.
+ */
 static enum tenure_status write_frame(struct batch *b)
 {
     struct tn_journal *j = b->j;
@@ -199,16 +213,16 @@ static enum tenure_status write_frame(struct batch *b)
         if (n <= 0)
             return tn_file_fail(&b->err, n ? errno : EIO, "cannot write a journal of", b->f->root,
                                 j->group);
+        if (done == 0)
+            mark(b);
         done += (size_t)n;
     }
+    if (fdatasync(j->fd) != 0)
+        return tn_file_fail(&b->err, errno, "cannot flush a journal of", b->f->root, j->group);
     if (j->tail + done > j->end)
         j->end = j->tail + done;
     j->tail += size;
     j->frames++;
-    for (size_t i = b->from; i < b->to; i++) {
-        if (b->ops[i].stage == OPEN)
-            b->ops[i].stage = WRITTEN;
-    }
     return TENURE_OK;
 }
 
@@ -221,7 +235,8 @@ static void take(struct batch *b)
                                      .name_len = op->name_len,
                                      .count = op->count + 1,
                                      .tombstone = op->swap->tombstone,
-                                     .len = op->swap->len};
+                                     .len = op->swap->len,
+                                     .data_sum = tn_data_sum(op->swap->data, op->swap->len)};
 
         if (op->stage != WRITTEN)
             continue;
@@ -234,8 +249,7 @@ static void take(struct batch *b)
     }
 }
 
-/* Write, flush, look.  Afterwards each is done, or must be looked for in somebody else's journal.
- */
+/* Write, flush, look.  Afterwards each is done, or must be looked for in a later journal. */
 static void commit(struct batch *b)
 {
     struct tn_journal *j = b->j;
@@ -243,13 +257,7 @@ static void commit(struct batch *b)
 
     for (b->from = 0; b->from < b->n && !status; b->from = b->to)
         status = write_frame(b);
-    if (!status && fdatasync(j->fd) != 0) {
-        tn_file_fail(&b->err, errno, "cannot flush a journal of", b->f->root, j->group);
-        finish_all(b, WRITTEN, TENURE_UNKNOWN);
-        tn_journal_forget(j); /* J5 */
-        return;
-    }
-    if (status) { /* J5; whole frames before this one may yet be read by others */
+    if (status) { /* J5; what was written may yet be read by others */
         finish_all(b, OPEN, status);
         finish_all(b, WRITTEN, TENURE_UNKNOWN);
         tn_journal_forget(j);
@@ -269,11 +277,22 @@ static void commit(struct batch *b)
 
 /* ---- Together --------------------------------------------------------------- */
 
+static bool any_written(const struct batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->ops[i].stage == WRITTEN)
+            return true;
+    }
+    return false;
+}
+
 static void swap_all(struct batch *b, int64_t deadline)
 {
     for (unsigned tries = 0; b->open; tries++) {
         enum tenure_status status = tn_journal_sync(b->f, b->j, deadline, &b->err);
 
+        if (!status && !b->j->owner && any_written(b))
+            status = tn_journal_own(b->f, b->j, deadline, &b->err);
         if (!status) {
             settle(b);
             compare(b);
