@@ -249,7 +249,7 @@ static int code_for(const struct tn_supervisor *s, enum tenure_status status)
     case TENURE_INVALID:
         return s->codes->usage;
     default:
-        return s->link.alive ? s->codes->failed : s->codes->broken;
+        return s->link.page && !s->link.alive ? s->codes->broken : s->codes->failed;
     }
 }
 

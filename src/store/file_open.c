@@ -191,7 +191,8 @@ static enum tenure_status check_empty(struct tn_file *f, struct tenure_error *er
             status =
                 tenure_fail(err, TENURE_CONFIG,
                             "file: %.200s is not a store: it holds '%.60s' and no " TN_FILE_MARKER
-                            "; name a new or an empty directory",
+                            "; name a new or an empty directory (of a store copy that symbolic "
+                            "link, too)",
                             f->root, entry->d_name);
     }
     closedir(d);
