@@ -66,6 +66,58 @@ static void unknown_announcement_creates_nothing(void **state)
     tenure_state_close(b);
 }
 
+static tn_fault *slow; /* the operator's way to the store */
+
+static void hold_z(void *arg, const struct tn_fault_event *event, struct tn_fault_plan *plan)
+{
+    (void)arg;
+    if (event->call == TN_CALL_SWAP && strcmp(event->key, "app/state/docs/z") == 0)
+        *plan = (struct tn_fault_plan){.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4};
+}
+
+static void create_z_slowly(void)
+{
+    struct tenure_document none = {0};
+    tenure_state *op = lead("fault:slow", 0);
+
+    assert_int_equal(tenure_state_edit(op, "docs", "z", &none, "op", 2, soon(), NULL),
+                     TENURE_UNKNOWN);
+    tenure_state_close(op);
+}
+
+/* The answer to a leader's announcement is lost, and an operator announces on top of it before it
+ * is read back: the leader's next announcement keeps the operator's, whose create is still on its
+ * way when the collection changes hands. */
+static void announcement_of_an_operator_is_kept(void **state)
+{
+    tenure_state *a = lead("fault:f", 10), *b;
+    struct tenure_error err;
+
+    if (tn_fault_new("slow", *state, &slow, &err))
+        fail_msg("%s", err.text);
+    tn_fault_hook(slow, hold_z, NULL);
+    seal(a);
+    script = (struct script){.key = "app/state/docs",
+                             .swaps = {{.action = TN_FAULT_DROP_ANSWER}},
+                             .between = create_z_slowly};
+    assert_int_equal(put(a, "y", "1"), TENURE_OK);
+    assert_null(script.between); /* it was announced just there */
+    script = (struct script){.key = "app/state/docs", .between = create_z_slowly};
+    assert_int_equal(put(a, "w", "1"), TENURE_OK);
+    assert_non_null(script.between); /* read again once, not for ever */
+    script.between = NULL;
+    b = lead(*state, 11);
+    seal(b);
+    assert_int_equal(tn_fault_flush(slow), 0);
+    assert_int_equal(put(a, "z", "stale"), TENURE_FENCED);
+    expect(b, "z", NULL);
+    expect(b, "y", "1");
+    expect(b, "w", "1");
+    tenure_state_close(a);
+    tenure_state_close(b);
+    tn_fault_free(slow);
+}
+
 static void seal_survives_lost_answers(void **state)
 {
     tenure_state *a = lead(*state, 10), *b = lead("fault:f", 11);
@@ -167,13 +219,10 @@ static void creates_beyond_what_a_root_holds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(own_late_create_is_not_buried),
-        T(late_create_of_a_stale_leader_is_kept_out),
-        T(unknown_announcement_creates_nothing),
-        T(seal_survives_lost_answers),
-        T(cut_batches_are_settled_one_by_one),
-        T(creates_beyond_what_a_root_holds),
-        T(edit_over_an_unanswered_seal_is_not_undone),
+        T(own_late_create_is_not_buried),        T(late_create_of_a_stale_leader_is_kept_out),
+        T(unknown_announcement_creates_nothing), T(announcement_of_an_operator_is_kept),
+        T(seal_survives_lost_answers),           T(cut_batches_are_settled_one_by_one),
+        T(creates_beyond_what_a_root_holds),     T(edit_over_an_unanswered_seal_is_not_undone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
