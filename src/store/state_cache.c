@@ -79,6 +79,7 @@ void tn_entry_holds(tenure_state *s, struct tn_entry *entry, const struct tenure
     if (tenure_token_equal(&entry->token, token))
         return;
     entry->token = *token;
+    entry->open = false;
     entry->tried = s->nonces;
 }
 

@@ -19,6 +19,7 @@ struct tn_entry {
     bool in_round;              /* already part of the batch being built */
     enum tenure_status outcome; /* of its write in that batch */
     uint64_t written;           /* the seq of that write, if it is OK */
+    bool open;                  /* a commit of unknown outcome may still land on this very token */
     bool doubt; /* somebody else wrote it, which the caller has not seen: it must load it first */
     char key[];
 };

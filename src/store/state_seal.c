@@ -56,7 +56,12 @@ enum tenure_status tn_state_seal_entry(tenure_state *s, struct tn_entry *entry,
         switch (tn_fence_judge(&doc->fence, &s->fence)) {
         case TN_VERDICT_SAME: /* sealed before, or by a try whose answer was lost */
             entry->sealed = true;
-            return TENURE_OK;
+            if (!entry->open)
+                return TENURE_OK;
+            /* What is shown must not change afterwards: only a swap on that base settles it (I6).
+             */
+            status = raise(s, entry, value, doc, deadline, err);
+            break;
         case TN_VERDICT_RAISE:
             status = raise(s, entry, value, doc, deadline, err);
             break;

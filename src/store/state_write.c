@@ -49,7 +49,7 @@ static bool answered(tenure_state *s, struct tn_write *w, const struct tenure_sw
         return true;
     }
     if (swap->status == TENURE_UNKNOWN)
-        w->unsure = true;
+        w->unsure = w->entry->open = true;
     if (swap->status == TENURE_UNKNOWN || swap->status == TENURE_CONFLICT)
         return false;
     /* This try came to nothing; an earlier one may still land (I6). */

@@ -78,6 +78,26 @@ static void refused_retry_stays_unknown(void **state)
     tenure_state_close(a);
 }
 
+/* Unknown at its deadline, and still on its way: what a load shows then is not changed by it. */
+static void load_settles_what_is_unknown(void **state)
+{
+    tenure_state *a = lead("fault:f", 10);
+
+    (void)state;
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    script = (struct script){.key = X,
+                             .swaps = {{.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4},
+                                       {.action = TN_FAULT_FAIL, .status = TENURE_DENIED}}};
+    assert_int_equal(put(a, "x", "2"), TENURE_UNKNOWN);
+    script = (struct script){.key = X, .swaps = {{.action = TN_FAULT_DROP_ANSWER}}};
+    expect(a, "x", "1");
+    assert_int_equal(tn_fault_flush(fault), 0); /* its base is gone */
+    expect(a, "x", "1");
+    assert_int_equal(script.n, 1); /* settled once */
+    assert_int_equal(put(a, "x", "3"), TENURE_OK);
+    tenure_state_close(a);
+}
+
 /* Unknown at its deadline, it lands during the next commit, which goes on top. */
 static void stray_is_recognised(void **state)
 {
@@ -285,6 +305,7 @@ int main(void)
         T(late_request_lands_once),
         T(first_of_many_tries_is_ours),
         T(refused_retry_stays_unknown),
+        T(load_settles_what_is_unknown),
         T(stray_is_recognised),
         T(silence_until_the_deadline_is_unknown),
         T(edit_over_a_lost_answer_is_not_undone),
