@@ -20,6 +20,10 @@
  *   deadline.  What is UNKNOWN then may still take effect; the next load() or
  *   commit() of that document finds out.
  *
+ *   DATA of a document is at most what the store holds in a value (1 MiB, on
+ *   kube: 128 KiB) less 96 bytes, so that every later leader can seal it.  More
+ *   is INVALID, and does not touch the others of its batch.
+ *
  *   AN OPERATOR'S EDIT while a leader runs is not undone: the leader's next
  *   commit answers CONFLICT, and the next load() shows the edit.
  *

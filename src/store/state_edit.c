@@ -103,7 +103,7 @@ static enum tenure_status announce_once(tenure_state *s, const char *key, const 
         goto done;
     swap.expect = value.token;
     status = with_line(s, key, &root, segment, &lines, &root.len, deadline, err);
-    if (status)
+    if (status || (status = tn_state_fits(s, key, root.len, err)))
         goto done;
     root.data = (unsigned char *)lines;
     root.seq++;
@@ -171,6 +171,8 @@ enum tenure_status tn_state_edit(tenure_state *s, const char *collection, const 
     unsigned char *bytes = NULL;
     enum tenure_status status = tn_document_key(s->name, collection, id, key, err);
 
+    if (!status)
+        status = tn_state_fits(s, key, doc.len, err);
     if (!status && tenure_token_absent(&seen->value.token))
         status = announce(s, collection, key, &doc.fence, deadline, err);
     else if (!status)

@@ -112,6 +112,9 @@ enum tenure_status tn_state_hold_damaged(tenure_state *s, struct tn_root *root,
                                          struct tenure_error *err);
 
 /* ---- state_write.c ---- */
+/* INVALID if whoever seals it later, with a header as long as can be, could not write it. */
+enum tenure_status tn_state_fits(const tenure_state *s, const char *key, size_t len,
+                                 struct tenure_error *err);
 /* Write all, as one batch where the store can; each write's status is its outcome. */
 void tn_state_write(tenure_state *s, struct tn_write *writes, size_t n, int64_t deadline,
                     struct tenure_error *err);

@@ -313,6 +313,8 @@ static enum tenure_status repair(struct repair *r, const void *data, size_t len,
         status = tn_document_key(r->s->name, r->collection, r->id, r->key, err);
     else if (!status)
         memcpy(r->key, r->root, sizeof r->key);
+    if (!status && *r->id && data)
+        status = tn_state_fits(r->s, r->key, len, err);
     if (!status)
         status = look(r, err);
     if (!status)

@@ -127,6 +127,11 @@ static enum tenure_status write_root(tenure_state *s, struct tn_root *root, int6
 
     if (!text)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    w.status = tn_state_fits(s, root->entry->key, w.len, err);
+    if (w.status) {
+        free(text);
+        return w.status;
+    }
     w.data = text;
     root->entry->doubt = false;
     tn_state_write(s, &w, 1, deadline, err);

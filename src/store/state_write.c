@@ -8,6 +8,17 @@
 
 #include "store/state_inner.h"
 
+enum tenure_status tn_state_fits(const tenure_state *s, const char *key, size_t len,
+                                 struct tenure_error *err)
+{
+    size_t most = s->info.data_max - TN_DOCUMENT_HEADER_MAX;
+
+    if (len <= most)
+        return TENURE_OK;
+    return tenure_fail(err, TENURE_INVALID, "%s: %zu bytes are more than the %zu of a document",
+                       key, len, most);
+}
+
 /* ---- One swap ------------------------------------------------------------ */
 
 /* At most so many bytes are written for w. */
