@@ -44,6 +44,14 @@ bool tn_fs_refresh(int fd)
     return statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &now) == 0;
 }
 
+bool tn_fs_mounted(const char *path)
+{
+    struct statx now;
+
+    return statx(AT_FDCWD, path, 0, STATX_INO, &now) == 0 &&
+           (now.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
 int tn_fs_is(const char *path, dev_t dev, ino_t ino)
 {
     struct statx now;

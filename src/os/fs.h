@@ -21,6 +21,8 @@ int tn_fs_network(const char *path, const char **name);
  */
 bool tn_fs_refresh(int fd);
 
+/* Is that very file or directory mounted, and not one above it? */
+bool tn_fs_mounted(const char *path);
 /*
  * Is path that file?  1 or 0; -1 with errno.  Its times are not asked for: since
  * Linux 6.13 a time that somebody has looked at makes the next write dirty the

@@ -206,7 +206,9 @@ static enum tenure_status apply_settings(struct tn_pg *pg, int64_t deadline,
     return status;
 }
 
-/* Some servers do not tell (those that keep their log elsewhere): then 0 it is. */
+/* Some servers do not tell (those that keep their log elsewhere): then 0 it is, for this session
+ * alone.  A statement that was cancelled is no answer, nor is a standby's that a pooler has asked:
+ * a token without the timeline would hide a fail-over (I1). */
 static enum tenure_status learn_timeline(struct tn_pg *pg, int64_t deadline,
                                          struct tenure_error *err)
 {
@@ -214,16 +216,18 @@ static enum tenure_status learn_timeline(struct tn_pg *pg, int64_t deadline,
     enum tenure_status status;
 
     pg->timeline = 0;
-    if (pg->timeless)
-        return TENURE_OK;
-    status = tn_pg_say(pg, "SELECT " TN_PG_TIMELINE, NULL, deadline, &r, err);
+    pg->timeless = false;
+    status = tn_pg_say(
+        pg, "SELECT CASE WHEN pg_is_in_recovery() THEN -1::int8 ELSE " TN_PG_TIMELINE " END", NULL,
+        deadline, &r, err);
     if (status == TENURE_OK && !tn_pg_get_int8(r, 0, 0, &pg->timeline))
         status = tn_pg_garbled(pg, "itself", err);
+    else if (status == TENURE_OK)
+        status = pg->timeline < 0 ? tn_pg_standby(pg, err) : TENURE_OK;
+    else
+        pg->timeless = pg->conn && !pg->pending && status != TENURE_TIMEOUT;
     PQclear(r);
-    if (status == TENURE_OK || !pg->conn || pg->pending)
-        return status;
-    pg->timeless = true;
-    return TENURE_OK;
+    return pg->timeless ? TENURE_OK : status;
 }
 
 static enum tenure_status set_up(struct tn_pg *pg, int64_t deadline, struct tenure_error *err)

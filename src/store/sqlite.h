@@ -64,6 +64,9 @@ struct tn_sqlite {
     const char *wal; /* the path of the -wal file; belongs to db */
     dev_t wal_dev;   /* and the file that it named when we connected */
     ino_t wal_ino;
+    char *shm; /* the path of the -shm file, where the locks are */
+    dev_t shm_dev;
+    ino_t shm_ino;
     int frames;         /* in the -wal file after our last commit */
     int frames_most;    /* of a log that is long enough */
     int checkpoint_due; /* try when frames reaches this */

@@ -55,7 +55,7 @@ static enum tenure_status fail_io(struct tn_sqlite *h, int rc, const char *what,
     case SQLITE_IOERR_DATA:
         return damaged(h, what, err);
     default:
-        if (code)
+        if (code && rc != SQLITE_IOERR_SHORT_READ) /* of which errno knows nothing */
             return tn_sqlite_fail_errno(h->path, code, err);
         return tenure_fail(err, TENURE_UNAVAILABLE, "sqlite: %s: %s (code %d)", h->path, what, rc);
     }

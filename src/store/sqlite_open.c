@@ -117,6 +117,8 @@ void tn_sqlite_drop(struct tn_sqlite *h)
     sqlite3_close(h->db);
     h->db = NULL;
     h->wal = NULL;
+    free(h->shm);
+    h->shm = NULL;
     h->listing = h->roomy = false;
 }
 
@@ -250,6 +252,8 @@ static int flush_database(sqlite3 *db)
 static enum tenure_status create(struct tn_sqlite *h, char mode[32], struct tenure_error *err)
 {
     enum tenure_status status;
+    /* Nor may it copy the log, which others may have been told of, when it is closed meanwhile. */
+    sqlite3_db_config(h->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
     int rc =
         sqlite3_exec(h->db, "PRAGMA synchronous = OFF; PRAGMA page_size = 2048;", NULL, NULL, NULL);
 
@@ -265,11 +269,14 @@ static enum tenure_status create(struct tn_sqlite *h, char mode[32], struct tenu
     if (status)
         return status;
     rc = sqlite3_exec(h->db, "PRAGMA synchronous = FULL", NULL, NULL, NULL);
-    return rc == SQLITE_OK ? TENURE_OK : tn_sqlite_fail(h, rc, err);
+    if (rc != SQLITE_OK)
+        return tn_sqlite_fail(h, rc, err);
+    sqlite3_db_config(h->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)NULL);
+    return TENURE_OK;
 }
 
 /* The database as it should be.  Nothing is written to one that is not ours. */
-static enum tenure_status prepare(struct tn_sqlite *h, struct tenure_error *err)
+static enum tenure_status prepare(struct tn_sqlite *h, bool make, struct tenure_error *err)
 {
     enum tenure_status status;
     bool empty = false;
@@ -284,6 +291,11 @@ static enum tenure_status prepare(struct tn_sqlite *h, struct tenure_error *err)
     status = identify(h, &empty, err);
     if (status)
         return status;
+    if (empty && !make)
+        return tenure_fail(err, TENURE_UNAVAILABLE,
+                           "sqlite: %s was emptied while in use; put it back with its log, or "
+                           "restart to begin anew",
+                           h->path);
     rc = sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);
     if (rc == SQLITE_OK && !empty)
         rc = ask(h->db, "PRAGMA journal_mode = WAL", mode); /* which stays so for ever */
@@ -324,6 +336,14 @@ static enum tenure_status remember(struct tn_sqlite *h, struct tenure_error *err
         return tn_sqlite_fail_errno(h->wal, errno, err);
     h->wal_dev = st.st_dev;
     h->wal_ino = st.st_ino;
+    if (asprintf(&h->shm, "%.*s-shm", (int)(strlen(h->wal) - 4), h->wal) < 0) {
+        h->shm = NULL;
+        return tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory");
+    }
+    if (stat(h->shm, &st) != 0)
+        return tn_sqlite_fail_errno(h->shm, errno, err);
+    h->shm_dev = st.st_dev;
+    h->shm_ino = st.st_ino;
     return TENURE_OK;
 }
 
@@ -347,7 +367,7 @@ static enum tenure_status connect_once(struct tn_sqlite *h, bool create, struct 
     distrust(h->db);
     tn_sqlite_checkpoint_init(h);
     rc = tn_sqlite_swap_init(h);
-    status = rc == SQLITE_OK ? prepare(h, err) : tn_sqlite_fail(h, rc, err);
+    status = rc == SQLITE_OK ? prepare(h, create, err) : tn_sqlite_fail(h, rc, err);
     if (!status)
         status = remember(h, err);
 done:
@@ -380,7 +400,8 @@ static enum tenure_status connect(struct tn_sqlite *h, bool create, struct tenur
 static bool moved(const struct tn_sqlite *h)
 {
     return tn_fs_is(h->path, h->db_dev, h->db_ino) != 1 ||
-           tn_fs_is(h->wal, h->wal_dev, h->wal_ino) != 1;
+           tn_fs_is(h->wal, h->wal_dev, h->wal_ino) != 1 ||
+           tn_fs_is(h->shm, h->shm_dev, h->shm_ino) != 1;
 }
 
 enum tenure_status tn_sqlite_ready(struct tn_sqlite *h, int64_t deadline, struct tenure_error *err)

@@ -136,5 +136,10 @@ enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_
         return tenure_fail(err, TENURE_CONFIG, "sqlite: %s is not a regular file", path);
     if (st.st_size == 0 && logged)
         return refuse_orphan(path, wal, err);
+    if (st.st_nlink > 1 || tn_fs_mounted(path))
+        return tenure_fail(err, TENURE_CONFIG,
+                           "sqlite: %s has a second name, or is mounted by itself: whoever uses it "
+                           "from the other place has another log; mount its directory instead",
+                           path);
     return refuse_network(path, path, err);
 }

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/poll.h"
@@ -31,6 +32,8 @@ void tn_sqlite_ring(struct tn_sqlite *h)
 
     if (fd >= 0)
         close(fd);
+    else /* no descriptor left: they also watch for IN_ATTRIB */
+        utimensat(AT_FDCWD, h->wal, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
 void tn_sqlite_unsubscribe(struct tn_sqlite *h)

@@ -712,6 +712,10 @@ def test_a_server_that_does_not_tell_its_timeline(server, key):
             assert store.read(key).token == token
             assert store.swap(key, token).token.version == "2@0"
             assert store.swap_many([(key + "/1", None, b"")])[0] == "ok"
+            # Of that session alone: the next one asks again.
+            server.sql("GRANT EXECUTE ON FUNCTION pg_walfile_name(pg_lsn) TO PUBLIC")
+            server.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'")
+            assert until(lambda: reading(store, key)).token.version == "2@1"
     finally:
         server.sql("GRANT EXECUTE ON FUNCTION pg_walfile_name(pg_lsn) TO PUBLIC")
 
