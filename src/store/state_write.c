@@ -24,7 +24,7 @@ enum tenure_status tn_state_fits(const tenure_state *s, const char *key, size_t 
 /* At most so many bytes are written for w. */
 static size_t room_for(const struct tn_write *w)
 {
-    return TN_DOCUMENT_HEADER_MAX + w->len;
+    return TN_DOCUMENT_HEADER_MAX + (w->deleted ? 0 : w->len);
 }
 
 /* Fill swap from w, under a fresh nonce; its data go to bytes. */
