@@ -237,8 +237,8 @@ static bool note_name(void *arg, const char *name)
     return !l->lost;
 }
 
-/* The root of every collection there is: nothing older creates anything, and a
- * higher epoch anywhere is met before the program starts. */
+/* The root of every collection there is: nothing older begins to create anything in
+ * it, and a higher epoch anywhere is met before the program starts. */
 static enum tenure_status seal_roots(tenure_state *state, int64_t deadline,
                                      struct tenure_error *err)
 {
