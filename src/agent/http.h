@@ -14,7 +14,7 @@
 
 #include "tenure/status.h"
 
-#define TN_HTTP_ABI      5
+#define TN_HTTP_ABI      6
 #define TN_HTTP_CHANNELS 8
 
 /* The handler's own, a request long: zero at first, kept while it is parked. */
@@ -32,8 +32,9 @@ struct tn_http_request {
     const char *path;   /* decoded, without the query; starts with '/' */
     const unsigned char *body;
     size_t body_len;
-    bool local;  /* came over the Unix socket, from our own user or root */
-    bool socket; /* came over the Unix socket, from whomever */
+    bool local;     /* came over the Unix socket, from our own user or root */
+    bool socket;    /* came over the Unix socket, from whomever */
+    uint64_t visit; /* what enter() said of its connection; 0: unknown */
     struct tn_http_memo *memo;
     /* Look up a header or a query parameter; NULL if it is not there. */
     const char *(*header)(const struct tn_http_request *request, const char *name);
@@ -68,6 +69,9 @@ struct tn_http_options {
     bool (*admit)(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply);
     /* OPTIONAL: a request that was admitted is over, answered or not. */
     void (*done)(void *arg, struct tn_http_memo *memo);
+    /* OPTIONAL: a connection was accepted; its requests carry this number.  Not 0.  On the server's
+     * thread. */
+    uint64_t (*enter)(void *arg);
     void *arg;
     size_t body_max;                /* longer bodies are answered 413; 0: 1 MiB + 4 KiB */
     size_t bodies_max;              /* of all requests together; 0: 8 MiB */

@@ -159,6 +159,9 @@ void tn_state_desk_handle(struct tn_state_desk *d, const struct tn_http_request 
             tn_http_answer_error(reply, 503, "nomem", "out of memory");
             return;
         }
+        e->ask.turn = d->options.turn(d->options.arg);
+        e->ask.by_program = true;
+        e->ask.program = request->visit;
         request->memo->job = e;
         pthread_mutex_lock(&d->lock);
         *d->last = e;

@@ -17,6 +17,8 @@ struct tn_state_desk_options {
     void (*work)(void *arg, struct tn_state_ask *const *asks, size_t n);
     /* Some are answered. */
     void (*wake)(void *arg);
+    /* The turn that a request comes in.  On the server's thread; must not block. */
+    uint64_t (*turn)(void *arg);
     void *arg;
 };
 

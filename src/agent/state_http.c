@@ -196,6 +196,24 @@ static bool of_this_term(const struct tn_state_term *term, const struct tn_state
     return !x->epoch || (strtoull(x->epoch, &end, 10) == term->epoch && end != x->epoch && !*end);
 }
 
+/* It is not done under a grant, or for a program, that it did not come from (I3). */
+static bool of_this_turn(const struct tn_state_term *term, struct tn_state_ask *x)
+{
+    bool dead = x->by_program && x->program != term->program;
+
+    if (!dead && x->turn == term->turn)
+        return true;
+    tn_http_answer_error(&x->reply, 409, tenure_status_word(TENURE_NOT_LEADER),
+                         dead ? "the program that connected is over; connect again"
+                              : "it was asked before the term in hand began");
+    if (dead) { /* nor is anything else that comes this way */
+        snprintf(x->values[0], sizeof x->values[0], "close");
+        x->reply.headers[0].name = "Connection";
+        x->reply.headers[0].value = x->values[0];
+    }
+    return false;
+}
+
 /* Answer it, or plan what it commits. */
 static enum tenure_status dispatch(const struct tn_state_term *term, struct tn_state_ask *x,
                                    int64_t deadline, struct tenure_error *err)
@@ -205,6 +223,8 @@ static enum tenure_status dispatch(const struct tn_state_term *term, struct tn_s
 
     if (!term->state || term->left_ns <= 0)
         return tenure_fail(err, TENURE_NOT_LEADER, "no term is in hand");
+    if (!of_this_turn(term, x))
+        return TENURE_OK;
     if (!of_this_term(term, x)) { /* the asker's is over, not the one in hand */
         tn_http_answer_error(&x->reply, 409, "fenced", "the term in hand has another epoch");
         return TENURE_OK;

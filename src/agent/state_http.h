@@ -12,7 +12,8 @@ struct tn_state_term {
     tenure_state *state; /* NULL: no term has begun */
     const char *name;
     uint64_t epoch;
-    int64_t left_ns; /* 0: the term is over */
+    uint64_t turn, program; /* those in hand; see struct tn_state_ask */
+    int64_t left_ns;        /* 0: the term is over */
     /* OPTIONAL: a commit is durable. */
     void (*committed)(void *arg, const char *collection, const char *id, uint64_t seq);
     void *arg;
@@ -22,6 +23,11 @@ struct tn_state_term {
 struct tn_state_ask {
     const char *method, *path;
     const char *epoch; /* the header Tenure-Epoch, or NULL */
+    /* What was in hand when it came.  Whoever asked may be dead by the time that it is
+     * worked on, and the grant in hand somebody else's. */
+    uint64_t turn;
+    bool by_program;  /* else program is nothing */
+    uint64_t program; /* when its connection was made */
     const unsigned char *body;
     size_t len;
     struct tn_http_reply reply; /* the answer; the values of its headers are below */

@@ -27,6 +27,8 @@ struct tn_state_socket {
     pthread_rwlock_t lock; /* of the term: shared by requests, alone while it is replaced */
     tenure_state *state;
     struct tenure_grant grant;
+    _Atomic uint64_t turn;    /* rises with every grant, under the lock */
+    _Atomic uint64_t program; /* rises with every end and start of one */
 };
 
 static const char *path_of(const struct tn_state_socket *s)
@@ -43,6 +45,8 @@ static void work(void *arg, struct tn_state_ask *const *asks, size_t n)
     struct tn_state_term term = {.state = s->state,
                                  .name = s->options.name,
                                  .epoch = s->grant.epoch,
+                                 .turn = s->turn,
+                                 .program = s->program,
                                  .left_ns = s->options.time_left(s->options.arg),
                                  .committed = s->options.committed,
                                  .arg = s->options.arg};
@@ -61,6 +65,7 @@ void tn_state_socket_answer(struct tn_state_socket *s, const struct tn_http_requ
     struct tn_state_ask ask = {.method = request->method,
                                .path = request->path,
                                .epoch = request->header(request, "Tenure-Epoch"),
+                               .turn = s->turn, /* before the lock is waited for */
                                .body = request->body,
                                .len = request->body_len};
     struct tn_state_ask *one = &ask;
@@ -98,6 +103,16 @@ static void wake(void *arg)
     if (s->server)
         s->http->wake(s->server);
     pthread_mutex_unlock(&s->waking);
+}
+
+static uint64_t turn(void *arg)
+{
+    return ((struct tn_state_socket *)arg)->turn;
+}
+
+static uint64_t program(void *arg)
+{
+    return ((struct tn_state_socket *)arg)->program;
 }
 
 /* Before a body is kept: strangers have nothing to send. */
@@ -154,10 +169,12 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
     if (!s)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     s->options = *options;
+    s->program = 1;
     init_locks(s);
     status = tn_http_load(&s->http, err);
     if (!status)
-        status = tn_state_desk_open(&(struct tn_state_desk_options){work, wake, s}, &s->desk, err);
+        status =
+            tn_state_desk_open(&(struct tn_state_desk_options){work, wake, turn, s}, &s->desk, err);
     if (!status)
         status = make_dir(s, err);
     if (!status) {
@@ -165,6 +182,7 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
                                        .admit = admit,
                                        .handler = handle,
                                        .done = done,
+                                       .enter = program,
                                        .arg = s,
                                        .user = options->user};
 
@@ -210,6 +228,12 @@ void tn_state_socket_close(struct tn_state_socket *s)
     pthread_rwlock_destroy(&s->lock);
     pthread_mutex_destroy(&s->waking);
     free(s);
+}
+
+void tn_state_socket_next_program(struct tn_state_socket *s)
+{
+    if (s)
+        s->program++;
 }
 
 const char *tn_state_socket_variable(const struct tn_state_socket *s)
@@ -286,6 +310,7 @@ enum tenure_status tn_state_socket_seal(struct tn_state_socket *s, uint64_t epoc
     if (s->grant.epoch != epoch || memcmp(s->grant.id, grant, TENURE_NONCE_SIZE) != 0) {
         tenure_state_close(s->state);
         s->state = NULL;
+        s->turn++; /* what came before, and waits, is not of this term */
         s->grant.epoch = epoch;
         memcpy(s->grant.id, grant, TENURE_NONCE_SIZE);
     }

@@ -43,6 +43,11 @@ void tn_state_socket_close(struct tn_state_socket *socket);
 void tn_state_socket_answer(struct tn_state_socket *socket, const struct tn_http_request *request,
                             struct tn_http_reply *reply);
 
+/* The program is dead, or the next one is about to start: nothing that comes over connections made
+ * until now is begun any more; what is being done ends before anything newer.  Never blocks;
+ * accepts NULL. */
+void tn_state_socket_next_program(struct tn_state_socket *socket);
+
 /* "TENURE_SOCKET=/path". */
 const char *tn_state_socket_variable(const struct tn_state_socket *socket);
 

@@ -121,6 +121,7 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
         return;
     }
     write_role(s);
+    tn_state_socket_next_program(s->socket);
     if (tn_guard_link_spawn(&s->link, block)) {
         s->state = TN_PROGRAM_ASKED;
         s->started_ns = tenure_now();
@@ -301,6 +302,8 @@ void tn_supervisor_tree_dead(struct tn_supervisor *s, int64_t at_ns)
     if (s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_HOOK)
         return;
     tell_end(s);
+    /* Before the lease is released: what it asked for is not of the next term. */
+    tn_state_socket_next_program(s->socket);
     tn_election_running(s->election, false);
     tn_supervisor_health_program(s, false);
     if (s->leaving && !s->failed)

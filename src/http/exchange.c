@@ -34,6 +34,7 @@ static struct tn_http_request request_of(struct tn_http_server *s, struct tn_exc
                                     .body_len = x->len,
                                     .local = from_ours(s, x->connection),
                                     .socket = s->listener.local,
+                                    .visit = tn_visitor_number(x->connection),
                                     .memo = &x->memo,
                                     .header = header,
                                     .query = query,

@@ -27,6 +27,7 @@ struct tn_exchange {
 struct tn_visitor {
     struct tn_visitor *prev, *next;
     int fd;
+    uint64_t visit;                 /* the handler's number */
     _Atomic int64_t waits_since_ns; /* for a whole request of his; 0: it is our turn */
 };
 
@@ -66,6 +67,7 @@ void tn_visitor_notify(void *server, struct MHD_Connection *connection, void **c
 /* His request is here; he is to send the next one. */
 void tn_visitor_sent(struct MHD_Connection *connection);
 void tn_visitor_waits(struct MHD_Connection *connection);
+uint64_t tn_visitor_number(struct MHD_Connection *connection);
 void tn_visitor_sweep(struct tn_http_server *s, int64_t longer_than_ns);
 /* Has he shown a certificate that our CA signed? */
 bool tn_visitor_certified(const struct tn_http_server *s, struct MHD_Connection *connection);

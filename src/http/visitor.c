@@ -24,6 +24,7 @@ static void enter(struct tn_http_server *s, struct MHD_Connection *connection, v
     if (!v)
         return; /* then the library's own limit of idle time is the only one for him */
     v->fd = info ? info->connect_fd : -1;
+    v->visit = s->options.enter ? s->options.enter(s->options.arg) : 0;
     v->waits_since_ns = tenure_now();
     pthread_mutex_lock(&s->lock);
     v->next = s->visitors;
@@ -79,6 +80,13 @@ void tn_visitor_waits(struct MHD_Connection *connection)
 
     if (v)
         atomic_store_explicit(&v->waits_since_ns, tenure_now(), memory_order_relaxed);
+}
+
+uint64_t tn_visitor_number(struct MHD_Connection *connection)
+{
+    const struct tn_visitor *v = visitor_of(connection);
+
+    return v ? v->visit : 0;
 }
 
 /* A byte now and then keeps the library's limit of idle time away for ever; this

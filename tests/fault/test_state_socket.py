@@ -9,13 +9,15 @@ import sqlite3
 import stat
 import subprocess
 import threading
+import time
 
 import pytest
 from process import until
 from unix_http import Answer, UnixConnection, ask
 from world import TENURE
 
-HOLD = 'printf "%s\\n%s\\n" "$TENURE_SOCKET" "$TENURE_EPOCH" >"$1.new"; mv "$1.new" "$1"; exec sleep 600'
+HOLD = ('printf "%s\\n" "$TENURE_SOCKET" "$TENURE_EPOCH" $$ >"$1.new"; mv "$1.new" "$1"; '
+        "exec sleep 600")
 
 
 class Leader:
@@ -30,14 +32,14 @@ class Leader:
             [TENURE, "run", "--name", "app", "--store", store, "--ttl", ttl, "--log", "json",
              *options, "--", "sh", "-c", HOLD, "sh", str(self.note)],
             stdin=subprocess.DEVNULL)
-        self.path = self.epoch = None
+        self.path = self.epoch = self.pid = None
 
     def leads(self):
         def told():
             assert self.process.poll() is None
             return self.note.exists()
         until(told, limit=60)
-        self.path, self.epoch = self.note.read_text().split()
+        self.path, self.epoch, self.pid = self.note.read_text().split()
         return self
 
     def ask(self, *args, **more):
@@ -319,6 +321,59 @@ def test_hostile_requests(tmp_path):
         kept.close()
         assert leader.ask("GET", "/v1/state/a/b").status == 404
         assert leader.ask("GET", "/v1/state/jobs/kept").body == b"49"
+
+
+def held_epoch(store):
+    told = subprocess.run([TENURE, "status", "--json", "--store", store, "--name", "app"],
+                          capture_output=True, timeout=60).stdout
+    status = json.loads(told) if told else {}
+    return str(status["epoch"]) if status.get("state") == "held" else None
+
+
+@pytest.mark.parametrize("on_exit", ["restart", "yield"])
+def test_what_a_dead_program_asked_for_is_not_done_for_the_next(tmp_path, on_exit):
+    """A commit hangs in the store, others wait behind it, and the program dies.  Once the next one
+    runs (restart), or the next term is won (yield), nothing of the dead one's is begun."""
+    lease = f"file:{tmp_path}/lease"
+    with Leader(tmp_path, lease, "--state", f"sqlite:{tmp_path}/db", "--on-exit", on_exit,
+                ttl="60s") as leader:
+        leader.leads()
+        for name in ("x", "y", "z"):
+            assert leader.ask("PUT", f"/v1/state/jobs/{name}", b"good").status == 200
+        hangs, waits, idle = (UnixConnection(leader.path) for _ in range(3))
+        idle.request("GET", "/v1/leadership")
+        assert Answer(idle.getresponse()).json()["leading"] is True
+        lock = sqlite3.connect(tmp_path / "db", isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")
+        try:
+            hangs.request("PUT", "/v1/state/jobs/hangs", b"x")
+            time.sleep(0.3)  # it is in the store
+            waits.request("PUT", "/v1/state/jobs/x", b"of the dead")
+            hangs.sock.sendall(b"PUT /v1/state/jobs/y HTTP/1.1\r\nHost: x\r\n"
+                               b"Content-Length: 11\r\n\r\nof the dead")  # not even read yet
+            time.sleep(0.2)
+            before = leader.note.read_text()
+            os.kill(int(leader.pid), signal.SIGKILL)
+            if on_exit == "restart":
+                until(lambda: leader.note.read_text() != before, limit=60)
+            else:
+                until(lambda: held_epoch(lease) not in (None, leader.epoch), limit=60)
+        finally:
+            lock.execute("ROLLBACK")
+            lock.close()
+        until(lambda: leader.note.read_text() != before, limit=60)
+        assert Answer(waits.getresponse()).error() == (409, "not-leader")
+        answers = b""
+        while part := hangs.sock.recv(4096):  # hung up on
+            answers += part
+        assert answers.count(b"HTTP/1.1 ") == 2 and answers.count(b" 409 Conflict") >= 1, answers
+        idle.request("PUT", "/v1/state/jobs/z", b"of the dead")
+        refused = Answer(idle.getresponse())
+        assert refused.error() == (409, "not-leader") and refused.headers["Connection"] == "close"
+        leader.leads()
+        for name in ("x", "y", "z"):
+            assert leader.ask("GET", f"/v1/state/jobs/{name}").body == b"good"
+        assert leader.ask("PUT", "/v1/state/jobs/x", b"of the next").status == 200
 
 
 def test_a_zero_byte_names_nothing(shared_leader):

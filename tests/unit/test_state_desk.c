@@ -30,6 +30,8 @@ struct world {
     bool go;
     unsigned n_rounds, wakes, working;
     size_t rounds[64];
+    uint64_t turn;                    /* in hand */
+    uint64_t last_turn, last_program; /* of the last one that was done */
 };
 
 static void work(void *arg, struct tn_state_ask *const *asks, size_t n)
@@ -48,6 +50,8 @@ static void work(void *arg, struct tn_state_ask *const *asks, size_t n)
         asks[i]->reply = (struct tn_http_reply){.status = 200, .owned = true};
         asks[i]->reply.body = strdup(asks[i]->path);
         asks[i]->reply.len = strlen(asks[i]->path);
+        w->last_turn = asks[i]->turn;
+        w->last_program = asks[i]->by_program ? asks[i]->program : 0;
     }
 }
 
@@ -59,6 +63,11 @@ static void wake(void *arg)
     w->wakes++;
     pthread_cond_broadcast(&w->word);
     pthread_mutex_unlock(&w->lock);
+}
+
+static uint64_t turn(void *arg)
+{
+    return ((struct world *)arg)->turn;
 }
 
 static void let_go(struct world *w)
@@ -94,7 +103,7 @@ static const char *no_header(const struct tn_http_request *request, const char *
 
 static struct tn_state_desk *open_desk(struct world *w)
 {
-    struct tn_state_desk_options options = {.work = work, .wake = wake, .arg = w};
+    struct tn_state_desk_options options = {.work = work, .wake = wake, .turn = turn, .arg = w};
     struct tn_state_desk *desk = NULL;
     struct tenure_error err;
 
@@ -110,7 +119,7 @@ static bool ask(struct tn_state_desk *desk, struct tn_http_memo *memo, const cha
                 struct tn_http_reply *reply)
 {
     struct tn_http_request request = {
-        .method = "PUT", .path = path, .memo = memo, .header = no_header};
+        .method = "PUT", .path = path, .visit = 3, .memo = memo, .header = no_header};
 
     *reply = (struct tn_http_reply){0};
     tn_state_desk_handle(desk, &request, reply);
@@ -201,10 +210,34 @@ static void waited_for(void **state)
     tn_state_desk_close(NULL);
 }
 
+/* However long it waits, it is known what it came from. */
+static void remembers(void **state)
+{
+    struct tn_http_memo first = {0}, second = {0};
+    struct tn_http_reply reply;
+    struct world w;
+    struct tn_state_desk *desk = open_desk(&w);
+
+    (void)state;
+    w.turn = 10;
+    assert_true(ask(desk, &first, "/first", &reply));
+    wait_working(&w);
+    assert_true(ask(desk, &second, "/second", &reply));
+    w.turn = 12;
+    assert_true(ask(desk, &second, "/second", &reply)); /* it has not come again */
+    let_go(&w);
+    wait_wakes(&w, 2);
+    assert_int_equal(w.last_turn, 10);
+    assert_int_equal(w.last_program, 3);
+    tn_state_desk_done(desk, &first);
+    tn_state_desk_done(desk, &second);
+    tn_state_desk_close(desk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gathers), cmocka_unit_test(withdrawn),
-                                       cmocka_unit_test(waited_for)};
+                                       cmocka_unit_test(waited_for), cmocka_unit_test(remembers)};
 
     return cmocka_run_group_tests_name("state_desk", tests, NULL, NULL);
 }

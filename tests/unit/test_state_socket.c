@@ -1,0 +1,220 @@
+/* The program's socket over a store that is slow: what was asked of one term is not done in
+ * another. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/state_http.h"
+#include "agent/state_socket.h"
+#include "core/timing.h"
+#include "faultstore.h"
+
+#define STORE "memory:desk"
+
+static sem_t inside, answer;
+static atomic_bool slow;
+static struct tn_state_socket *desk;
+
+/* The next change of "slow" waits for a word. */
+static void hold(void *arg, const struct tn_fault_event *e, struct tn_fault_plan *plan)
+{
+    (void)arg;
+    (void)plan;
+    if (e->call != TN_CALL_SWAP || !e->key || !strstr(e->key, "/slow") ||
+        !atomic_exchange(&slow, false))
+        return;
+    sem_post(&inside);
+    sem_wait(&answer);
+}
+
+static void fenced(void *arg, uint64_t floor)
+{
+    (void)arg;
+    (void)floor;
+}
+
+static int64_t time_left(void *arg)
+{
+    (void)arg;
+    return 60 * TN_S;
+}
+
+/* ---- As the program does it ---------------------------------------------- */
+
+static int send_request(const char *method, const char *id, const char *body)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char text[512];
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%s",
+             strchr(tn_state_socket_variable(desk), '=') + 1);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    int n = snprintf(text, sizeof text,
+                     "%s /v1/state/docs/%s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n"
+                     "Connection: close\r\n\r\n%s",
+                     method, id, strlen(body), body);
+    assert_int_equal(write(fd, text, (size_t)n), n);
+    return fd;
+}
+
+/* Its status; *text is what was sent, up to the end. */
+static int take_answer(int fd, char text[2048])
+{
+    size_t len = 0;
+    ssize_t n;
+
+    while (len < 2047 && (n = read(fd, text + len, 2047 - len)) > 0)
+        len += (size_t)n;
+    text[len] = '\0';
+    close(fd);
+    assert_memory_equal(text, "HTTP/1.1 ", 9);
+    return atoi(text + 9);
+}
+
+static int ask(const char *method, const char *id, const char *body, char text[2048])
+{
+    return take_answer(send_request(method, id, body), text);
+}
+
+/* ---- The terms ----------------------------------------------------------- */
+
+static void seal(uint64_t epoch)
+{
+    uint8_t grant[TENURE_NONCE_SIZE];
+    struct tenure_error err;
+    uint64_t floor;
+
+    memset(grant, (int)epoch, sizeof grant);
+    assert_int_equal(tn_state_socket_seal(desk, epoch, grant, &floor, &err), TENURE_OK);
+}
+
+static void *seal_12(void *arg)
+{
+    (void)arg;
+    seal(12);
+    return NULL;
+}
+
+/* Somebody else's term, elsewhere.  To be closed at the end: the memory lasts as long as a user. */
+static tenure_state *lead_11(void)
+{
+    struct tenure_grant grant = {.epoch = 11};
+    struct tenure_commit c = {.collection = "docs", .id = "x", .data = "of 11", .len = 5};
+    int64_t deadline = tenure_now() + 20 * TN_S;
+    struct tenure_error err;
+    tenure_state *other;
+
+    memset(grant.id, 11, sizeof grant.id);
+    assert_int_equal(tenure_state_open(STORE, "app", &grant, deadline, &other, &err), TENURE_OK);
+    assert_int_equal(tenure_state_seal(other, "docs", deadline, &err), TENURE_OK);
+    assert_int_equal(tenure_state_commit(other, &c, 1, deadline, &err), TENURE_OK);
+    return other;
+}
+
+/* A header that nobody sent, and a request that came over the API. */
+static const char *no_header(const struct tn_http_request *request, const char *name)
+{
+    (void)request;
+    (void)name;
+    return NULL;
+}
+
+static void *ask_otherwise(void *arg)
+{
+    struct tn_http_request request = {.method = "PUT",
+                                      .path = "/v1/state/docs/x",
+                                      .body = (const unsigned char *)"of 10",
+                                      .body_len = 5,
+                                      .header = no_header};
+    struct tn_http_reply reply = {0};
+
+    tn_state_socket_answer(desk, &request, &reply);
+    *(unsigned *)arg = reply.status;
+    if (reply.owned)
+        free(reply.body);
+    return NULL;
+}
+
+/* Term 10: one commit is in the store, another waits behind it.  The program dies, somebody else
+ * leads and commits, and we lead again: the one that waited must not be done under that grant. */
+static void waits_into_another_term(void **state)
+{
+    unsigned otherwise = 0;
+    pthread_t sealer, client;
+    char text[2048];
+
+    (void)state;
+    seal(10);
+    assert_int_equal(ask("PUT", "x", "first", text), 200);
+    assert_int_equal(ask("PUT", "slow", "1", text), 200);
+    slow = true;
+    int first = send_request("PUT", "slow", "2");
+    sem_wait(&inside);
+    int second = send_request("PUT", "x", "of 10");
+    usleep(200 * 1000); /* it is at the desk */
+    tenure_state *other = lead_11();
+    assert_int_equal(pthread_create(&sealer, NULL, seal_12, NULL), 0);
+    usleep(200 * 1000); /* it waits for the desk */
+    assert_int_equal(pthread_create(&client, NULL, ask_otherwise, &otherwise), 0);
+    usleep(200 * 1000);
+    sem_post(&answer);
+    pthread_join(sealer, NULL);
+    pthread_join(client, NULL);
+    assert_int_equal(take_answer(first, text), 409);
+    assert_int_equal(take_answer(second, text), 409);
+    assert_non_null(strstr(text, "\"not-leader\""));
+    assert_int_equal(otherwise, 409);
+    assert_int_equal(ask("GET", "x", "", text), 200);
+    assert_non_null(strstr(text, "\r\n\r\nof 11"));
+    assert_int_equal(ask("PUT", "x", "of 12", text), 200);
+    assert_int_equal(ask("GET", "x", "", text), 200);
+    assert_non_null(strstr(text, "\r\n\r\nof 12"));
+    tenure_state_close(other);
+}
+
+static int open_all(void **state)
+{
+    static const char *const sealed[] = {"docs", NULL};
+    struct tn_state_socket_options options = {.store = "fault:desk",
+                                              .name = "app",
+                                              .seal = sealed,
+                                              .fenced = fenced,
+                                              .time_left = time_left};
+    struct tenure_error err;
+    tn_fault *fault;
+
+    sem_init(&inside, 0, 0);
+    sem_init(&answer, 0, 0);
+    assert_int_equal(tenure_store_module_dir(TN_BUILD_DIR, &err), TENURE_OK);
+    assert_int_equal(tn_fault_new("desk", STORE, &fault, &err), TENURE_OK);
+    tn_fault_hook(fault, hold, NULL);
+    *state = fault;
+    return tn_state_socket_open(&options, &desk, &err);
+}
+
+static int close_all(void **state)
+{
+    tn_state_socket_close(desk);
+    tn_fault_free(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(waits_into_another_term)};
+
+    return cmocka_run_group_tests_name("state_socket", tests, open_all, close_all);
+}
