@@ -40,16 +40,20 @@ def url_of(scheme, folder):
             "sqlite": f"sqlite:{folder}/db"}[scheme]
 
 
+def commit_load(build, strace, url, *args):
+    done = subprocess.run(
+        [*strace, build / "tests/fault/commit_load", url, *args], capture_output=True, text=True,
+        timeout=300, env={**os.environ, "TENURE_BUILD": str(build)})
+    if "ptrace" in done.stderr.lower():
+        pytest.skip("tracing is not allowed here")
+    return done
+
+
 def trace(build, scheme, place, commits=COMMITS):
     root = place / "traced"
     if scheme == "sqlite":
         root.mkdir()
-    done = subprocess.run(
-        [*crash.strace(place / "log"), build / "tests/fault/commit_load", url_of(scheme, root),
-         str(commits), "7"], capture_output=True, text=True, timeout=300,
-        env={**os.environ, "TENURE_BUILD": str(build)})
-    if "ptrace" in done.stderr.lower() or "PTRACE" in done.stderr:
-        pytest.skip("tracing is not allowed here")
+    done = commit_load(build, crash.strace(place / "log"), url_of(scheme, root), str(commits), "7")
     assert done.returncode == 0, done.stderr
     return root, crash.read_log(place / "log")
 
@@ -151,7 +155,7 @@ def test_a_missing_flush_is_caught(build, scheme, place):
 def check_new(scheme, disk, state, target):
     """What was acknowledged is there, from the very first commit on."""
     lay_out(disk, state, target)
-    (target / "store").mkdir(exist_ok=scheme == "sqlite" or (target / "store").exists())
+    (target / "store").mkdir(exist_ok=True)
     acknowledged = [int(n) for n in re.findall(rb"ack (\d+)\n", disk.said)]
     try:
         with tenure.Store(url_of(scheme, target / "store")) as store:
@@ -165,31 +169,23 @@ def check_new(scheme, disk, state, target):
     shutil.rmtree(target)
 
 
-def first_commits(build, scheme, log, root, inject=()):
-    done = subprocess.run([*crash.strace(log), *inject, build / "tests/fault/commit_load",
-                           url_of(scheme, root), "0"], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "TENURE_BUILD": str(build)})
-    return done.returncode
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_new_store_keeps_its_first_commit(build, scheme, place):
     """Even if whoever made it was killed at a flush and another went on: directories are flushed
     before anybody can build on what is in them."""
     rng = random.Random(f"new {scheme}")
     states = set()
-    for kill_at in range(20):
+    for kill_at in range(100):
         folder = place / "disk"
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "store").mkdir(parents=True)
         if scheme != "sqlite":
             (folder / "store").rmdir()
-        killed = kill_at and first_commits(
-            build, scheme, place / "log1", folder / "store",
-            ["-e", f"inject=fsync,fdatasync:signal=KILL:when={kill_at}"])
-        if kill_at and killed == 0:
+        url = url_of(scheme, folder / "store")
+        kill = ["-e", f"inject=fsync,fdatasync:signal=KILL:when={kill_at}"]
+        if kill_at and commit_load(build, crash.strace(place / "log1") + kill, url, "0").returncode == 0:
             break  # it has no more flushes
-        assert first_commits(build, scheme, place / "log2", folder / "store") == 0
+        assert commit_load(build, crash.strace(place / "log2"), url, "0").returncode == 0
         disk = crash.Disk(folder, new=True)
         for log in ["log1", "log2"] if kill_at else ["log2"]:
             disk.next_process()
@@ -203,6 +199,8 @@ def test_a_new_store_keeps_its_first_commit(build, scheme, place):
                         states.add(key)
                         check_new(scheme, disk, state, place / "state")
         assert b"ack 1" in disk.said
+    else:
+        pytest.fail("it flushes more often than it was killed")
     print(f"{scheme}: {len(states)} different states, killed at {kill_at - 1} flushes")
     assert kill_at > 3 and len(states) > 100
 
@@ -309,14 +307,10 @@ def test_an_error_is_told_and_loses_nothing(build, scheme, error, call, place):
         root = place / f"{when}"
         if scheme == "sqlite":
             root.mkdir()
-        done = subprocess.run(
-            ["strace", "-f", "-o", "/dev/null", "-e", "trace=" + names[call],
-             "-e", f"inject={names[call]}:error={error}:when={when}+",
-             build / "tests/fault/commit_load", url_of(scheme, root), "60", "20"],
-            capture_output=True, text=True, timeout=300,
-            env={**os.environ, "TENURE_BUILD": str(build)})
-        if "ptrace" in done.stderr.lower():
-            pytest.skip("tracing is not allowed here")
+        done = commit_load(
+            build, ["strace", "-f", "-o", "/dev/null", "-e", "trace=" + names[call],
+                    "-e", f"inject={names[call]}:error={error}:when={when}+"],
+            url_of(scheme, root), "60", "20")
         acknowledged = [int(n) for n in re.findall(r"ack (\d+)\n", done.stdout)]
         if "ready" not in done.stdout:
             continue

@@ -70,6 +70,22 @@ static inline int tear_down(void **state)
 
 static const char *inner_url;
 
+/* Replace the register, whatever it is. */
+static inline void write_raw(const char *key, const void *data, size_t len)
+{
+    struct tenure_value value = {0};
+    struct tenure_swap swap = {.key = key, .data = data, .len = len};
+    tenure_store *store = NULL;
+
+    assert_int_equal(tenure_store_open(inner_url, soon(), &store, NULL), TENURE_OK);
+    assert_int_equal(tenure_store_read(store, key, &value, soon(), NULL), TENURE_OK);
+    swap.expect = value.token;
+    assert_int_equal(tenure_nonce(swap.nonce, NULL), TENURE_OK);
+    assert_int_equal(tenure_store_swap(store, &swap, soon(), NULL), TENURE_OK);
+    tenure_value_free(&value);
+    tenure_store_close(store);
+}
+
 static inline void edit_x(void)
 {
     tenure_state *op = lead(inner_url, 0);

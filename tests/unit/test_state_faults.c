@@ -54,17 +54,23 @@ static void first_of_many_tries_is_ours(void **state)
     tenure_state_close(a);
 }
 
+/* x is 1; that it becomes 2 is on its way, and a later try of the same failed for certain. */
+static void left_unknown(tenure_state *a)
+{
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    script = (struct script){.key = X,
+                             .swaps = {{.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4},
+                                       {.action = TN_FAULT_FAIL, .status = TENURE_DENIED}}};
+    assert_int_equal(put(a, "x", "2"), TENURE_UNKNOWN);
+}
+
 /* A later try that fails for certain says nothing about the first one. */
 static void refused_retry_stays_unknown(void **state)
 {
     tenure_state *a = lead("fault:f", 10);
 
     (void)state;
-    assert_int_equal(put(a, "x", "1"), TENURE_OK);
-    script = (struct script){.key = X,
-                             .swaps = {{.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4},
-                                       {.action = TN_FAULT_FAIL, .status = TENURE_DENIED}}};
-    assert_int_equal(put(a, "x", "2"), TENURE_UNKNOWN);
+    left_unknown(a);
     assert_int_equal(tn_fault_flush(fault), 1);
     expect(a, "x", "2");
     script = (struct script){.key = X,
@@ -84,11 +90,7 @@ static void load_settles_what_is_unknown(void **state)
     tenure_state *a = lead("fault:f", 10);
 
     (void)state;
-    assert_int_equal(put(a, "x", "1"), TENURE_OK);
-    script = (struct script){.key = X,
-                             .swaps = {{.action = TN_FAULT_LATER, .later_ns = INT64_MAX / 4},
-                                       {.action = TN_FAULT_FAIL, .status = TENURE_DENIED}}};
-    assert_int_equal(put(a, "x", "2"), TENURE_UNKNOWN);
+    left_unknown(a);
     script = (struct script){.key = X, .swaps = {{.action = TN_FAULT_DROP_ANSWER}}};
     expect(a, "x", "1");
     assert_int_equal(tn_fault_flush(fault), 0); /* its base is gone */

@@ -24,22 +24,6 @@ static enum tenure_status edit_much(tenure_state *op, const char *id, size_t len
     return status;
 }
 
-/* Replace the register, whatever it is. */
-static void write_raw(const char *key, const void *data, size_t len)
-{
-    struct tenure_value value = {0};
-    struct tenure_swap swap = {.key = key, .data = data, .len = len};
-    tenure_store *store = NULL;
-
-    assert_int_equal(tenure_store_open(inner_url, soon(), &store, NULL), TENURE_OK);
-    assert_int_equal(tenure_store_read(store, key, &value, soon(), NULL), TENURE_OK);
-    swap.expect = value.token;
-    assert_int_equal(tenure_nonce(swap.nonce, NULL), TENURE_OK);
-    assert_int_equal(tenure_store_swap(store, &swap, soon(), NULL), TENURE_OK);
-    tenure_value_free(&value);
-    tenure_store_close(store);
-}
-
 static enum tenure_status repair_much(tenure_state *op, const char *id, size_t len)
 {
     char key[64], kept[TENURE_KEEP_MAX + 1];
