@@ -59,17 +59,15 @@ struct tn_sqlite {
     sqlite3_int64 taken; /* the version that it took */
     bool no_room;        /* it could not take any */
 
-    dev_t db_dev; /* the file at path when we connected */
-    ino_t db_ino;
     const char *wal; /* the path of the -wal file; belongs to db */
-    dev_t wal_dev;   /* and the file that it named when we connected */
-    ino_t wal_ino;
-    char *shm; /* the path of the -shm file, where the locks are */
-    dev_t shm_dev;
-    ino_t shm_ino;
-    int frames;         /* in the -wal file after our last commit */
-    int frames_most;    /* of a log that is long enough */
-    int checkpoint_due; /* try when frames reaches this */
+    char *shm;       /* and of the -shm file, where the locks are */
+    struct tn_sqlite_file {
+        dev_t dev;
+        ino_t ino;
+    } db_file, wal_file, shm_file; /* what was there when we connected */
+    int frames;                    /* in the -wal file after our last commit */
+    int frames_most;               /* of a log that is long enough */
+    int checkpoint_due;            /* try when frames reaches this */
 
     int notify_fd; /* inotify; -1 until the first wait on this connection */
     bool deaf;     /* inotify is used up: look at intervals instead */

@@ -317,34 +317,36 @@ static enum tenure_status prepare(struct tn_sqlite *h, bool make, struct tenure_
     return TENURE_OK;
 }
 
+static enum tenure_status remember_one(const char *path, struct tn_sqlite_file *file,
+                                       struct tenure_error *err)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return tn_sqlite_fail_errno(path, errno, err);
+    *file = (struct tn_sqlite_file){st.st_dev, st.st_ino};
+    return TENURE_OK;
+}
+
 /* Remember which files are ours: see moved().  The database is the one that is open, if
  * SQLite finds nothing else at its path after we have looked. */
 static enum tenure_status remember(struct tn_sqlite *h, struct tenure_error *err)
 {
-    struct stat st;
     int elsewhere = 0;
+    enum tenure_status status = remember_one(h->path, &h->db_file, err);
 
-    if (stat(h->path, &st) != 0)
-        return tn_sqlite_fail_errno(h->path, errno, err);
-    h->db_dev = st.st_dev;
-    h->db_ino = st.st_ino;
+    if (status)
+        return status;
     if (sqlite3_file_control(h->db, "main", SQLITE_FCNTL_HAS_MOVED, &elsewhere) == SQLITE_OK &&
         elsewhere)
         return tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: is being replaced", h->path);
     h->wal = sqlite3_filename_wal(sqlite3_db_filename(h->db, "main"));
-    if (stat(h->wal, &st) != 0)
-        return tn_sqlite_fail_errno(h->wal, errno, err);
-    h->wal_dev = st.st_dev;
-    h->wal_ino = st.st_ino;
     if (asprintf(&h->shm, "%.*s-shm", (int)(strlen(h->wal) - 4), h->wal) < 0) {
         h->shm = NULL;
         return tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory");
     }
-    if (stat(h->shm, &st) != 0)
-        return tn_sqlite_fail_errno(h->shm, errno, err);
-    h->shm_dev = st.st_dev;
-    h->shm_ino = st.st_ino;
-    return TENURE_OK;
+    status = remember_one(h->wal, &h->wal_file, err);
+    return status ? status : remember_one(h->shm, &h->shm_file, err);
 }
 
 /* ---- Connecting --------------------------------------------------------- */
@@ -394,14 +396,14 @@ static enum tenure_status connect(struct tn_sqlite *h, bool create, struct tenur
 }
 
 /*
- * Has somebody replaced the database, or its log, under us?  Then what we
+ * Has somebody replaced the database, its log or its locks under us?  Then what we
  * write is seen by nobody who came later.
  */
 static bool moved(const struct tn_sqlite *h)
 {
-    return tn_fs_is(h->path, h->db_dev, h->db_ino) != 1 ||
-           tn_fs_is(h->wal, h->wal_dev, h->wal_ino) != 1 ||
-           tn_fs_is(h->shm, h->shm_dev, h->shm_ino) != 1;
+    return tn_fs_is(h->path, h->db_file.dev, h->db_file.ino) != 1 ||
+           tn_fs_is(h->wal, h->wal_file.dev, h->wal_file.ino) != 1 ||
+           tn_fs_is(h->shm, h->shm_file.dev, h->shm_file.ino) != 1;
 }
 
 enum tenure_status tn_sqlite_ready(struct tn_sqlite *h, int64_t deadline, struct tenure_error *err)
