@@ -32,7 +32,8 @@ struct member {
     pid_t pid; /* 0: does not run */
     int64_t started_ns, start_at_ns;
     int64_t pause_ns;
-    bool wanted; /* it is in the configuration, and has not ended by itself */
+    bool wanted;   /* it is in the configuration, and has not ended by itself */
+    bool stopping; /* told to: it was taken out, and may be back meanwhile */
 };
 
 struct tn_fleet {
@@ -193,11 +194,13 @@ static void tell_end(const struct tn_fleet *f, const struct member *m, int statu
 static void ended(struct tn_fleet *f, struct member *m, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    bool again = !WIFEXITED(status) || code == f->options.codes.again;
+    bool back = m->stopping && m->wanted; /* it has ended because we told it to */
+    bool again = back || !WIFEXITED(status) || code == f->options.codes.again;
 
     m->pid = 0;
+    m->stopping = false;
     tell_end(f, m, status, again && m->wanted && !f->leaving);
-    if (!m->wanted || f->leaving)
+    if (!m->wanted || f->leaving || back)
         return;
     if (again) {
         pause_for(m);
@@ -264,8 +267,9 @@ static void forget(struct tn_fleet *f, const char *const *names, size_t n)
                 tn_log("removed", "%s is no longer in the configuration; stopping it", m->name);
             m->wanted = false;
             m->start_at_ns = NEVER;
-            if (m->pid)
+            if (m->pid && !m->stopping) /* once: a second one would cut its grace short */
                 kill(m->pid, SIGTERM);
+            m->stopping = m->pid != 0;
         }
         if (!m->wanted && !m->pid && !listed(m->name, names, n))
             *m = f->members[--f->n];
@@ -288,7 +292,7 @@ enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len
         struct member *m = find(f, names[i]);
 
         if (m && m->wanted) {
-            if (m->pid)
+            if (m->pid && !m->stopping)
                 kill(m->pid, SIGHUP);
             else
                 m->start_at_ns = 0; /* it may be better now */
@@ -299,8 +303,8 @@ enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len
                                names[i]);
         if (!m)
             m = &f->members[f->n++];
-        pid_t pid = m->pid; /* it may be on its way out: started again after that */
-        *m = (struct member){.pid = pid, .wanted = true};
+        /* It may be on its way out: started again after that. */
+        *m = (struct member){.pid = m->pid, .stopping = m->stopping, .wanted = true};
         snprintf(m->name, sizeof m->name, "%s", names[i]);
     }
     return TENURE_OK;

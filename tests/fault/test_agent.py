@@ -187,6 +187,41 @@ def test_reload(place):
     assert agent.wait() == 0
 
 
+STUBBORN = """
+trap 'echo stopping >>{dir}/said; until [ -e {dir}/go ]; do sleep 0.1; done; exit' TERM
+echo on >>{dir}/said
+while :; do sleep 0.1; done
+"""
+
+
+def test_an_election_that_is_back_before_it_has_stopped(place):
+    """It is stopped once, with its whole grace, and then started again."""
+    program, said = place.dir / "stubborn", place.dir / "said"
+    program.write_text(STUBBORN.format(dir=place.dir))
+    without = f"""
+coordinate: {{type: sqlite, path: {place.dir}/lease.db, ttl: 60s}}
+elections:
+  - name: kept
+    run: {{command: sleep 600}}
+"""
+    within = without + f"""
+  - name: late
+    run: {{command: [sh, {program}], grace: 30s}}
+"""
+    agent = place.start("a", within)
+    eventually("the program", said.exists)
+    for number, text in enumerate([without, without, within, without, within], 1):
+        agent.write(text)
+        agent.signal(signal.SIGHUP)
+        eventually("a reload", lambda: agent.words().count("was read again") == number)
+    eventually("its stop", lambda: said.read_text() == "on\nstopping\n")
+    assert "asked again" not in agent.words()
+    (place.dir / "go").touch()
+    eventually("its return", lambda: said.read_text() == "on\nstopping\non\n")
+    agent.signal(signal.SIGTERM)
+    assert agent.wait() == 0
+
+
 ASK = """
 coordinate: {{type: sqlite, path: {dir}/lease.db, ttl: 10s, holder_id: {id}}}
 name: ask
