@@ -35,7 +35,7 @@ static void announce(const struct tn_api *api, const char *listen, uint16_t port
                listen);
 }
 
-static enum tenure_status listen_on(struct tn_api *api, const char *address,
+static enum tenure_status listen_on(struct tn_api *api, const char *address, unsigned share,
                                     struct tenure_error *err)
 {
     bool local = tn_access_is_local(address);
@@ -44,6 +44,7 @@ static enum tenure_status listen_on(struct tn_api *api, const char *address,
                                    .admit = tn_api_admit,
                                    .done = tn_api_done,
                                    .arg = api,
+                                   .share = share,
                                    .tls_cert = local ? NULL : api->cert,
                                    .tls_key = local ? NULL : api->key,
                                    .tls_client_ca = local ? NULL : api->client_ca,
@@ -61,6 +62,7 @@ static enum tenure_status open_all(struct tn_api *api, const struct tn_api_optio
                                    struct tenure_error *err)
 {
     enum tenure_status status = tn_access_open(&api->access, o, err);
+    unsigned n = 0;
 
     if (!status)
         status = tn_api_tls_open(api, o, err);
@@ -72,8 +74,11 @@ static enum tenure_status open_all(struct tn_api *api, const struct tn_api_optio
     api->jobs = api->event_fd >= 0 ? tn_jobs_new(api->event_fd) : NULL;
     if (!api->jobs)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make an event descriptor");
-    for (size_t i = 0; !status && i <= TN_API_LISTENERS && o->listen[i]; i++)
-        status = listen_on(api, o->listen[i], err);
+    while (n <= TN_API_LISTENERS && o->listen[n])
+        n++;
+    /* The program's own socket has the rest: nobody's visitors keep it from its state. */
+    for (unsigned i = 0; !status && i < n; i++)
+        status = listen_on(api, o->listen[i], (100 - TN_HTTP_STATE_SHARE) / n, err);
     /* Last: it looks at the servers. */
     return status ? status : tn_api_events_start(api, err);
 }

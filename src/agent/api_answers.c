@@ -275,6 +275,8 @@ bool tn_answer_streams(const struct tn_http_request *request)
 {
     const char *accept = request->header(request, "Accept");
 
+    if (strcmp(request->method, "HEAD") == 0)
+        return false; /* its answer ends with the headers */
     return request->query(request, "stream") || (accept && strstr(accept, "text/event-stream"));
 }
 

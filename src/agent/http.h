@@ -14,8 +14,11 @@
 
 #include "tenure/status.h"
 
-#define TN_HTTP_ABI      6
+#define TN_HTTP_ABI      7
 #define TN_HTTP_CHANNELS 8
+
+/* Per cent of the descriptors for visitors that the program's own socket has. */
+#define TN_HTTP_STATE_SHARE 25
 
 /* The handler's own, a request long: zero at first, kept while it is parked. */
 struct tn_http_memo {
@@ -73,10 +76,11 @@ struct tn_http_options {
      * thread. */
     uint64_t (*enter)(void *arg);
     void *arg;
-    size_t body_max;                /* longer bodies are answered 413; 0: 1 MiB + 4 KiB */
-    size_t bodies_max;              /* of all requests together; 0: 8 MiB */
-    unsigned connections_max;       /* 0: 2048; streams and parked requests take three quarters */
-    uint32_t user;                  /* Unix: also counts as our own; 0: nobody else does */
+    size_t body_max;          /* longer bodies are answered 413; 0: 1 MiB + 4 KiB */
+    size_t bodies_max;        /* of all requests together; 0: 8 MiB */
+    unsigned connections_max; /* 0: 2048; streams and parked requests take three quarters */
+    unsigned share; /* of the descriptors that visitors may take, in per cent; 0: all of them */
+    uint32_t user;  /* Unix: also counts as our own; 0: nobody else does */
     const char *tls_cert, *tls_key; /* PEM texts; NULL: no TLS */
     const char *tls_client_ca;      /* PEM text: who shows no certificate of it is refused */
     /* OPTIONAL: a client is about to be shown the certificate; replace it now, or never mind.  On

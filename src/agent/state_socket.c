@@ -136,15 +136,24 @@ static enum tenure_status make_dir(struct tn_state_socket *s, struct tenure_erro
         snprintf(s->dir, sizeof s->dir, "%s/tenure-XXXXXX", roots[i]);
         if (!mkdtemp(s->dir))
             continue;
-        if (s->options.user && chown(s->dir, s->options.user, (gid_t)-1) != 0)
-            return tenure_fail(err, TENURE_CONFIG, "cannot give %s to the program's user: %s",
-                               s->dir, strerror(errno));
         snprintf(s->variable, sizeof s->variable, "%s%s/socket", VARIABLE, s->dir);
         return TENURE_OK;
     }
     s->dir[0] = '\0';
     return tenure_fail(err, TENURE_CONFIG,
                        "no place for the socket: set XDG_RUNTIME_DIR to a directory of yours");
+}
+
+/* The socket while its directory is still ours alone: from then on its user can put anything in
+ * its place, and a link there must not be followed. */
+static enum tenure_status give_away(const struct tn_state_socket *s, struct tenure_error *err)
+{
+    uid_t user = s->options.user;
+
+    if (!user || (lchown(path_of(s), user, (gid_t)-1) == 0 && lchown(s->dir, user, (gid_t)-1) == 0))
+        return TENURE_OK;
+    return tenure_fail(err, TENURE_CONFIG, "cannot give %s to the program's user: %s", s->dir,
+                       strerror(errno));
 }
 
 /* A new term does not wait behind requests that go on coming. */
@@ -184,6 +193,7 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
                                        .done = done,
                                        .enter = program,
                                        .arg = s,
+                                       .share = TN_HTTP_STATE_SHARE,
                                        .user = options->user};
 
         snprintf(listen, sizeof listen, "unix:%s", path_of(s));
@@ -191,9 +201,8 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
         status = s->http->start(&http, &s->server, err);
         pthread_mutex_unlock(&s->waking);
     }
-    if (!status && options->user && chown(path_of(s), options->user, (gid_t)-1) != 0)
-        status = tenure_fail(err, TENURE_CONFIG, "cannot give %s to the program's user: %s",
-                             path_of(s), strerror(errno));
+    if (!status)
+        status = give_away(s, err);
     if (status) {
         tn_state_socket_close(s);
         return status;

@@ -19,19 +19,22 @@
 #define IDLE_S         30u
 #define BODIES_MAX     (8u << 20)
 #define CONNECTIONS    2048u
-#define RESERVED_FILES 32u
+#define RESERVED_FILES 96u
 
 /* ---- Life ---------------------------------------------------------------- */
 
-/* The store needs descriptors too, or visitors could cost leadership. */
-static unsigned connection_limit(unsigned wish)
+/* The store needs descriptors too, and so do the other servers of this process: or visitors
+ * could cost leadership. */
+static unsigned connection_limit(unsigned wish, unsigned percent)
 {
     struct rlimit files;
 
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY)
         return wish;
     rlim_t most = files.rlim_cur - files.rlim_cur / 8;
-    most = most > 2 * RESERVED_FILES ? most - RESERVED_FILES : most / 2;
+    most = most > RESERVED_FILES + RESERVED_FILES / 8 ? most - RESERVED_FILES : most / 8;
+    most = most * (percent ? percent : 100) / 100;
+    most = most > 1 ? most : 1;
     return most < wish ? (unsigned)most : wish;
 }
 
@@ -114,8 +117,8 @@ static enum tenure_status start(const struct tn_http_options *options,
                                 struct tn_http_server **server, struct tenure_error *err)
 {
     struct tn_http_server *s = calloc(1, sizeof *s);
-    unsigned connections =
-        connection_limit(options->connections_max ? options->connections_max : CONNECTIONS);
+    unsigned connections = connection_limit(
+        options->connections_max ? options->connections_max : CONNECTIONS, options->share);
     sigset_t all, before;
     enum tenure_status status;
 

@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 import pty
+import re
+import resource
 import select
 import shutil
 import signal
@@ -438,6 +440,61 @@ def test_oversized(pair):
             answer = b""
         assert b" 200 " not in answer
     assert first.ask("/livez").status == 200
+
+
+@pytest.mark.parametrize("headers", [
+    b"Content-Length: 0\r\nContent-Length: %d", b"Content-Length: %d\r\nTransfer-Encoding: chunked",
+    b"Content-Length : %d", b"Transfer-Encoding: xchunked\r\nX: %d"])
+def test_a_request_whose_end_is_a_matter_of_opinion(pair, headers):
+    """What a proxy took for its body would be answered as the next one's request."""
+    first, _ = pair
+    hidden = b"GET /_ha/status HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", first.port), timeout=30) as s:
+        s.sendall(b"GET /leader HTTP/1.1\r\nHost: localhost\r\n" + headers % (len(hidden) + 5) +
+                  b"\r\n\r\n0\r\n\r\n" + hidden)
+        said = b""
+        while part := s.recv(4096):
+            said += part
+    assert said.startswith(b"HTTP/1.1 400 ") and said.count(b"HTTP/1.1 ") == 1, said
+
+
+def test_the_head_of_a_stream_has_no_body(pair):
+    first, _ = pair
+    with socket.create_connection(("127.0.0.1", first.port), timeout=30) as s:
+        s.sendall(b"HEAD /v1/leadership?stream=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                  b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        said = b""
+        while part := s.recv(4096):
+            said += part
+    assert [part[:15] for part in said.split(b"\r\n\r\n")] == [b"HTTP/1.1 200 OK"] * 2 + [b"ok\n"], said
+
+
+def test_visitors_of_several_listeners_leave_descriptors_to_the_store(tmp_path):
+    """Each alone is within its bounds; together they must be too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        agent = Agent(tmp_path, f"file:{tmp_path}/s", "a", "--renew", "300ms", "--log-level", "debug",
+                      *2 * ("--listen", "127.0.0.1:0"), ttl="60s")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    def told(event):
+        return sum(e["event"] == event for e in agent.events())
+
+    visitors = []
+    with agent:
+        until(lambda: told("renewed"), limit=60)
+        for port in re.findall(r"\(port (\d+)\)", agent.words()):
+            for _ in range(120):
+                visitors.append(socket.socket())
+                visitors[-1].setblocking(False)
+                visitors[-1].connect_ex(("127.0.0.1", int(port)))
+        before = told("renewed")
+        until(lambda: told("renewed") > before + 4, limit=60)
+        assert len(visitors) == 360 and not told("trouble"), agent.words()
+        for s in visitors:
+            s.close()
 
 
 def flood(port, end, counts):

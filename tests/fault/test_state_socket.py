@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import stat
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -286,6 +287,33 @@ def test_program_of_another_user(tmp_path):
          'id -u; curl -s --unix-socket "$TENURE_SOCKET" http://x/v1/leadership'],
         capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
     assert done.stdout.startswith(b"65534\n") and b'"leading":true' in done.stdout, done
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run a program as somebody else")
+def test_that_user_cannot_have_something_else_given_to_it(tmp_path):
+    """A process of that user puts a link where the socket is, before that is given to the user."""
+    if subprocess.run(["strace", "-o", "/dev/null", "true"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("tracing is not allowed here")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        victim = pathlib.Path(folder) / "victim"
+        victim.write_text("of root\n")
+        run = subprocess.Popen(
+            ["strace", "-f", "-o", "/dev/null", "-e", "trace=/chown", "-e",
+             "inject=/chown:delay_enter=500000", TENURE, "run", "--name", "app", "--store",
+             f"file:{tmp_path}/store", "--socket", "--user", "nobody", "--chdir", "/", "--", "sh",
+             "-c", "echo on; read end"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, "XDG_RUNTIME_DIR": folder})
+        swap = (f"until at=$(ls {folder}/tenure-*/socket) && rm $at && ln -s {victim} $at; "
+                "do sleep 0.01; done")
+        try:
+            subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh",
+                            "-c", swap], check=True, timeout=60, stderr=subprocess.DEVNULL)
+            assert run.stdout.readline() == b"on\n"
+            assert victim.stat().st_uid == 0
+        finally:
+            run.communicate(timeout=60)
 
 
 def test_no_socket_unless_asked_for(tmp_path):
