@@ -113,7 +113,7 @@ enum tenure_status tn_state_load_entry(tenure_state *s, struct tn_root *root,
     enum tenure_status status;
 
     for (;;) {
-        status = tn_state_seal_entry(s, entry, value, doc, found, deadline, err);
+        status = tn_state_seal_entry(s, root, entry, value, doc, found, deadline, err);
         if (status || *found || !s->leads || !tn_root_pending(root, segment))
             return status;
         /* Announced by an earlier leader, whose create may still be on its way:

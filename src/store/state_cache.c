@@ -83,6 +83,11 @@ void tn_entry_holds(tenure_state *s, struct tn_entry *entry, const struct tenure
     entry->tried = s->nonces;
 }
 
+bool tn_entry_known(const struct tn_entry *entry, const struct tenure_token *token)
+{
+    return entry->sealed && !entry->doubt && tenure_token_equal(&entry->token, token);
+}
+
 bool tn_entry_restored(const tenure_state *s, const struct tn_entry *entry,
                        const struct tenure_token *token)
 {

@@ -14,6 +14,7 @@ struct sealing {
     size_t bytes;
     char last[TENURE_KEY_MAX + 1];
     bool more;
+    bool edited; /* an operator wrote some of it, and we have not seen that before */
     struct tn_entry **damaged;
     size_t n_damaged;
     enum tenure_status status;
@@ -50,9 +51,11 @@ static bool collect(void *arg, const char *key, const struct tenure_value *value
     if (tn_document_decode(value, &doc, c->err) != TENURE_OK)
         return note_damaged(c, entry);
     tn_state_note(s, doc.fence.epoch);
+    bool edited = doc.edited && !tn_entry_known(entry, &value->token);
     tn_entry_saw(s, entry, &value->token);
     entry->seq = doc.seq;
-    entry->sealed = true;
+    entry->sealed = !edited; /* that is sealed when the root has been looked at */
+    c->edited |= edited;
     switch (tn_fence_judge(&doc.fence, &s->fence)) {
     case TN_VERDICT_SAME:
         return true;
@@ -88,9 +91,14 @@ static enum tenure_status flush(struct sealing *c, struct tn_root *root, int64_t
     struct tn_document doc;
     bool found;
 
+    if (c->edited && (status = tn_root_confirm(c->s, root, deadline, c->err)))
+        return status;
+    c->edited = false;
     tn_state_write(c->s, c->writes, c->n, deadline, c->err);
     for (size_t i = 0; i < c->n; i++) {
         free((void *)(uintptr_t)c->writes[i].data);
+        if (c->writes[i].status == TENURE_OK)
+            c->writes[i].entry->sealed = true;
         if (c->writes[i].status == TENURE_OK || status)
             continue;
         status = c->writes[i].status;

@@ -81,6 +81,8 @@ struct tn_entry *tn_entry_get(tenure_state *s, const char *key);
 /* A register was read.  If it was sealed before and somebody else has written
  * it since, the caller does not know: only its own load() takes that doubt away. */
 void tn_entry_saw(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token);
+/* It holds what it held when it was sealed or written, and the caller has no more to look at. */
+bool tn_entry_known(const struct tn_entry *entry, const struct tenure_token *token);
 /* The register is known to hold this now. */
 void tn_entry_holds(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token);
 /* A value of ours that can only have come back from a back-up: every try that could still
@@ -101,10 +103,12 @@ enum tenure_status tn_state_fenced(tenure_state *s, const char *key, struct tenu
 /*
  * Read a register and raise its epoch to ours.  value and doc hold what was
  * found before; *found is false if it is absent (then nothing was written).
+ * root is that of its collection; NULL without a grant, and for a root itself.
  */
-enum tenure_status tn_state_seal_entry(tenure_state *s, struct tn_entry *entry,
-                                       struct tenure_value *value, struct tn_document *doc,
-                                       bool *found, int64_t deadline, struct tenure_error *err);
+enum tenure_status tn_state_seal_entry(tenure_state *s, struct tn_root *root,
+                                       struct tn_entry *entry, struct tenure_value *value,
+                                       struct tn_document *doc, bool *found, int64_t deadline,
+                                       struct tenure_error *err);
 
 /* Keep a document that is damaged from earlier leaders.  OK, or why it cannot be done. */
 enum tenure_status tn_state_hold_damaged(tenure_state *s, struct tn_root *root,
@@ -126,6 +130,10 @@ enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct
 /* A root as a document.  CORRUPT also if it is one, and no root. */
 enum tenure_status tn_root_decode(const struct tenure_value *value, struct tn_document *doc,
                                   struct tenure_error *err);
+/* What an operator wrote is to be adopted, which this handle has not seen: is the collection still
+ * ours?  OK, FENCED, or why the root cannot be read. */
+enum tenure_status tn_root_confirm(tenure_state *s, struct tn_root *root, int64_t deadline,
+                                   struct tenure_error *err);
 /* Was this id announced by somebody, perhaps earlier? */
 bool tn_root_pending(const struct tn_root *root, const char *segment);
 /* Announce creates: afterwards the documents may be created. */

@@ -5,10 +5,14 @@
  *
  * The fence of a damaged document is lost with it.  The root's takes its place:
  * whoever leads has sealed the root, so nothing older gets in by a repair (I3),
- * and the leader itself is not fenced by it.  A damaged root gets the highest
- * fence there is in the state.  Either is raised by what the damaged bytes still
- * say, and by what the caller knows of the lease: a fence that is too high costs
- * an epoch, one that is too low lets a stale leader in.
+ * and the leader itself is not fenced by it.  Somebody later may seal the root
+ * before it lands; so it is marked as edited, and whoever meets it looks at the
+ * root first (tn_root_confirm).
+ *
+ * A damaged root gets the highest fence there is in the state.  Either is raised
+ * by what the damaged bytes still say, and by what the caller knows of the lease:
+ * a fence that is too high costs an epoch, one that is too low lets a stale
+ * leader in.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -152,7 +152,7 @@ static enum tenure_status seal_root(tenure_state *s, struct tn_root *root, int64
     struct tn_document doc;
     bool found = false;
     enum tenure_status status =
-        tn_state_seal_entry(s, root->entry, &value, &doc, &found, deadline, err);
+        tn_state_seal_entry(s, NULL, root->entry, &value, &doc, &found, deadline, err);
 
     forget_pending(root);
     if (status == TENURE_OK && found && (status = tn_root_decode(&value, &doc, err)))
@@ -162,6 +162,32 @@ static enum tenure_status seal_root(tenure_state *s, struct tn_root *root, int64
     else if (status == TENURE_OK && s->leads)
         status = write_root(s, root, deadline, err);
     root->stale = status != TENURE_OK;
+    tenure_value_free(&value);
+    return status;
+}
+
+/*
+ * A document that was damaged when a later leader sealed the collection has no epoch that could be
+ * raised; its repair may have been on the way, and land behind that seal under our fence or an
+ * older one.  But the root was sealed first.  If it is ours even now, after the document was read,
+ * then whoever seals the root later finds the document repaired, and seals it too (I3, I4).
+ */
+enum tenure_status tn_root_confirm(tenure_state *s, struct tn_root *root, int64_t deadline,
+                                   struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    struct tn_document doc = {0};
+    enum tenure_status status =
+        tenure_store_read(s->store, root->entry->key, &value, deadline, err);
+
+    if (!status && !tenure_token_absent(&value.token))
+        status = tn_root_decode(&value, &doc, err);
+    if (!status && tn_fence_judge(&doc.fence, &s->fence) == TN_VERDICT_STALE) {
+        tn_state_note(s, doc.fence.epoch);
+        status = tn_state_fenced(s, root->entry->key, err);
+    } else if (!status && tn_fence_judge(&doc.fence, &s->fence) != TN_VERDICT_SAME) {
+        root->stale = true; /* lost, or restored from a back-up: to be sealed again */
+    }
     tenure_value_free(&value);
     return status;
 }

@@ -29,9 +29,10 @@ static enum tenure_status raise(tenure_state *s, struct tn_entry *entry,
     return status;
 }
 
-enum tenure_status tn_state_seal_entry(tenure_state *s, struct tn_entry *entry,
-                                       struct tenure_value *value, struct tn_document *doc,
-                                       bool *found, int64_t deadline, struct tenure_error *err)
+enum tenure_status tn_state_seal_entry(tenure_state *s, struct tn_root *root,
+                                       struct tn_entry *entry, struct tenure_value *value,
+                                       struct tn_document *doc, bool *found, int64_t deadline,
+                                       struct tenure_error *err)
 {
     enum tenure_status status;
 
@@ -39,6 +40,7 @@ enum tenure_status tn_state_seal_entry(tenure_state *s, struct tn_entry *entry,
         status = tenure_store_read(s->store, entry->key, value, deadline, err);
         if (status)
             return status;
+        bool known = tn_entry_known(entry, &value->token);
         *found = !tenure_token_absent(&value->token);
         tn_entry_saw(s, entry, &value->token);
         entry->seq = 0;
@@ -53,21 +55,17 @@ enum tenure_status tn_state_seal_entry(tenure_state *s, struct tn_entry *entry,
         tn_state_note(s, doc->fence.epoch);
         if (!s->leads)
             return TENURE_OK;
-        switch (tn_fence_judge(&doc->fence, &s->fence)) {
-        case TN_VERDICT_SAME: /* sealed before, or by a try whose answer was lost */
-            entry->sealed = true;
-            if (!entry->open)
-                return TENURE_OK;
-            /* What is shown must not change afterwards: only a swap on that base settles it (I6).
-             */
-            status = raise(s, entry, value, doc, deadline, err);
-            break;
-        case TN_VERDICT_RAISE:
-            status = raise(s, entry, value, doc, deadline, err);
-            break;
-        default:
+        enum tn_verdict verdict = tn_fence_judge(&doc->fence, &s->fence);
+        if (verdict != TN_VERDICT_SAME && verdict != TN_VERDICT_RAISE)
             return tn_state_fenced(s, entry->key, err);
-        }
+        if (root && doc->edited && !known && (status = tn_root_confirm(s, root, deadline, err)))
+            return status;
+        /* Sealed before, or by a try whose answer was lost.  What is shown must not change
+         * afterwards: if a commit may still land, only a swap on that base settles it (I6). */
+        entry->sealed = verdict == TN_VERDICT_SAME;
+        if (entry->sealed && !entry->open)
+            return TENURE_OK;
+        status = raise(s, entry, value, doc, deadline, err);
         if (status == TENURE_OK) {
             entry->sealed = true;
             return TENURE_OK;

@@ -80,7 +80,10 @@ enum finding { DONE, TRY_AGAIN };
  */
 static enum finding superseded(struct tn_write *w, const char *text, struct tenure_error *err)
 {
-    w->entry->doubt |= !w->seal_only;
+    if (w->seal_only)
+        w->entry->sealed = false; /* to be looked at again */
+    else
+        w->entry->doubt = true;
     w->status = tenure_fail(err, w->unsure ? TENURE_UNKNOWN : TENURE_CONFLICT,
                             "%s: %s; load it again", w->entry->key, text);
     return DONE;

@@ -47,6 +47,26 @@ static void late_create_of_a_stale_leader_is_kept_out(void **state)
     }
 }
 
+/* An operator creates what was announced while a commit is about to block the place: the
+ * committer has not seen that, and does not write over it. */
+static void operators_create_beside_a_block_is_told(void **state)
+{
+    tenure_state *a = lead("fault:f", 10), *b = lead("fault:f", 11);
+
+    inner_url = *state;
+    script = (struct script){.key = X,
+                             .swaps = {{.action = TN_FAULT_DROP_REQUEST},
+                                       {.action = TN_FAULT_FAIL, .status = TENURE_DENIED}}};
+    assert_int_equal(put(a, "x", "never"), TENURE_UNKNOWN);
+    script = (struct script){.key = X, .ahead = edit_x};
+    assert_int_equal(put(b, "x", "over it"), TENURE_CONFLICT);
+    assert_null(script.ahead);
+    expect(b, "x", "edited");
+    assert_int_equal(put(b, "x", "2"), TENURE_OK);
+    tenure_state_close(a);
+    tenure_state_close(b);
+}
+
 /* The announcement itself may be lost or late; then nothing was created. */
 static void unknown_announcement_creates_nothing(void **state)
 {
@@ -219,10 +239,15 @@ static void creates_beyond_what_a_root_holds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(own_late_create_is_not_buried),        T(late_create_of_a_stale_leader_is_kept_out),
-        T(unknown_announcement_creates_nothing), T(announcement_of_an_operator_is_kept),
-        T(seal_survives_lost_answers),           T(cut_batches_are_settled_one_by_one),
-        T(creates_beyond_what_a_root_holds),     T(edit_over_an_unanswered_seal_is_not_undone),
+        T(own_late_create_is_not_buried),
+        T(late_create_of_a_stale_leader_is_kept_out),
+        T(unknown_announcement_creates_nothing),
+        T(announcement_of_an_operator_is_kept),
+        T(seal_survives_lost_answers),
+        T(cut_batches_are_settled_one_by_one),
+        T(creates_beyond_what_a_root_holds),
+        T(edit_over_an_unanswered_seal_is_not_undone),
+        T(operators_create_beside_a_block_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
