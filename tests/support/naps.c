@@ -2,18 +2,36 @@
  * Preloaded: whoever calls the system about files takes a nap now and then,
  * before the call or behind it, for up to 60 ms.  So processes sleep where a
  * busy machine lets them sleep, a thousand times as often.
+ *
+ * NAPS="ONE_IN LEAST_MS MOST_MS" for others: seldom ones that last, say, longer
+ * than a store keeps what it needs no more.
  */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#define ONE_IN  33
-#define MOST_MS 60
+static unsigned one_in = 33, least_ms, most_ms = 60;
+
+__attribute__((constructor)) static void configure(void)
+{
+    const char *said = getenv("NAPS");
+    unsigned n, least, most;
+
+    if (!said)
+        return;
+    if (sscanf(said, "%u %u %u", &n, &least, &most) != 3 || n == 0 || most < least)
+        abort(); /* a mistake in a test must not look like a quiet one */
+    one_in = n;
+    least_ms = least;
+    most_ms = most;
+}
 
 static void nap(void)
 {
@@ -25,9 +43,10 @@ static void nap(void)
         seed = ((uint64_t)ts.tv_nsec << 32) ^ (uint64_t)gettid() ^ (uint64_t)(uintptr_t)&seed;
     }
     seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-    if ((seed >> 33) % ONE_IN != 0)
+    if ((seed >> 33) % one_in != 0)
         return;
-    ts = (struct timespec){.tv_nsec = (long)((seed >> 40) % MOST_MS) * 1000000};
+    uint64_t ms = least_ms + (seed >> 44) % (most_ms - least_ms + 1);
+    ts = (struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
     nanosleep(&ts, NULL);
 }
 
