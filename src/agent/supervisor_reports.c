@@ -94,12 +94,17 @@ void tn_supervisor_reports(struct tn_supervisor *s)
  */
 static void end_tree_ourselves(struct tn_supervisor *s)
 {
-    pid_t spare[TN_HELPERS_MAX], pid;
+    pid_t spare[TN_HELPERS_MAX], pid = 0;
     int status;
 
+    /* Who cannot look (no descriptor is free, say) does not know that nothing is left; only that
+     * there is no child at all is known in any case. */
     while (tn_children_kill(spare, tn_helpers_pids(&s->helpers, spare)) > 0) {
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
             tn_supervisor_reaped(s, pid, status);
+        if (pid < 0 && errno == ECHILD)
+            break;
+        tn_helpers_time(&s->helpers, tenure_now());
         usleep(500);
     }
 }

@@ -40,6 +40,7 @@ static pid_t parse_pid(const char *text, const char *end)
 #define QUEUE_MAX 4096
 
 struct queue {
+    bool blind; /* something could not be looked at */
     unsigned n;
     pid_t pids[QUEUE_MAX];
 };
@@ -71,6 +72,12 @@ static int open_dir(const char *path)
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* It ended while we looked. */
+static bool is_gone(int error)
+{
+    return error == ENOENT || error == ESRCH;
+}
+
 /* The children of every thread of pid.  false: this kernel does not list them. */
 static bool read_children(pid_t pid, struct queue *q)
 {
@@ -81,8 +88,10 @@ static bool read_children(pid_t pid, struct queue *q)
 
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     int dir = open_dir(path);
-    if (dir < 0)
+    if (dir < 0) {
+        q->blind |= !is_gone(errno);
         return false;
+    }
     while ((n = syscall(SYS_getdents64, dir, buffer, sizeof buffer)) > 0) {
         for (long at = 0; at < n;) {
             struct entry *e = (struct entry *)(void *)(buffer + at);
@@ -92,8 +101,10 @@ static bool read_children(pid_t pid, struct queue *q)
                 continue;
             snprintf(path, sizeof path, "%.10s/children", e->name);
             int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
-            if (fd < 0)
+            if (fd < 0) {
+                q->blind |= !is_gone(errno);
                 continue;
+            }
             any = true;
             read_numbers(fd, q);
             close(fd);
@@ -103,6 +114,7 @@ static bool read_children(pid_t pid, struct queue *q)
     return any;
 }
 
+/* 0: it has none, or is gone.  -1: it cannot be told. */
 static pid_t parent_of(const char *name)
 {
     char path[32], text[512], *paren;
@@ -111,11 +123,12 @@ static pid_t parent_of(const char *name)
     snprintf(path, sizeof path, "/proc/%.10s/stat", name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
+        return is_gone(errno) ? 0 : -1;
     ssize_t n = read(fd, text, sizeof text - 1);
+    int error = n < 0 ? errno : ESRCH;
     close(fd);
     if (n <= 0)
-        return 0;
+        return is_gone(error) ? 0 : -1;
     text[n] = '\0';
     /* "pid (name) state ppid": the name may hold anything, so look from the end. */
     paren = strrchr(text, ')');
@@ -136,21 +149,22 @@ static unsigned kill_scanned(const pid_t *spare, unsigned n_spare)
     int fd = open_dir("/proc");
 
     if (fd < 0)
-        return 0;
+        return 1;
     while ((n = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0) {
         for (long at = 0; at < n;) {
             struct entry *e = (struct entry *)(void *)(buffer + at);
             pid_t pid = parse_pid(e->name, e->name + strlen(e->name));
+            pid_t parent = pid > 1 && !spared(pid, spare, n_spare) ? parent_of(e->name) : 0;
 
-            if (pid > 1 && parent_of(e->name) == self && !spared(pid, spare, n_spare)) {
+            if (parent == self)
                 kill(pid, SIGKILL);
+            if (parent == self || parent < 0)
                 found++;
-            }
             at += e->len;
         }
     }
     close(fd);
-    return found;
+    return n < 0 ? found + 1 : found;
 }
 
 unsigned tn_children_kill(const pid_t *spare, unsigned n_spare)
@@ -159,6 +173,7 @@ unsigned tn_children_kill(const pid_t *spare, unsigned n_spare)
     unsigned found = 0;
 
     q.n = 0;
+    q.blind = false;
     if (!read_children(getpid(), &q))
         return kill_scanned(spare, n_spare);
     /* A parent is killed before its children are looked for, so that it cannot
@@ -171,5 +186,5 @@ unsigned tn_children_kill(const pid_t *spare, unsigned n_spare)
         read_children(q.pids[i], &q);
         found++;
     }
-    return found;
+    return found == 0 && q.blind ? 1 : found;
 }

@@ -15,7 +15,8 @@
 /*
  * All descendants of this process, parents first, but for the children in spare
  * and theirs.  Returns how many were found, those included that only wait to be
- * reaped.
+ * reaped; and at least one if it could not look (no descriptor, no /proc), because
+ * what was not seen is not known to be dead (I8).
  */
 unsigned tn_children_kill(const pid_t *spare, unsigned n_spare);
 

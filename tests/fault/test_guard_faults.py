@@ -1,6 +1,7 @@
 """Whatever happens to tenure or its guard: the program is dead before another one starts."""
 
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -275,6 +276,30 @@ def test_keeper_killed(contain):
         trial,
         workers=2,
     )
+
+
+def test_who_cannot_look_does_not_take_it_for_dead():
+    """The guard is dead, and so is the keeper; what they left behind is tenure's to end. While it
+    has no descriptor left to look for that with, it neither says so nor frees the lease (I8)."""
+    with World(ttl_ms=15000, options=["--contain", "group"], words=["stubborn", "daemon"]) as world:
+        c = world.start()
+        row = world.next_leader(0)
+        guard = c.guard()
+        keeper = eventually("a keeper", lambda: w.children(guard))[0]
+        daemons = eventually("a daemon", lambda: [r.pid for r in world.table.rows() if r.kind != 0])
+        soft, hard = resource.prlimit(c.pid, resource.RLIMIT_NOFILE)
+        w.freeze(guard)  # or it would end them when its keeper is gone
+        os.kill(keeper, signal.SIGKILL)
+        resource.prlimit(c.pid, resource.RLIMIT_NOFILE, (3, hard))
+        os.kill(guard, signal.SIGKILL)
+        eventually("it is noticed", lambda: not w.state(guard))
+        time.sleep(0.3)
+        said = c.words()
+        assert not all(w.alive(p) for p in daemons) or "the program was ended" not in said, said
+        resource.prlimit(c.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        eventually("its word", lambda: "the program was ended" in c.words())
+        assert not any(w.alive(p) for p in daemons)
+        world.next_leader(row.epoch)
 
 
 @pytest.mark.parametrize("thread", ["tenure-driver", "tenure-clerk"])
