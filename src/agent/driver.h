@@ -7,6 +7,8 @@
 #ifndef TN_AGENT_DRIVER_H
 #define TN_AGENT_DRIVER_H
 
+#include <stdatomic.h>
+
 #include "core/elector.h"
 #include "tenure/elector.h"
 #include "tenure/store.h"
@@ -73,11 +75,13 @@ void tn_driver_control(tenure_elector *elector, bool may_claim, int64_t delay_ns
 /*
  * Other times from now on: ttl, renew and kill of options, with its grace.  A lower ttl binds when
  * it is sent, a higher one when it is acknowledged (core/elector_plan.c).  CONFIG for times that
- * cannot be safe; then nothing has changed.  *grace_ns: what a loss leaves of the grace.
+ * cannot be safe; then nothing has changed.  *notice_ns, the guard's, is lowered first to what a
+ * loss leaves of the grace, if that is less; never raised: the deadline in force may be one of the
+ * shorter ttl, and a guard that is told to be earlier would end the program at once.
  */
 enum tenure_status tn_driver_retime(tenure_elector *elector,
-                                    const struct tenure_elector_options *options, int64_t *grace_ns,
-                                    struct tenure_error *err);
+                                    const struct tenure_elector_options *options,
+                                    _Atomic int64_t *notice_ns, struct tenure_error *err);
 /* Ask for the shutdown and return at once; tenure_elector_stop() still has to follow. */
 void tn_driver_shutdown(tenure_elector *elector);
 /* The facts of the grant in hand, for the releaser.  false: no grant. */

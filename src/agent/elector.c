@@ -308,7 +308,7 @@ enum tenure_status tenure_elector_start(const struct tenure_elector_options *opt
 }
 
 enum tenure_status tn_driver_retime(tenure_elector *e, const struct tenure_elector_options *options,
-                                    int64_t *grace_ns, struct tenure_error *err)
+                                    _Atomic int64_t *notice_ns, struct tenure_error *err)
 {
     struct tenure_store_info info;
     struct tn_timing timing;
@@ -317,11 +317,14 @@ enum tenure_status tn_driver_retime(tenure_elector *e, const struct tenure_elect
     enum tenure_status status = plan_timing(options, &info, &timing, err);
     if (status)
         return status;
+    /* Before the driver knows: the lower ttl lowers the deadline as it is sent, and a guard that
+     * still gave the longer notice would end the program there and then (I12). */
+    if (timing.grace_ns < atomic_load(notice_ns))
+        atomic_store(notice_ns, timing.grace_ns);
     tn_driver_lock(e);
     e->requests.retime = true;
     e->requests.timing = timing;
     tn_driver_unlock_and_wake(e);
-    *grace_ns = timing.grace_ns;
     return TENURE_OK;
 }
 

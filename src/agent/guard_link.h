@@ -74,6 +74,9 @@ bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns);
 /* A store request of a stand-by is on, and must end by until_ns; 0: it has ended. */
 void tn_guard_link_busy(struct tn_guard_link *l, enum tn_busy who, int64_t until_ns);
 
+/* --on-stopped runs, and is killed at until_ns; 0: it has ended. */
+void tn_guard_link_hook(struct tn_guard_link *l, int64_t until_ns);
+
 /* What the releaser needs; replaces what was there.  false: it could not be written. */
 bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len);
 

@@ -24,6 +24,16 @@ static bool runnable(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
+/* As the program itself will see it, from its own directory. */
+static void place(const struct tn_program *p, char *out, size_t size, const char *folder, int n,
+                  const char *command)
+{
+    bool away = p->cwd && (n ? folder[0] : command[0]) != '/';
+
+    snprintf(out, size, "%s%s%.*s%s%s", away ? p->cwd : "", away ? "/" : "", n, folder,
+             n ? "/" : "", command);
+}
+
 enum tenure_status tn_program_check(const struct tn_program *p, struct tenure_error *err)
 {
     const char *command = p->args[0];
@@ -31,21 +41,25 @@ enum tenure_status tn_program_check(const struct tn_program *p, struct tenure_er
     char file[4096];
     bool seen = false;
 
+    if (p->cwd && access(p->cwd, X_OK) != 0)
+        return TENURE_OK; /* told when it is to be run there */
     if (strchr(command, '/')) {
-        if (runnable(command))
+        place(p, file, sizeof file, "", 0, command);
+        if (runnable(file))
             return TENURE_OK;
-        if (access(command, F_OK) == 0)
+        if (access(file, F_OK) == 0)
             return tenure_fail(err, TENURE_DENIED, "%s cannot be executed: %s", command,
                                errno == EACCES ? strerror(errno) : "it is not an executable file");
         return tenure_fail(err, TENURE_INVALID, "%s: %s", command, strerror(errno));
     }
-    for (const char *at = path ? path : "/bin:/usr/bin"; at; at = strchr(at, ':')) {
-        at += *at == ':';
+    for (const char *at = path ? path : "/bin:/usr/bin"; at;) {
         int n = (int)strcspn(at, ":");
-        snprintf(file, sizeof file, "%.*s%s%s", n, at, n ? "/" : "", command);
+
+        place(p, file, sizeof file, at, n, command);
         if (runnable(file))
             return TENURE_OK;
         seen |= access(file, F_OK) == 0;
+        at = at[n] ? at + n + 1 : NULL;
     }
     if (seen)
         return tenure_fail(err, TENURE_DENIED, "%s was found in PATH, but cannot be executed",
@@ -65,6 +79,23 @@ static bool for_us_alone(const char *variable)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strncmp(variable, names[i], strlen(names[i])) == 0)
             return true;
+    }
+    return false;
+}
+
+/* Does the URL say that this variable holds a password: "...?password_env=NAME"? */
+static bool holds_secret(const char *url, const char *variable)
+{
+    const char *at = url ? strchr(url, '?') : NULL;
+    size_t len = strcspn(variable, "=");
+
+    while (at) {
+        size_t key = strcspn(++at, "=&"), value = strcspn(at + key, "&");
+
+        if (key >= 4 && strncmp(at + key - 4, "_env", 4) == 0 && value == len + 1 &&
+            strncmp(at + key + 1, variable, len) == 0)
+            return true;
+        at = strchr(at, '&');
     }
     return false;
 }
@@ -99,7 +130,8 @@ char **tn_program_env(char *const *env, const struct tn_program_facts *f)
     if (!list)
         return NULL;
     for (size_t i = 0; ok && env[i]; i++) {
-        if (!for_us_alone(env[i]) && !replaced(env[i], f->extra))
+        if (!for_us_alone(env[i]) && !holds_secret(f->store, env[i]) &&
+            !holds_secret(f->state, env[i]) && !replaced(env[i], f->extra))
             ok = add(list, &n, env[i], NULL);
     }
     snprintf(epoch, sizeof epoch, "%" PRIu64, f->epoch);

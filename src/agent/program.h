@@ -26,6 +26,8 @@ struct tn_program_facts {
     const char *id;
     uint64_t epoch;           /* 0: left out (a warm stand-by) */
     const char *const *extra; /* "NAME=value", ends with NULL; may be NULL */
+    /* URLs, or NULL: variables that they name as the place of a password are left out. */
+    const char *store, *state;
 };
 
 /*
@@ -47,8 +49,9 @@ enum tenure_status tn_program_block(const struct tn_program *p, const struct tn_
 
 /*
  * The environment for one of our children: env without what belongs to tenure
- * alone (TENURE_*, which may hold credentials, and the notification sockets of
- * our own supervisor), with the facts.  free() the list; then its strings:
+ * alone (TENURE_*, which may hold credentials, what the stores' URLs name as the
+ * place of a password, and the notification sockets of our own supervisor), with
+ * the facts.  free() the list; then its strings:
  * tn_program_env_free() does both.
  */
 char **tn_program_env(char *const *env, const struct tn_program_facts *f);

@@ -121,7 +121,7 @@ static int64_t next_due(const struct tn_supervisor *s)
 {
     int64_t next = min64(s->restart_at_ns, min64(s->pet_at_ns, s->trim_at_ns));
 
-    next = min64(next, s->quiet_at_ns);
+    next = min64(next, min64(s->quiet_at_ns, s->quit_at_ns));
     next = min64(next, tn_supervisor_guard_due(s));
     next = min64(next, tn_helpers_due(&s->helpers));
     next = min64(next, tn_probe_due(&s->probe));
@@ -129,9 +129,23 @@ static int64_t next_due(const struct tn_supervisor *s)
     return min64(next, tn_supervisor_control_due(s));
 }
 
+/* The grace of a stand-by's program is not the elector's to wait for, who has nothing to drain.
+ * A guard that does not end it in time is not waited for. */
+static void halt(struct tn_supervisor *s)
+{
+    if (!s->halted)
+        s->quit_at_ns = tenure_now() + tn_supervisor_grace(s) + TN_S;
+    s->halted = true;
+}
+
+static bool is_over(const struct tn_supervisor *s)
+{
+    return s->halted && (s->state == TN_PROGRAM_NONE || tenure_now() >= s->quit_at_ns);
+}
+
 static void loop(struct tn_supervisor *s)
 {
-    for (;;) {
+    while (!is_over(s)) {
         struct pollfd fds[] = {
             {.fd = s->link.socket, .events = POLLIN},
             {.fd = s->link.pidfd, .events = POLLIN},
@@ -157,7 +171,7 @@ static void loop(struct tn_supervisor *s)
         if (fds[3].revents)
             tn_supervisor_take_signals(s);
         if (fds[2].revents && !tn_supervisor_take_mail(s))
-            return;
+            halt(s);
         if (fds[5].revents)
             tn_supervisor_health_notified(s);
         if (fds[6].revents)
@@ -266,6 +280,18 @@ static void fill_standard_descriptors(void)
         close(fd);
 }
 
+/* A hang-up is for us if there is a terminal; but not for who was started by nohup(1). */
+static bool has_terminal(void)
+{
+    struct sigaction hang_up = {0};
+    int terminal = open("/dev/tty", O_RDONLY | O_CLOEXEC);
+
+    if (terminal < 0)
+        return false;
+    close(terminal);
+    return sigaction(SIGHUP, NULL, &hang_up) != 0 || hang_up.sa_handler != SIG_IGN;
+}
+
 int tn_run(const struct tn_run_options *options, const struct tn_run_codes *codes)
 {
     struct tn_supervisor s = {.options = options,
@@ -278,6 +304,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
                               .prepared.due_ns = TN_NEVER,
                               .restart_at_ns = TN_NEVER,
                               .quiet_at_ns = TN_NEVER,
+                              .quit_at_ns = TN_NEVER,
                               .trim_at_ns = TN_NEVER,
                               .paper_at_ns = TN_NEVER,
                               .yield_at_ns = TN_NEVER,
@@ -301,10 +328,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
     tn_log_setup(options->log, options->elector.name,
                  options->elector.id ? options->elector.id : "");
     tn_notify_open(&s.notify, getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"));
-    int terminal = open("/dev/tty", O_RDONLY | O_CLOEXEC);
-    s.has_terminal = terminal >= 0;
-    if (terminal >= 0)
-        close(terminal);
+    s.has_terminal = has_terminal();
     /* If the guard dies, what it guarded becomes ours. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 
@@ -312,6 +336,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
     if (status) {
         tn_log("failed", "%s", err.text);
         s.exit_code = code_for(&s, status);
+        tn_supervisor_mail_close(&s.mailbox); /* it may have won meanwhile */
     } else {
         tn_supervisor_enrol(&s);
         tn_notify(&s.notify, "READY=1\nSTATUS=stand-by");

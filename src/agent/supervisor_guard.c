@@ -15,6 +15,11 @@ static int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* ---- What the driver and the clerk tell the guard --------------------------- */
 
 static void watch(struct tn_supervisor *s, int64_t deadline_ns, int64_t told_ns)
@@ -132,6 +137,17 @@ int64_t tn_supervisor_guard_due(const struct tn_supervisor *s)
     return answer < due ? answer : due;
 }
 
+/* How long before the deadline the guard asks the program to stop, if nobody else has.  Somewhat
+ * less than a whole grace: a drain lowers the deadline to a grace from now, and the order to stop,
+ * which comes from another thread, must be there before the guard takes it for a loss. */
+static int64_t notice_ns(const struct tn_supervisor *s, const struct tn_timing *timing)
+{
+    int64_t grace = tn_supervisor_grace(s);
+    int64_t order = grace - min64(grace / 8, TN_S / 2);
+
+    return min64(timing->grace_ns, order);
+}
+
 /* ---- Start ---------------------------------------------------------------- */
 
 enum tenure_status tn_supervisor_guard_open(struct tn_supervisor *s, struct tenure_error *err)
@@ -153,7 +169,7 @@ enum tenure_status tn_supervisor_guard_open(struct tn_supervisor *s, struct tenu
             return opened;
     }
     struct tn_guard_wish guard = {.contain = o->contain,
-                                  .grace_ns = timing.grace_ns,
+                                  .grace_ns = notice_ns(s, &timing),
                                   .kill_ns = timing.kill_ns,
                                   .orphan_grace_ns = o->orphan_grace_ns,
                                   .release_delay_ns = max64(o->release_delay_ns, o->answer_ns),

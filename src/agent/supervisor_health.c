@@ -155,8 +155,11 @@ void tn_supervisor_health_program(struct tn_supervisor *s, bool runs)
 
 static void ask(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind kind, int64_t now)
 {
-    struct tn_program_facts facts = {
-        .name = s->options->elector.name, .id = s->id, .epoch = s->epoch};
+    struct tn_program_facts facts = {.name = s->options->elector.name,
+                                     .id = s->id,
+                                     .epoch = s->epoch,
+                                     .store = s->options->elector.store,
+                                     .state = s->options->state};
 
     if (!tn_probe_time(p, now))
         return;

@@ -42,7 +42,9 @@ bool tn_supervisor_hook(struct tn_supervisor *s, enum tn_helper_kind kind, const
     struct tn_program_facts facts = {.name = s->options->elector.name,
                                      .id = s->id,
                                      .epoch = kind == TN_HELPER_NEW_LEADER ? 0 : epoch,
-                                     .extra = extra};
+                                     .extra = extra,
+                                     .store = s->options->elector.store,
+                                     .state = s->options->state};
 
     if (!command)
         return false;
@@ -50,9 +52,12 @@ bool tn_supervisor_hook(struct tn_supervisor *s, enum tn_helper_kind kind, const
     snprintf(who, sizeof who, "TENURE_LEADER=%s", leader);
     snprintf(term, sizeof term, "TENURE_LEADER_EPOCH=%" PRIu64, epoch);
     snprintf(why, sizeof why, "TENURE_REASON=%s", reason);
+    int64_t limit = limit_of(s, kind);
     char **env = tn_program_env(s->options->program.env, &facts);
-    bool ok = env && tn_helpers_run(&s->helpers, kind, command, env, limit_of(s, kind));
+    bool ok = env && tn_helpers_run(&s->helpers, kind, command, env, limit);
     tn_program_env_free(env);
+    if (ok && kind == TN_HELPER_STOPPED)
+        tn_guard_link_hook(&s->link, tenure_now() + limit);
     if (!ok)
         tn_log("hook", "the hook for '%s' could not be run", events[kind]);
     return ok;
@@ -72,6 +77,8 @@ void tn_supervisor_reaped(struct tn_supervisor *s, pid_t pid, int status)
     }
     if (!well)
         tn_log("hook", "a hook %s", WIFEXITED(status) ? "failed" : "was ended: it took too long");
+    if (kind == TN_HELPER_STOPPED)
+        tn_guard_link_hook(&s->link, 0);
     if (kind == TN_HELPER_STOPPED && s->state == TN_PROGRAM_HOOK)
         tn_supervisor_finish_death(s);
 }

@@ -34,7 +34,8 @@ struct tn_mailbox {
     /* The callbacks. */
     bool start;
     uint64_t epoch;
-    bool stop; /* until it is done */
+    bool stop;   /* until it is done */
+    bool closed; /* the loop never ran: nothing was started, and nobody answers a stop */
     char why[64];
     bool leader_changed;
     char leader[TENURE_ID_MAX + 1];
@@ -81,7 +82,7 @@ struct tn_supervisor {
     int late_fd; /* timerfd: the guard should have acted by now */
     _Atomic int64_t deadline_ns;
     _Atomic int64_t late_ns; /* when it fires; 0: no grant (agent/guard_watch.h) */
-    bool has_terminal;       /* a hang-up means that the terminal is gone */
+    bool has_terminal;       /* a hang-up means that the terminal is gone, and us with it */
 
     /* The program. */
     enum tn_program_state state;
@@ -123,6 +124,8 @@ struct tn_supervisor {
     struct tn_outage outage; /* of the store, as it was told */
     int64_t pet_at_ns;       /* word to the service manager */
     bool leaving;            /* we are on our way out */
+    bool halted;             /* the elector is; what still runs has its grace */
+    int64_t quit_at_ns;      /* which ends then at the latest */
     int signals_seen;
     int stop_signal;
     int exit_code; /* when leaving */
@@ -131,10 +134,12 @@ struct tn_supervisor {
 
 /* supervisor_mail.c */
 void tn_supervisor_wake(struct tn_mailbox *m);
+/* The loop will not run: whoever asks for a stop is not kept waiting. */
+void tn_supervisor_mail_close(struct tn_mailbox *m);
 /* Have the elector and its driver write into the mailbox. */
 void tn_supervisor_hear(struct tn_supervisor *s, struct tenure_elector_options *o,
                         struct tn_driver_hooks *hooks);
-/* false: the elector has halted, and the loop ends. */
+/* false: the elector has halted, and the loop ends when nothing runs any more. */
 bool tn_supervisor_take_mail(struct tn_supervisor *s);
 
 /* supervisor.c */

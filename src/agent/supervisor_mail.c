@@ -40,7 +40,7 @@ static void on_stopped(void *arg, const struct tenure_term *term, const char *wh
     m->stop = true;
     snprintf(m->why, sizeof m->why, "%s", why);
     tn_supervisor_wake(m);
-    while (m->stop)
+    while (m->stop && !m->closed)
         pthread_cond_wait(&m->quiet, &m->lock);
     pthread_mutex_unlock(&m->lock);
 }
@@ -111,6 +111,14 @@ static void on_halted(void *arg)
     m->halted = true;
     pthread_mutex_unlock(&m->lock);
     tn_supervisor_wake(m);
+}
+
+void tn_supervisor_mail_close(struct tn_mailbox *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->closed = true;
+    pthread_cond_broadcast(&m->quiet);
+    pthread_mutex_unlock(&m->lock);
 }
 
 void tn_supervisor_hear(struct tn_supervisor *s, struct tenure_elector_options *o,

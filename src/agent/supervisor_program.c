@@ -72,8 +72,11 @@ void tn_supervisor_note_start(struct tn_supervisor *s, int64_t at_ns)
 
 static enum tenure_status describe(struct tn_supervisor *s, int *block, struct tenure_error *err)
 {
-    struct tn_program_facts facts = {
-        .name = s->options->elector.name, .id = s->id, .epoch = s->epoch};
+    struct tn_program_facts facts = {.name = s->options->elector.name,
+                                     .id = s->id,
+                                     .epoch = s->epoch,
+                                     .store = s->options->elector.store,
+                                     .state = s->options->state};
     char notify[80], watchdog[48], role[4200];
     const char *extra[6] = {0};
     size_t n = 0;

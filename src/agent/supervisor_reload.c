@@ -34,18 +34,11 @@ static void change_times(struct tn_supervisor *s, const struct tn_run_options *n
 {
     const struct tenure_elector_options *a = &s->options->elector, *b = &next->elector;
     struct tenure_error err = {0};
-    int64_t grace_ns;
 
     if (a->ttl_ms == b->ttl_ms && a->renew_ms == b->renew_ms)
         return;
-    if (tn_driver_retime(s->elector, b, &grace_ns, &err) != TENURE_OK) {
+    if (tn_driver_retime(s->elector, b, &s->link.page->grace_ns, &err) != TENURE_OK)
         tn_log("reload", "the times stay as they were: %s", err.text);
-        return;
-    }
-    /* Lowered, never raised: the deadline in force may be one of the shorter ttl, and a guard that
-     * is told to be earlier than before would end the program at once (I12). */
-    if (grace_ns < atomic_load(&s->link.page->grace_ns))
-        atomic_store(&s->link.page->grace_ns, grace_ns);
 }
 
 void tn_supervisor_reload(struct tn_supervisor *s)

@@ -76,35 +76,47 @@ static int64_t notice_ns(const struct tn_guard *g)
     return max64(atomic_load(&g->page->grace_ns), g->page->margin_ns);
 }
 
+/* Arm it for that word.  false: the word has changed meanwhile, and tenure may have armed the timer
+ * for the new one just before we did: to leave it like that would leave a grant without a timer. */
+static bool arm_for(const struct tn_guard *g, uint64_t word, int64_t due)
+{
+    tn_guard_arm(TN_GUARD_FD_TIMER, due);
+    return atomic_load(&g->page->word) == word;
+}
+
 static void check_deadline(struct tn_guard *g, int64_t now)
 {
     uint64_t word;
     int64_t deadline, due;
 
-    do {
+    for (;;) {
         word = atomic_load(&g->page->word);
         deadline = (int64_t)(word & TN_WORD_DEADLINE);
         if (deadline == 0) {
-            tn_guard_arm(TN_GUARD_FD_TIMER, TN_GUARD_NEVER);
             if (!g->warm)
                 start_kill(g, now); /* no grant: nothing may run */
-            return;
+            if (arm_for(g, word, TN_GUARD_NEVER))
+                return;
+            continue;
         }
         /* What was told to stop already, and a grant under which nothing runs,
          * has all the time until KILL. */
         due = deadline - (g->phase == TN_GUARD_RUNNING ? notice_ns(g) : g->page->margin_ns);
-        if (now < due && !(word & TN_WORD_FIRED)) {
-            tn_guard_arm(TN_GUARD_FD_TIMER, due);
+        if (now >= due || (word & TN_WORD_FIRED)) {
+            if (fire(g, word))
+                break;
+        } else if (arm_for(g, word, due)) {
             return;
         }
-    } while (!fire(g, word));
+    }
 
     int64_t kill_at = deadline - g->page->margin_ns;
     start_stop(g, g->page->stop_signal, kill_at);
     if (now >= kill_at)
         start_kill(g, now);
     bool waiting = g->phase == TN_GUARD_STOPPING;
-    tn_guard_arm(TN_GUARD_FD_TIMER, waiting ? kill_at : TN_GUARD_NEVER);
+    if (!arm_for(g, word | TN_WORD_FIRED, waiting ? kill_at : TN_GUARD_NEVER))
+        check_deadline(g, now); /* given up already, and perhaps won anew */
 }
 
 /* ---- The tree ------------------------------------------------------------ */
@@ -179,6 +191,9 @@ static void check_hang(struct tn_guard *g, int64_t now)
     }
     if (g->hang_by_ns == TN_GUARD_NEVER)
         g->hang_by_ns = now + g->page->hang_ns;
+    int64_t hook = atomic_load(&g->page->hook_ns);
+    if (now >= g->hang_by_ns && hook != 0)
+        g->hang_by_ns = max64(g->hang_by_ns, hook + g->page->hang_ns);
     if (now >= g->hang_by_ns)
         shoot_tenure(g, now);
 }

@@ -19,6 +19,8 @@
  * early only wakes the guard for nothing.  One that is late would be a danger,
  * so the deadline is never lowered by tenure alone: it sends LOWER, and the
  * guard, who reads its commands one after the other, sets the timer itself.
+ * Whenever the guard has set it, it looks at the word again: tenure may have
+ * changed it in between, and have set the timer first.
  */
 #ifndef TN_GUARD_PROTOCOL_H
 #define TN_GUARD_PROTOCOL_H
@@ -69,6 +71,9 @@ struct tn_guard_page {
     int32_t stop_signal;              /* what "TERM" means */
     uint32_t watchdog_s;              /* the device's timeout */
     char watchdog[TN_GUARD_PATH_MAX]; /* "": none */
+    /* --on-stopped runs, to end by then; 0: it does not.  The grant is not given up before, and
+     * a tenure that waits for it does not hang. */
+    _Atomic int64_t hook_ns;
 };
 
 /* ---- Commands ------------------------------------------------------------ */

@@ -222,6 +222,31 @@ elections:
     assert agent.wait() == 0
 
 
+def test_a_reload_to_a_much_lower_ttl(place):
+    """The guard gives less notice before the deadline is lowered, not after (I12)."""
+    names = [f"e{i}" for i in range(8)]
+    text = f"""
+coordinate: {{type: file, path: {place.dir}/lease, ttl: 60s}}
+elections:
+""" + "".join(f"  - name: {n}\n    run:\n      command: sleep 1000\n" for n in names)
+    agent = place.start("a", text)
+    for n in names:
+        agent.says(f"{n}: leading")
+    agent.write(text.replace("60s", "10s"))
+    agent.signal(signal.SIGHUP)
+    for n in names:
+        agent.says(f"{n}: changed: ttl")
+
+    def renewed(name):
+        done = subprocess.run([TENURE, "status", "--json", "--name", name, "--store",
+                               f"file:{place.dir}/lease"], capture_output=True, text=True)
+        return '"ttl_ms":10000' in done.stdout.replace(" ", "")
+
+    for n in names:
+        eventually("a renewal with the lower ttl", lambda: renewed(n))
+    assert "the deadline has come" not in agent.words()
+
+
 ASK = """
 coordinate: {{type: sqlite, path: {dir}/lease.db, ttl: 10s, holder_id: {id}}}
 name: ask

@@ -149,6 +149,13 @@ def test_password_from_the_environment(locked, build):
         text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert CANARY not in done.stdout + done.stderr
+    # The program that is run with it does not get it.
+    done = subprocess.run(
+        [build / "tenure", "run", "--name", "w", "--store",
+         f"redis://127.0.0.1:{locked.port}?user=app&password_env=APP_PASSWORD", "--", "env"],
+        env={**os.environ, "APP_PASSWORD": CANARY}, capture_output=True, text=True)
+    assert done.returncode == 0 and "TENURE_EPOCH=" in done.stdout
+    assert CANARY not in done.stdout + done.stderr
 
 
 def test_password_without_need_is_told():

@@ -187,6 +187,21 @@ def test_release_waits_for_on_stopped(tmp_path):
         assert new.started > int(done.read_text()) - wall
 
 
+def test_a_guard_does_not_take_a_slow_hook_for_a_hang(tmp_path):
+    """--on-stopped has as long as the lease, after a loss too: who waits for it does not hang."""
+    begun = tmp_path / "begun"
+    # TERM comes 1.6 s before the deadline, and the hook has the rest; a guard is patient for 1 s.
+    options = ["--on-stopped", f"touch {begun}; sleep 100", "--renew", "100ms"]
+    with World(ttl_ms=4000, options=options) as world:
+        c = world.start()
+        row = world.next_leader(0)
+        with world.outage():
+            eventually("the hook", begun.exists)
+            eventually("its end", lambda: "a hook was ended" in c.words() or c.proc.poll() is not None)
+        assert c.proc.poll() is None, c.words()
+        world.next_leader(row.epoch)
+
+
 def test_a_hook_that_hangs_delays_no_renewal_and_is_killed(tmp_path):
     pids = tmp_path / "pids"
     hang = f"echo $$ >> {pids}; trap '' TERM; while :; do sleep 1; done"
@@ -290,6 +305,21 @@ def test_warm_program_is_ended_on_loss_and_warmed_again(tmp_path):
                        and role.read_text() == "standby\n")
         eventually("it leads again", lambda: "leading" in role.read_text())
         assert c.proc.poll() is None
+
+
+def test_the_program_of_a_warm_standby_has_its_grace(tmp_path):
+    """There is nothing to drain and nothing to release; but the program is asked, and waited for."""
+    up, done = tmp_path / "up", tmp_path / "done"
+    script = f"trap 'sleep 0.4; touch {done}; exit 7' TERM; touch {up}; while :; do sleep 0.01; done"
+    with World(ttl_ms=15000) as world:
+        world.start()
+        world.next_leader(0)
+        c = world.start(options=["--warm-file", str(tmp_path / "role"), "--grace", "10m"],
+                        command=["bash", "-c", script])
+        eventually("it runs", up.exists)
+        c.signal(signal.SIGTERM)
+        assert c.wait() == 7
+        assert done.exists()
 
 
 def test_warm_needs_a_way_to_tell():

@@ -119,6 +119,20 @@ def test_directory(tmp_path):
     missing = run("pwd", options=["--chdir", str(tmp_path / "nowhere")])
     assert missing.returncode == 126
     assert b"--chdir" in missing.stderr
+    # A command is looked for from there, by us as by the system.
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+    for path in (there / "only-there", here / "only-here"):
+        path.write_text("#!/bin/sh\nexit 9\n")
+        path.chmod(0o755)
+    options = ["--chdir", str(there)]
+    assert run("./only-there", options=options, cwd=here).returncode == 9
+    assert run("./only-here", options=options, cwd=here).returncode == 127
+    for path in (":/usr/bin:/bin", "/usr/bin:/bin:", "/usr/bin:.:/bin"):
+        env = {**os.environ, "PATH": path}
+        assert run("only-there", options=options, cwd=here, env=env).returncode == 9
+        assert run("only-here", cwd=here, env=env).returncode == 9
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can become somebody else")
@@ -159,6 +173,23 @@ def test_a_command_that_is_not_there(tmp_path):
     done = run(str(broken))
     assert done.returncode == 127
     assert b"cannot be executed" in done.stderr
+
+
+def test_a_guard_that_does_not_start(tmp_path):
+    """It is told and the lease is free, also if it was won while the guard was being started."""
+    with World(ttl_ms=15000) as world:
+        shutil.copy2(TENURE, tmp_path / "tenure")
+        guard = tmp_path / "tenure-guard"
+        guard.write_text(f"#!/bin/sh\nuntil grep -rqs '\"holder\":\"c1\"' {world.dir}/store; do "
+                         "sleep 0.01; done\nsleep 0.1\nexit 1\n")
+        guard.chmod(0o755)
+        c = world.start(binary=tmp_path / "tenure")
+        assert c.wait() == 125
+        assert "the guard did not start" in c.words()
+        status = subprocess.run(
+            [TENURE, "status", "--name", "w", "--store", world.url, "--json"], capture_output=True
+        )
+        assert b'"state":"free"' in status.stdout
 
 
 def test_a_missing_command_leaves_the_lease_free(tmp_path):

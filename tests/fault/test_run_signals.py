@@ -1,9 +1,12 @@
 """Asked to stop, asked twice, and what is passed on."""
 
+import fcntl
 import os
+import pty
 import signal
 import socket
 import subprocess
+import termios
 import time
 
 import pytest
@@ -106,6 +109,37 @@ def test_forwarded(contain, number, tmp_path):
         c.signal(number)
         eventually("the signal", lambda: "caught" in said.read_text())
         assert c.proc.poll() is None
+
+
+@pytest.mark.parametrize("nohup", [False, True])
+def test_the_terminal_hangs_up(nohup, tmp_path):
+    """The end of a terminal is ours too, unless it was started by nohup(1)."""
+    said, log = tmp_path / "said", tmp_path / "log"
+    script = f"trap 'echo caught >> {said}' HUP; touch {said}; while :; do sleep 0.01; done"
+    default = ["env", "--default-signal=HUP"]  # whatever we were started by
+    terminal, end = pty.openpty()
+    with open(log, "ab") as out:
+        c = subprocess.Popen(
+            [*default, *(["nohup"] if nohup else []), TENURE, "run", "--name", "w", "--log", "text",
+             "--store", "noop:", "--", *default, "bash", "-c", script],
+            stdin=end, stdout=out, stderr=out, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    try:
+        for n in (1, 2):
+            eventually("the trap", said.exists)
+            c.send_signal(signal.SIGHUP)
+            eventually("the signal", lambda: said.read_text().count("caught") >= n)
+            if not nohup:
+                break
+        assert ("asked to stop" in log.read_text()) != nohup
+        c.send_signal(signal.SIGTERM)
+        c.send_signal(signal.SIGTERM)
+        c.wait(w.PATIENCE)
+    finally:
+        c.kill()
+        c.wait()
+        os.close(end)
+        os.close(terminal)
 
 
 def test_loss_ends_the_program_and_contends_again(tmp_path):

@@ -10,7 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,10 +77,10 @@ static uint64_t word(const struct tn_guard_link *l)
     return atomic_load(&l->page->word);
 }
 
-static void spawn(struct tn_guard_link *l, char *const *args)
+static void spawn_as(struct tn_guard_link *l, char *const *args, bool warm)
 {
     char *env[] = {NULL};
-    struct tn_program program = {.args = args, .env = env};
+    struct tn_program program = {.args = args, .env = env, .warm = warm};
     struct tn_program_facts facts = {.name = "n", .id = "i", .epoch = 7};
     struct tenure_error err;
     int block;
@@ -88,12 +91,17 @@ static void spawn(struct tn_guard_link *l, char *const *args)
     close(block);
 }
 
+static void spawn(struct tn_guard_link *l, char *const *args)
+{
+    spawn_as(l, args, false);
+}
+
+static char sleep_[] = "/bin/sleep", long_[] = "1000";
+static char *const sleeper[] = {sleep_, long_, NULL};
+
 static void spawn_sleep(struct tn_guard_link *l)
 {
-    static char sleep_[] = "/bin/sleep", long_[] = "1000";
-    char *const args[] = {sleep_, long_, NULL};
-
-    spawn(l, args);
+    spawn(l, sleeper);
 }
 
 /* ---- The deadline -------------------------------------------------------- */
@@ -163,6 +171,54 @@ static void test_a_lowered_deadline_fires_in_time(void **state)
     assert_true(word(l) == ((uint64_t)near | TN_WORD_FIRED));
 }
 
+/* Let the guard run until it is about to make that call. */
+static void run_to(pid_t guard, long call, uint64_t argument)
+{
+    struct __ptrace_syscall_info info;
+    int status;
+
+    for (;;) {
+        assert_int_equal(ptrace(PTRACE_SYSCALL, guard, NULL, NULL), 0);
+        assert_int_equal(waitpid(guard, &status, 0), guard);
+        assert_true(WIFSTOPPED(status));
+        if (WSTOPSIG(status) != (SIGTRAP | 0x80))
+            continue;
+        assert_true(ptrace(PTRACE_GET_SYSCALL_INFO, guard, sizeof info, &info) > 0);
+        if (info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == (uint64_t)call &&
+            (argument == 0 || info.entry.args[0] == argument))
+            return;
+    }
+}
+
+/* A warm program runs without a grant.  The guard has seen that there is none, and is about to
+ * disarm the timer, when one is won: the timer stays armed for that one, or nobody would end the
+ * program at its deadline. */
+static void test_a_grant_is_won_while_the_guard_disarms(void **state)
+{
+#ifdef SYS_poll
+    const long sleeps = SYS_poll;
+#else
+    const long sleeps = SYS_ppoll;
+#endif
+    struct tn_guard_link *l = &((struct bed *)*state)->link;
+    struct itimerspec left = {0};
+    int status;
+
+    spawn_as(l, sleeper, true);
+    await(l, TN_GUARD_SPAWNED);
+    if (ptrace(PTRACE_SEIZE, l->pid, NULL, (void *)PTRACE_O_TRACESYSGOOD) != 0)
+        skip(); /* nobody may trace here */
+    assert_int_equal(ptrace(PTRACE_INTERRUPT, l->pid, NULL, NULL), 0);
+    assert_int_equal(waitpid(l->pid, &status, 0), l->pid);
+    tn_guard_link_signal(l, SIGCONT); /* wakes it up */
+    run_to(l->pid, SYS_timerfd_settime, TN_GUARD_FD_TIMER);
+    assert_true(tn_guard_link_publish(l, tenure_now() + 600 * TN_S));
+    run_to(l->pid, sleeps, 0);
+    assert_int_equal(timerfd_gettime(l->timer_fd, &left), 0);
+    assert_int_equal(ptrace(PTRACE_DETACH, l->pid, NULL, NULL), 0);
+    assert_true(left.it_value.tv_sec > 0);
+}
+
 /* ---- The program --------------------------------------------------------- */
 
 static void test_nothing_runs_without_a_grant(void **state)
@@ -212,6 +268,39 @@ static void test_what_cannot_be_executed(void **state)
     assert_int_equal(r.error, ENOENT);
     assert_int_equal(r.stage, TN_STAGE_EXEC);
     await(l, TN_GUARD_DEAD);
+}
+
+/* ---- Its environment ----------------------------------------------------- */
+
+static bool is_passed_on(const char *variable, const char *store, const char *state)
+{
+    char text[64], *env[] = {text, NULL};
+    struct tn_program_facts facts = {.name = "n", .id = "i", .store = store, .state = state};
+    bool found = false;
+
+    snprintf(text, sizeof text, "%s=canary", variable);
+    char **list = tn_program_env(env, &facts);
+    assert_non_null(list);
+    for (size_t i = 0; list[i]; i++)
+        found |= strcmp(list[i], text) == 0;
+    tn_program_env_free(list);
+    return found;
+}
+
+/* What a URL names as the place of a password is not for the program. */
+static void test_passwords_are_not_passed_on(void **state)
+{
+    static const char url[] = "redis://h:1/0?password_env=PW&ttl=1&sentinel_password_env=OTHER&x";
+
+    (void)state;
+    assert_false(is_passed_on("PW", url, NULL));
+    assert_false(is_passed_on("OTHER", url, NULL));
+    assert_false(is_passed_on("PW", NULL, url));
+    assert_true(is_passed_on("P", url, url));
+    assert_true(is_passed_on("PWS", url, url));
+    assert_true(is_passed_on("PW", "redis://h:1/password_env=PW", "etcd://h?password_file=PW"));
+    assert_true(is_passed_on("PW", "etcd://h?env=PW&_env", "etcd://h?"));
+    assert_false(is_passed_on("TENURE_X", NULL, NULL));
 }
 
 /* ---- Without a guard ----------------------------------------------------- */
@@ -316,10 +405,12 @@ int main(int argc, char **argv)
         CASE(test_a_renewal_after_firing_never_raises_the_deadline),
         CASE(test_renewals_that_race_with_the_firing),
         CASE(test_a_lowered_deadline_fires_in_time),
+        CASE(test_a_grant_is_won_while_the_guard_disarms),
         CASE(test_nothing_runs_without_a_grant),
         CASE(test_a_program_runs_and_is_stopped),
         CASE(test_the_deadline_ends_the_program),
         CASE(test_what_cannot_be_executed),
+        cmocka_unit_test(test_passwords_are_not_passed_on),
         CASE(test_without_a_guard_nothing_is_published),
         CASE(test_quitting_ends_what_runs),
         CASE(test_facts_are_replaced_whole),
