@@ -131,6 +131,7 @@ static void *events_main(void *arg)
     struct pollfd fd = {.fd = api->event_fd, .events = POLLIN};
     int64_t beat = 0, swept = 0;
 
+    tn_thread_name("tenure-events");
     while (!atomic_load(&api->ending)) {
         struct tn_http_counts load;
         uint64_t count;
@@ -163,8 +164,7 @@ static void *events_main(void *arg)
 
 enum tenure_status tn_api_events_start(struct tn_api *api, struct tenure_error *err)
 {
-    enum tenure_status status =
-        tn_thread_start(&api->thread, "tenure-events", events_main, api, err);
+    enum tenure_status status = tn_thread_start(&api->thread, events_main, api, err);
 
     api->thread_started = status == TENURE_OK;
     return status;

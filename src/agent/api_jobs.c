@@ -104,6 +104,7 @@ static void *job_main(void *arg)
     struct tn_jobs *j = job->jobs;
     uint64_t one = 1;
 
+    tn_thread_name("tenure-order");
     job->run(job);
     keep_headers(job);
     tn_trim();
@@ -163,7 +164,7 @@ struct tn_job *tn_job_start(struct tn_jobs *j, tn_job_fn run, struct tn_election
         j->running++;
         j->references++;
         j->on_elections += job->election != NULL;
-        if (tn_thread_start(&thread, "tenure-order", job_main, job, NULL) == TENURE_OK) {
+        if (tn_thread_start(&thread, job_main, job, NULL) == TENURE_OK) {
             pthread_detach(thread);
         } else {
             j->running--;

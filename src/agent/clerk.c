@@ -119,6 +119,7 @@ static void *clerk_main(void *arg)
     uint64_t epoch;
     unsigned jobs;
 
+    tn_thread_name("tenure-clerk");
     for (;;) {
         pthread_mutex_lock(&c->lock);
         jobs = c->jobs;
@@ -155,7 +156,7 @@ void tn_clerk_do(struct tn_clerk *c, unsigned jobs, const struct tenure_candidat
         return; /* it takes them when it is done with what it does */
     if (c->started)
         pthread_join(c->thread, NULL);
-    c->started = tn_thread_start(&c->thread, "tenure-clerk", clerk_main, c, NULL) == TENURE_OK;
+    c->started = tn_thread_start(&c->thread, clerk_main, c, NULL) == TENURE_OK;
     if (!c->started) {
         pthread_mutex_lock(&c->lock);
         c->busy = false;

@@ -50,6 +50,7 @@ static void *dispatch_main(void *arg)
     struct tn_dispatch *d = arg;
     struct epoll_event ready;
 
+    tn_thread_name("tenure-callback");
     while (tn_dispatch_run(d))
         epoll_wait(d->poll_fd, &ready, 1, -1);
     return NULL;
@@ -59,8 +60,7 @@ enum tenure_status tn_dispatch_spawn(struct tn_dispatch *d, struct tenure_error 
 {
     /* The new thread copies all of *d, under the lock. */
     pthread_mutex_lock(&d->lock);
-    enum tenure_status status =
-        tn_thread_start(&d->thread, "tenure-callback", dispatch_main, d, err);
+    enum tenure_status status = tn_thread_start(&d->thread, dispatch_main, d, err);
     d->threaded = status == TENURE_OK;
     pthread_mutex_unlock(&d->lock);
     return status;

@@ -13,6 +13,7 @@
 
 #include "agent/driver_inner.h"
 #include "os/clock.h"
+#include "os/thread.h"
 
 /* ---- Telling ------------------------------------------------------------- */
 
@@ -271,6 +272,7 @@ void *tn_driver_main(void *arg)
     tenure_elector *e = arg;
     struct tn_event ev = {.kind = TN_EV_START};
 
+    tn_thread_name("tenure-driver");
     if (!get_ready(e)) {
         atomic_store(&e->halted, true);
         return NULL;

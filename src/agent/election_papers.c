@@ -147,6 +147,7 @@ static void *work_main(void *arg)
     struct tn_election *e = arg;
     struct work w;
 
+    tn_thread_name("tenure-papers");
     for (int tries = 0; take_work(e, &w);) {
         if (e->shared)
             do_work(e, &w);
@@ -166,7 +167,7 @@ static void start_work(struct tn_election *e)
         return; /* it looks again when it is done */
     if (e->thread_started)
         pthread_join(e->thread, NULL);
-    e->thread_started = tn_thread_start(&e->thread, "tenure-papers", work_main, e, NULL) == 0;
+    e->thread_started = tn_thread_start(&e->thread, work_main, e, NULL) == 0;
     e->thread_busy = e->thread_started;
 }
 

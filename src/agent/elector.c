@@ -206,8 +206,7 @@ static void call_seal(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONC
 
 static enum tenure_status spawn_driver(tenure_elector *e, struct tenure_error *err)
 {
-    enum tenure_status status =
-        tn_thread_start(&e->thread, "tenure-driver", tn_driver_main, e, err);
+    enum tenure_status status = tn_thread_start(&e->thread, tn_driver_main, e, err);
 
     e->threaded = !status;
     return status;
@@ -256,14 +255,14 @@ enum tenure_status tn_driver_prepare(const struct tenure_elector_options *option
                              strerror(errno));
     if (!status)
         status = configure(e, err);
-    if (!status && meanwhile)
-        status = spawn_driver(e, err);
-    if (!status && !e->options.manual_dispatch)
-        status = tn_dispatch_spawn(&e->dispatch, err); /* it gets ready while the store opens */
     if (!status && !meanwhile) {
-        status = tn_driver_open(e, err);
+        status = tn_driver_open(e, err); /* first: to load a library is dearer beside threads */
         e->opened = true;
     }
+    if (!status)
+        status = spawn_driver(e, err);
+    if (!status && !e->options.manual_dispatch)
+        status = tn_dispatch_spawn(&e->dispatch, err);
     if (status)
         tenure_elector_stop(e);
     else
@@ -281,13 +280,13 @@ enum tenure_status tn_driver_start(tenure_elector *e, const struct tn_driver_hoo
         e->hooks = *hooks;
     e->go = true;
     pthread_cond_broadcast(&e->met);
-    while (e->threaded && !e->opened)
+    while (!e->opened)
         pthread_cond_wait(&e->met, &e->lock);
     status = e->found;
     if (status)
         *err = e->why;
     pthread_mutex_unlock(&e->lock);
-    return status || e->threaded ? status : spawn_driver(e, err);
+    return status;
 }
 
 /* On the caller's own thread, whose locks a store of his may need, and the dynamic loader does. */

@@ -195,7 +195,7 @@ enum tenure_status tn_hub_open(const struct tn_api_options *options, struct tn_h
             ? tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno))
             : tn_api_start(&o, NULL, 0, &h->api, err);
     if (!status)
-        status = tn_thread_start(&h->thread, "tenure-hub", tn_hub_main, h, err);
+        status = tn_thread_start(&h->thread, tn_hub_main, h, err);
     h->thread_started = status == TENURE_OK;
     if (status)
         tn_hub_close(h);

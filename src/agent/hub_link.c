@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/hub_inner.h"
+#include "os/thread.h"
 #include "tenure/store.h"
 
 #define EVENT_MAX (4u << 20) /* bytes of one */
@@ -167,6 +168,7 @@ void *tn_hub_main(void *arg)
     struct epoll_event events[32];
     bool busy = false;
 
+    tn_thread_name("tenure-hub");
     while (!atomic_load(&h->ending)) {
         int n = epoll_wait(h->epoll_fd, events, 32, busy ? TICK_MS : -1);
         uint64_t count;

@@ -64,6 +64,7 @@ static void *desk_main(void *arg)
     struct errand *errands[ROUND_MAX];
     struct tn_state_ask *asks[ROUND_MAX];
 
+    tn_thread_name("tenure-state");
     pthread_mutex_lock(&d->lock);
     for (;;) {
         while (!d->first && !d->closing)
@@ -99,7 +100,7 @@ enum tenure_status tn_state_desk_open(const struct tn_state_desk_options *option
     d->last = &d->first;
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->word, NULL);
-    status = tn_thread_start(&d->thread, "tenure-state", desk_main, d, err);
+    status = tn_thread_start(&d->thread, desk_main, d, err);
     d->started = status == TENURE_OK;
     if (status) {
         tn_state_desk_close(d);

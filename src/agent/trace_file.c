@@ -58,6 +58,7 @@ static void *writer(void *arg)
     bool cut = false;
     ssize_t n;
 
+    tn_thread_name("tenure-trace");
     while ((n = read(f->ends[0], data, sizeof data)) != 0) {
         if (n < 0)
             continue;
@@ -167,7 +168,7 @@ enum tenure_status tn_trace_file_open(const char *path, const char *name,
     else if (pipe2(f->ends, O_CLOEXEC) != 0 || fcntl(f->ends[1], F_SETFL, O_NONBLOCK) != 0)
         status = tenure_fail(err, TENURE_UNAVAILABLE, "cannot make a pipe: %s", strerror(errno));
     else
-        status = tn_thread_start(&f->thread, "tenure-trace", writer, f, err);
+        status = tn_thread_start(&f->thread, writer, f, err);
     if (!status) {
         tell_header(f, name, timing);
         *out = f;

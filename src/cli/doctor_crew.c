@@ -149,6 +149,7 @@ static void *serve(void *arg)
     tenure_store *store = NULL;
     struct crew_order order;
 
+    tn_thread_name("doctor");
     while (recv(m->inner, &order, sizeof order, 0) == (ssize_t)sizeof order) {
         struct crew_answer answer = {0};
         struct tenure_error err = {0};
@@ -223,7 +224,7 @@ enum tenure_status doctor_crew_open(struct doctor_crew *crew, int64_t deadline,
         struct crew_member *m = &crew->members[crew->n - 1];
 
         if (!status)
-            status = tn_thread_start(&m->thread, "doctor", serve, m, err);
+            status = tn_thread_start(&m->thread, serve, m, err);
         if (status) {
             close(m->socket);
             close(m->inner);

@@ -41,6 +41,7 @@ static void *look_up(void *arg)
     struct lookup *l = arg;
     uint64_t one = 1;
 
+    tn_thread_name("tenure-resolve");
     l->rc = getaddrinfo(l->host, NULL, &hints, &l->found);
     while (write(l->done_fd, &one, sizeof one) < 0 && errno == EINTR)
         continue;
@@ -82,7 +83,7 @@ static enum tenure_status start(const char *host, struct lookup **out, struct te
     if (l->done_fd < 0)
         status = tenure_fail(err, TENURE_UNAVAILABLE, "eventfd: %s", strerror(errno));
     else
-        status = tn_thread_start(&thread, "tenure-resolve", look_up, l, err);
+        status = tn_thread_start(&thread, look_up, l, err);
     if (status) {
         atomic_store(&l->owners, 1);
         let_go(l);

@@ -6,8 +6,8 @@
 /* Client libraries of stores (TLS handshakes, SQLite) run on these. */
 #define STACK_SIZE (256 * 1024)
 
-enum tenure_status tn_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
-                                   void *arg, struct tenure_error *err)
+enum tenure_status tn_thread_start(pthread_t *thread, void *(*run)(void *), void *arg,
+                                   struct tenure_error *err)
 {
     pthread_attr_t attr;
     sigset_t all, before;
@@ -25,6 +25,10 @@ enum tenure_status tn_thread_start(pthread_t *thread, const char *name, void *(*
     pthread_attr_destroy(&attr);
     if (failed)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot start a thread: %s", strerror(failed));
-    pthread_setname_np(*thread, name);
     return TENURE_OK;
+}
+
+void tn_thread_name(const char *name)
+{
+    pthread_setname_np(pthread_self(), name);
 }

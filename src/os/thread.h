@@ -6,8 +6,10 @@
 
 #include "tenure/status.h"
 
-/* name: at most 15 characters, shown by ps and gdb. */
-enum tenure_status tn_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
-                                   void *arg, struct tenure_error *err);
+enum tenure_status tn_thread_start(pthread_t *thread, void *(*run)(void *), void *arg,
+                                   struct tenure_error *err);
+/* For ps and gdb, at most 15 characters.  A thread names itself: from outside it takes three more
+ * system calls, of whoever is waiting for it. */
+void tn_thread_name(const char *name);
 
 #endif
