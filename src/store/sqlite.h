@@ -73,12 +73,19 @@ struct tn_sqlite {
     bool deaf;     /* inotify is used up: look at intervals instead */
 };
 
+/* ---- sqlite_schema.c, which scripts/sqlite-image makes of sqlite_schema.sql --- */
+
+/* As SQL, and as the file of a database that has it and no rows. */
+extern const char tn_sqlite_schema[];
+extern const unsigned char tn_sqlite_image[];
+extern const size_t tn_sqlite_image_size;
+
 /* ---- sqlite_place.c ------------------------------------------------------ */
 
 /* The absolute path that url names, in *path for the caller to free; and what it asks for. */
 enum tenure_status tn_sqlite_path(const char *url, char **path, bool *mend,
                                   struct tenure_error *err);
-/* OK if a database is at path or, with create, an empty file has been made there. */
+/* OK if a database is at path or, with create, has been made there, or an empty file. */
 enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_error *err);
 
 /* ---- sqlite_open.c ------------------------------------------------------- */

@@ -19,22 +19,6 @@
 #define SQLITE_OLDEST  3037000 /* STRICT tables */
 
 /*
- * One row a register.  version counts the changes of the whole database: a
- * number never comes back, and what changed since a listing is found through
- * its index.  The checks guard against an operator's slip.
- */
-static const char schema[] = "CREATE TABLE register ("
-                             " key TEXT PRIMARY KEY NOT NULL,"
-                             " version INTEGER NOT NULL UNIQUE CHECK (version > 0),"
-                             " nonce BLOB NOT NULL CHECK (length(nonce) = 16),"
-                             " prev BLOB NOT NULL CHECK (length(prev) = 16),"
-                             " tombstone INTEGER NOT NULL CHECK (tombstone IN (0, 1)),"
-                             " data BLOB NOT NULL"
-                             ") STRICT;"
-                             "PRAGMA application_id = 0x74656e75;"
-                             "PRAGMA user_version = 1;";
-
-/*
  * synchronous = FULL: a commit is on the disk before it is answered (C3).  The
  * cache is small (64 KiB) because an idle candidate should be; a batch may
  * exceed it, and is then kept in memory instead of being written early.  The
@@ -179,12 +163,18 @@ static void distrust(sqlite3 *db)
 
 /* ---- The schema ---------------------------------------------------------- */
 
+/* How far a database is. */
+enum stage {
+    EMPTY, /* nobody's yet */
+    MADE,  /* ours, and nothing was ever committed to it: what sqlite_place.c makes */
+    BEGUN,
+};
+
 /*
- * Is this database ours, or nobody's yet (*empty)?  CONFIG if it is another's.
- * To be called in a transaction: somebody may be making it right now, and the
- * three answers must be of one moment.
+ * Is this database ours?  CONFIG if it is another's.  To be called in a transaction: somebody
+ * may be making it right now, and the three answers must be of one moment.
  */
-static enum tenure_status identify(struct tn_sqlite *h, bool *empty, struct tenure_error *err)
+static enum tenure_status identify(struct tn_sqlite *h, enum stage *stage, struct tenure_error *err)
 {
     long id = 0, version = 0, tables = 0;
     int rc = ask_number(h->db, "PRAGMA application_id", &id);
@@ -195,10 +185,12 @@ static enum tenure_status identify(struct tn_sqlite *h, bool *empty, struct tenu
         rc = ask_number(h->db, "SELECT count(*) FROM sqlite_schema", &tables);
     if (rc != SQLITE_OK)
         return tn_sqlite_fail(h, rc, err);
-    *empty = id == 0 && version == 0 && tables == 0;
-    if (*empty || (id == APPLICATION_ID && version == SCHEMA_VERSION))
+    bool ours = id == APPLICATION_ID;
+    *stage = ours && version ? BEGUN : ours ? MADE : EMPTY;
+    if ((ours && (version == 0 || version == SCHEMA_VERSION)) ||
+        (id == 0 && version == 0 && tables == 0))
         return TENURE_OK;
-    if (id == APPLICATION_ID)
+    if (ours)
         return tenure_fail(err, TENURE_CONFIG,
                            "sqlite: %s: written by another version of tenure (schema %ld, this one "
                            "knows %d); use that version, or another file",
@@ -214,15 +206,17 @@ static enum tenure_status identify(struct tn_sqlite *h, bool *empty, struct tenu
 static enum tenure_status create_schema(struct tn_sqlite *h, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
-    bool empty = false;
+    enum stage stage = EMPTY;
     int rc = sqlite3_exec(h->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
 
     if (rc == SQLITE_OK) {
-        status = identify(h, &empty, err);
+        status = identify(h, &stage, err);
         if (status)
             return status;
-        if (empty)
-            rc = sqlite3_exec(h->db, schema, NULL, NULL, NULL);
+        if (stage == EMPTY)
+            rc = sqlite3_exec(h->db, tn_sqlite_schema, NULL, NULL, NULL);
+        if (rc == SQLITE_OK && stage != BEGUN)
+            rc = sqlite3_exec(h->db, "PRAGMA user_version = 1", NULL, NULL, NULL);
         if (rc == SQLITE_OK)
             rc = sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);
     }
@@ -242,14 +236,18 @@ static int flush_database(sqlite3 *db)
 }
 
 /*
- * Make the database of an empty file: the log, then the schema.  Nobody is told
- * of either, so of all the syncs until the first lease only this one is made:
- * the first commit flushes the whole log, with its directory, and the schema is
- * in front of it there (C3).  Pages are small: a commit writes two, the row's
+ * Begin a database: the log, then the schema if it is empty, and the mark that
+ * it is begun, which stands in the log: a file without it whose log is gone is
+ * known by that.  Nobody is told of any of these, so of all the syncs until the
+ * first lease only this one is made, and that of an empty file only: the first
+ * commit flushes the whole log, with its directory, and they are in front of it
+ * there (C3), as is the beginning of the log, which SQLite would else sync by
+ * itself.  Pages are small: a commit writes two, the row's
  * and the index's, and both together are then one of the usual size.  Smaller
  * ones are hardly faster for one commit, and dearer for a batch.
  */
-static enum tenure_status create(struct tn_sqlite *h, char mode[32], struct tenure_error *err)
+static enum tenure_status create(struct tn_sqlite *h, bool empty, char mode[32],
+                                 struct tenure_error *err)
 {
     enum tenure_status status;
     /* Nor may it copy the log, which others may have been told of, when it is closed meanwhile. */
@@ -259,7 +257,7 @@ static enum tenure_status create(struct tn_sqlite *h, char mode[32], struct tenu
 
     if (rc == SQLITE_OK)
         rc = ask(h->db, "PRAGMA journal_mode = WAL", mode);
-    if (rc == SQLITE_OK)
+    if (rc == SQLITE_OK && empty)
         rc = flush_database(h->db);
     if (rc != SQLITE_OK)
         return tn_sqlite_fail(h, rc, err);
@@ -279,7 +277,7 @@ static enum tenure_status create(struct tn_sqlite *h, char mode[32], struct tenu
 static enum tenure_status prepare(struct tn_sqlite *h, bool make, struct tenure_error *err)
 {
     enum tenure_status status;
-    bool empty = false;
+    enum stage stage = EMPTY;
     char mode[32];
     long page = 0;
     int rc = sqlite3_exec(h->db, settings, NULL, NULL, NULL);
@@ -288,21 +286,21 @@ static enum tenure_status prepare(struct tn_sqlite *h, bool make, struct tenure_
         rc = sqlite3_exec(h->db, "BEGIN", NULL, NULL, NULL);
     if (rc != SQLITE_OK)
         return tn_sqlite_fail(h, rc, err);
-    status = identify(h, &empty, err);
+    status = identify(h, &stage, err);
     if (status)
         return status;
-    if (empty && !make)
+    if (stage != BEGUN && !make)
         return tenure_fail(err, TENURE_UNAVAILABLE,
                            "sqlite: %s was emptied while in use; put it back with its log, or "
                            "restart to begin anew",
                            h->path);
     rc = sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);
-    if (rc == SQLITE_OK && !empty)
+    if (rc == SQLITE_OK && stage == BEGUN)
         rc = ask(h->db, "PRAGMA journal_mode = WAL", mode); /* which stays so for ever */
     if (rc != SQLITE_OK)
         return tn_sqlite_fail(h, rc, err);
-    if (empty)
-        status = create(h, mode, err);
+    if (stage != BEGUN)
+        status = create(h, stage == EMPTY, mode, err);
     if (status)
         return status;
     rc = ask_number(h->db, "PRAGMA page_size", &page);

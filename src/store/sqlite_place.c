@@ -3,6 +3,9 @@
  * before SQLite touches it.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,8 +81,35 @@ static enum tenure_status refuse_network(const char *path, const char *where,
                        path, name);
 }
 
-/* Make an empty file that only its owner may read.  mknod(), because closing a
- * descriptor of a database drops every lock that this process has on it. */
+/* Held from the moment a new database has its name until the descriptor that made it is closed,
+ * which drops every lock that this process has on that file: see tn_sqlite_place(). */
+static pthread_mutex_t coming = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * A new database: made without a name, and on the disk before it has one, so that nobody ever
+ * builds on a part of it (C3).  Not every file system can: then false.
+ */
+static bool make_whole(const char *dir, const char *path)
+{
+    char self[32];
+    int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return false;
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    ssize_t n = write(fd, tn_sqlite_image, tn_sqlite_image_size);
+    bool ready = n == (ssize_t)tn_sqlite_image_size && fdatasync(fd) == 0;
+    pthread_mutex_lock(&coming);
+    bool made = ready && linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
+    close(fd);
+    pthread_mutex_unlock(&coming);
+    return made;
+}
+
+/*
+ * Make a file that only its owner may read: a database, or else an empty file, of which SQLite
+ * makes one, and which tells what is wrong if anything is.  By mknod(), which opens nothing.
+ */
 static enum tenure_status make_file(const char *path, struct tenure_error *err)
 {
     char dir[PATH_LONGEST + 1];
@@ -91,7 +121,7 @@ static enum tenure_status make_file(const char *path, struct tenure_error *err)
     enum tenure_status status = refuse_network(path, dir, err);
     if (status)
         return status;
-    if (mknod(path, S_IFREG | 0600, 0) == 0 || errno == EEXIST)
+    if (make_whole(dir, path) || mknod(path, S_IFREG | 0600, 0) == 0 || errno == EEXIST)
         return TENURE_OK;
     int code = errno;
     if (code == ENOENT && stat(dir, &st) != 0)
@@ -111,13 +141,14 @@ static enum tenure_status refuse_orphan(const char *path, const char *wal, struc
                        path, wal);
 }
 
-enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_error *err)
+static enum tenure_status find_or_make(const char *path, bool create, struct tenure_error *err)
 {
-    char wal[PATH_LONGEST + 8];
+    char real[PATH_MAX], wal[PATH_MAX + 8];
     struct stat st, log;
 
-    /* In this order: a database that is being made has pages before its log does. */
-    snprintf(wal, sizeof wal, "%s-wal", path);
+    /* Beside the file itself, if path is a symbolic link.  In this order: a database that is
+     * being made has pages before its log does. */
+    snprintf(wal, sizeof wal, "%s-wal", realpath(path, real) ? real : path);
     bool logged = stat(wal, &log) == 0 && log.st_size > 0;
     if (stat(path, &st) != 0) {
         if (errno != ENOENT)
@@ -142,4 +173,14 @@ enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_
                            "from the other place has another log; mount its directory instead",
                            path);
     return refuse_network(path, path, err);
+}
+
+enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_error *err)
+{
+    enum tenure_status status = find_or_make(path, create, err);
+
+    /* Another thread may have made what we found: it closes that before we open it. */
+    pthread_mutex_lock(&coming);
+    pthread_mutex_unlock(&coming);
+    return status;
 }

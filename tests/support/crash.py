@@ -167,6 +167,9 @@ class Disk:
         self.dirs.pop(fd, None)
         if not self.ours(path) or path.endswith(b"-shm"):
             return False
+        if "O_TMPFILE" in flags:  # it has no name yet
+            self.files[fd], self.offsets[fd] = Inode(), 0
+            return False
         made = path not in self.now
         if "O_DIRECTORY" in flags or (made and "O_CREAT" not in flags) or (
                 not made and self.now[path].folder):
@@ -233,7 +236,8 @@ class Disk:
     def linked(self, old, new):
         if not self.ours(new):
             return False
-        self.name(new, self.now[old])
+        nameless = re.match(rb"/proc/self/fd/(\d+)$", old)
+        self.name(new, self.files[int(nameless.group(1))] if nameless else self.now[old])
         return True
 
     def do_symlink(self, call):

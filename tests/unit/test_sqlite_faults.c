@@ -109,7 +109,7 @@ static void not_a_database(void **state)
 static void empty_file(void **state)
 {
     struct tenure_token token = absent;
-    char wal[200];
+    char wal[200], link[200];
 
     (void)state;
     kit_write_file(kit_path, "", 0);
@@ -120,6 +120,10 @@ static void empty_file(void **state)
     kit_write_file(wal, "something", 9);
     kit_write_file(kit_path, "", 0);
     kit_refused(kit_url, TENURE_CORRUPT, "missing or empty");
+    assert_int_equal(kit_size(wal), 9);
+    snprintf(link, sizeof link, "sqlite:%s/link", kit_dir); /* the log is beside the file */
+    assert_int_equal(symlink(kit_path, link + 7), 0);
+    kit_refused(link, TENURE_CORRUPT, "missing or empty");
     assert_int_equal(kit_size(wal), 9);
     unlink(kit_path);
     kit_refused(kit_url, TENURE_CORRUPT, "missing or empty");
