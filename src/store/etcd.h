@@ -44,9 +44,10 @@ struct tn_etcd_news; /* etcd_wait.c */
 struct tn_etcd {
     struct tn_etcd_conf conf;
     struct tn_http *http;
-    unsigned at;  /* the endpoint that answered last */
-    bool unready; /* the last one that answered had trouble of its own (an election?) */
-    char *token;  /* "Authorization: ...", NULL: none */
+    unsigned at;         /* the endpoint that answered last */
+    bool unready;        /* the last one that answered had trouble of its own (an election?) */
+    unsigned unanswered; /* requests so far that nobody answered */
+    char *token;         /* "Authorization: ...", NULL: none */
     struct tn_etcd_news *news;
 };
 

@@ -217,6 +217,7 @@ static enum tenure_status ask(struct tn_etcd *h, const char *path, const char *b
     }
     status = post(h, path, body, change, connect_by, deadline, &answer, err);
     if (status) {
+        h->unanswered += status != TENURE_CANCELLED;
         o->lost = change && answer.sent;
         o->next = !o->lost && (status == TENURE_UNAVAILABLE || status == TENURE_TIMEOUT);
         return status;

@@ -23,11 +23,19 @@ static json_t *ask_prefix(struct tn_etcd *h, const char *prefix, const char *mar
                      "min_mod_revision", next, "limit", "1", "keys_only", true);
 }
 
-static bool is_known(struct tn_etcd *h, const struct tenure_watch *watch)
+/* Nothing was heard for long: nothing happened, or the member hangs and its
+ * kernel keeps the connection. */
+static bool is_silent(const struct tn_etcd *h)
+{
+    return h->news && tenure_now() - h->news->heard_ns >= TN_ETCD_SILENCE_NS;
+}
+
+static bool is_known(struct tn_etcd *h, const struct tn_etcd_waiting *w,
+                     const struct tenure_watch *watch)
 {
     const struct tn_etcd_target *t = watch->prefix ? NULL : tn_etcd_find(h, watch->key, false);
 
-    return t && t->known && tenure_token_equal(&t->token, &watch->seen);
+    return t && t->known && !w->doubt && tenure_token_equal(&t->token, &watch->seen);
 }
 
 static const json_t *pairs_of(const json_t *answer, size_t number)
@@ -70,7 +78,7 @@ static json_t *compose_question(struct tn_etcd *h, const struct tn_etcd_waiting 
     json_t *all = json_array();
 
     for (size_t i = 0; all && i < w->n; i++) {
-        if (is_known(h, &w->watches[i]))
+        if (is_known(h, w, &w->watches[i]))
             continue;
         json_t *one = w->watches[i].prefix ? ask_prefix(h, w->watches[i].key, w->watches[i].mark)
                                            : ask_register(h, w->watches[i].key);
@@ -90,7 +98,7 @@ static bool differs(struct tn_etcd *h, const struct tn_etcd_waiting *w, const js
     for (size_t i = 0; i < w->n; i++) {
         const struct tenure_watch *watch = &w->watches[i];
 
-        if (is_known(h, watch))
+        if (is_known(h, w, watch))
             continue;
         if (watch->prefix) {
             if (!same_history(answer, watch->mark) || json_array_size(pairs_of(answer, number)))
@@ -111,8 +119,9 @@ enum tenure_status tn_etcd_compare(struct tn_etcd *h, struct tn_etcd_waiting *w,
     bool all_known = true;
     json_t *answer = NULL;
 
+    w->doubt = is_silent(h);
     for (size_t i = 0; i < w->n; i++)
-        all_known = all_known && is_known(h, &w->watches[i]);
+        all_known = all_known && is_known(h, w, &w->watches[i]);
     if (all_known)
         return TENURE_OK;
     json_t *request = compose_question(h, w);
@@ -122,10 +131,14 @@ enum tenure_status tn_etcd_compare(struct tn_etcd *h, struct tn_etcd_waiting *w,
     if (status)
         return status;
     w->news = differs(h, w, answer);
+    json_decref(answer);
+    if (w->news && w->doubt)
+        tn_etcd_news_drop(h); /* it should have said so */
+    if (h->news)
+        h->news->heard_ns = tenure_now();
     for (size_t i = 0; !w->news && i < w->n; i++) {
         if (!w->watches[i].prefix)
             tn_etcd_news_learn(h, w->watches[i].key, &w->watches[i].seen);
     }
-    json_decref(answer);
     return TENURE_OK;
 }

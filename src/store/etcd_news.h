@@ -16,7 +16,12 @@ struct tn_etcd_news {
     struct tn_etcd_target targets[TENURE_WATCH_MAX];
     unsigned n;
     unsigned confirmed;
+    unsigned unanswered; /* the handle's when the stream began */
+    int64_t heard_ns;    /* when it last said something, or was found to be right */
 };
+
+/* A stream that was silent for so long is not believed without a look. */
+#define TN_ETCD_SILENCE_NS INT64_C(30000000000)
 
 /* One wait in progress. */
 struct tn_etcd_waiting {
@@ -24,6 +29,7 @@ struct tn_etcd_waiting {
     size_t n;
     bool asked; /* what is there was compared: from now on news count */
     bool news;  /* something watched has changed */
+    bool doubt; /* what is known has to be asked again */
 };
 
 /* What is known of a register or prefix that is followed; NULL if it is not. */

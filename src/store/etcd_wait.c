@@ -15,6 +15,7 @@
 
 #define LINE_MAX_BYTES (8u << 20) /* what may lie unread, at most */
 #define SHARE_MIN_NS   1000000000
+#define LINES_MAX      256 /* ... taken in at once: then the time is looked at */
 
 void tn_etcd_news_drop(struct tn_etcd *h)
 {
@@ -123,9 +124,10 @@ static enum tenure_status listen_until(struct tn_etcd *h, struct tn_etcd_waiting
     char *line;
     enum tenure_status status = tn_http_stream_line(h->news->stream, until, &line, err);
 
-    while (!status) {
+    for (unsigned n = 0; !status; n++) {
+        h->news->heard_ns = tenure_now();
         status = digest(h, w, line, err);
-        if (status)
+        if (status || n == LINES_MAX)
             return status;
         status = tn_http_stream_line(h->news->stream, 0, &line, err);
         if (status == TENURE_TIMEOUT)
@@ -224,6 +226,8 @@ static enum tenure_status subscribe(struct tn_etcd *h, struct tn_etcd_waiting *w
     h->news = calloc(1, sizeof *h->news);
     if (!h->news)
         return tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
+    h->news->unanswered = h->unanswered;
+    h->news->heard_ns = tenure_now();
     for (size_t i = 0; i < w->n; i++) {
         struct tn_etcd_target *t = &h->news->targets[h->news->n++];
 
@@ -231,18 +235,25 @@ static enum tenure_status subscribe(struct tn_etcd *h, struct tn_etcd_waiting *w
         t->prefix = w->watches[i].prefix;
     }
     status = open_stream(h, w, deadline, err);
-    while (!status && h->news->confirmed < h->news->n)
-        status = listen_until(h, w, deadline, err);
+    while (!status && h->news->confirmed < h->news->n) {
+        status = tenure_now() < deadline ? listen_until(h, w, deadline, err)
+                                         : tenure_fail(err, TENURE_TIMEOUT,
+                                                       "etcd: the watch was not confirmed in time");
+    }
     return status;
 }
 
+/* A stream is as good as the server that it comes from: if that left a request
+ * unanswered since, and the next one was asked, news may never come from there. */
 static bool followed(struct tn_etcd *h, const struct tn_etcd_waiting *w)
 {
+    if (!h->news || h->news->unanswered != h->unanswered)
+        return false;
     for (size_t i = 0; i < w->n; i++) {
         if (!tn_etcd_find(h, w->watches[i].key, w->watches[i].prefix))
             return false;
     }
-    return h->news != NULL;
+    return true;
 }
 
 /* ---- Waiting ------------------------------------------------------------- */
@@ -287,6 +298,8 @@ static enum tenure_status set_out(struct tn_etcd *h, struct tn_etcd_waiting *w, 
         if (share < SHARE_MIN_NS)
             share = deadline - now < SHARE_MIN_NS ? deadline - now : SHARE_MIN_NS;
         status = set_out_once(h, w, now + share, err);
+        if (!status && !w->news && !followed(h, w))
+            continue; /* another member answered than the one that is listened to */
         if (status != TENURE_UNAVAILABLE && status != TENURE_TIMEOUT)
             break;
         h->at = (h->at + 1) % h->conf.n_hosts;
@@ -300,16 +313,21 @@ static enum tenure_status wait_inner(struct tn_etcd *h, struct tn_etcd_waiting *
     enum tenure_status status = set_out(h, w, deadline, err);
 
     while (!status && !w->news) {
-        status = listen_until(h, w, deadline, err);
-        if (status == TENURE_TIMEOUT)
-            return tenure_fail(err, TENURE_TIMEOUT, "etcd: nothing changed");
+        int64_t look = h->news->heard_ns + TN_ETCD_SILENCE_NS;
+
+        status = listen_until(h, w, look < deadline ? look : deadline, err);
         if (status == TENURE_CANCELLED)
             return status;
-        if (status) {
-            /* Compacted, no leader, gone: what was missed is found by comparing again. */
+        /* Compacted, no leader, gone: what was missed is found by comparing again.
+         * So it is when there was nothing to hear for long. */
+        if (status && status != TENURE_TIMEOUT)
             tn_etcd_news_drop(h);
+        if (w->news)
+            return TENURE_OK;
+        if (tenure_now() >= deadline)
+            return tenure_fail(err, TENURE_TIMEOUT, "etcd: nothing changed");
+        if (status)
             status = set_out(h, w, deadline, err);
-        }
     }
     return status;
 }

@@ -44,8 +44,8 @@ struct tn_kube {
     char scope[TN_KUBE_HASH + 1];     /* the label that all our objects carry */
     bool mend;                        /* a damaged register is read as it is, and may be replaced */
     struct tn_http *http;
-    json_t *last;                /* the Lease of a record as last seen, to put it back changed */
-    char rv[TN_KUBE_RV_MAX + 1]; /* the server's version as last heard of; "": none */
+    unsigned unanswered; /* requests so far that nobody answered */
+    json_t *last;        /* the Lease of a record as last seen, to put it back changed */
     struct tn_kube_news *news;
 };
 
@@ -84,7 +84,10 @@ struct tn_kube_answer {
 enum tenure_status tn_kube_call(struct tn_kube *h, const struct tn_kube_request *request,
                                 int64_t deadline, struct tn_kube_answer *answer,
                                 struct tenure_error *err);
-/* Begin to follow one object, or (name is NULL) all in scope, from rv.  OK with 200 or 410. */
+/*
+ * Begin to follow one object, or (name is NULL) all in scope, from rv; NULL: from now, and what is
+ * there comes first.  OK with 200 or 410.
+ */
 enum tenure_status tn_kube_follow(struct tn_kube *h, const char *name, const char *rv,
                                   int64_t deadline, struct tn_http_stream **stream, long *code,
                                   struct tenure_error *err);
@@ -130,8 +133,8 @@ void tn_kube_remember(struct tn_kube *h, const char *key, json_t *object);
 enum tenure_status tn_kube_list(void *impl, const char *prefix, const char *after,
                                 tenure_visit_fn visit, void *arg, char mark[TENURE_VERSION_MAX + 1],
                                 int64_t deadline, struct tenure_error *err);
-/* The server's version now, from a listing of one object (or, name is NULL, one of all). */
-enum tenure_status tn_kube_list_version(struct tn_kube *h, const char *name, int64_t deadline,
+/* The server's version now, from a listing of one object of all. */
+enum tenure_status tn_kube_list_version(struct tn_kube *h, int64_t deadline,
                                         char rv[TN_KUBE_RV_MAX + 1], struct tenure_error *err);
 enum tenure_status tn_kube_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
                                 struct tenure_error *err);

@@ -121,18 +121,10 @@ static enum tenure_status send_once(struct tn_kube *h, const struct tn_kube_requ
         return status;
     status = tn_http_call(h->http, &http, deadline, answer, err);
     tn_secret_free(who);
+    h->unanswered += status && status != TENURE_CANCELLED;
     if (status && status != TENURE_CANCELLED)
         tenure_fail_context(err, "kube: %s", h->access.server);
     return status;
-}
-
-/* The server's version, of whatever it has just told of. */
-static void hear(struct tn_kube *h, const json_t *root)
-{
-    const char *rv = tn_kube_meta(root, "resourceVersion");
-
-    if (rv && *rv && strlen(rv) <= TN_KUBE_RV_MAX)
-        snprintf(h->rv, sizeof h->rv, "%s", rv);
 }
 
 static enum tenure_status digest(struct tn_kube *h, const struct tn_kube_request *rq,
@@ -148,7 +140,6 @@ static enum tenure_status digest(struct tn_kube *h, const struct tn_kube_request
         status = tenure_fail(err, TENURE_UNAVAILABLE, "kube: %s: the answer cannot be understood",
                              h->access.server);
     } else if (good) {
-        hear(h, root);
         answer->root = json_incref(root);
     } else if (http->code == 404 && no_such_lease(root, rq->name)) {
         definite = true;
@@ -216,7 +207,8 @@ static enum tenure_status follow_once(struct tn_kube *h, const char *name, const
     if (status)
         return status;
     /* "%3D" is '=', "%2F" is '/'. */
-    snprintf(query, sizeof query, "watch=1&allowWatchBookmarks=true&resourceVersion=%s&%s%s", rv,
+    snprintf(query, sizeof query, "watch=1&allowWatchBookmarks=true%s%s&%s%s",
+             rv ? "&resourceVersion=" : "", rv ? rv : "",
              name ? "fieldSelector=metadata.name%3D" : "labelSelector=tenure%2Fscope%3D",
              name ? name : h->scope);
     status = compose_url(h, NULL, query, url)

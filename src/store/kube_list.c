@@ -95,22 +95,25 @@ static bool is_plain(const char *text)
 }
 
 static enum tenure_status ask(struct tn_kube *h, const char *query, int64_t deadline, json_t **root,
-                              struct tenure_error *err)
+                              char rv[TN_KUBE_RV_MAX + 1], struct tenure_error *err)
 {
     struct tn_kube_request rq = {.method = "GET", .query = query};
     struct tn_kube_answer answer;
     enum tenure_status status = tn_kube_call(h, &rq, deadline, &answer, err);
+    const char *version = status ? NULL : tn_kube_meta(answer.root, "resourceVersion");
 
     if (!status && answer.code != 200)
         status = tenure_fail(err, TENURE_UNAVAILABLE, "kube: the listing was ended (HTTP %ld)",
                              answer.code);
-    else if (!status && (!json_is_array(json_object_get(answer.root, "items")) ||
-                         !tn_kube_meta(answer.root, "resourceVersion") || !h->rv[0]))
+    else if (!status && (!json_is_array(json_object_get(answer.root, "items")) || !version ||
+                         !*version || strlen(version) > TN_KUBE_RV_MAX))
         status = tenure_fail(err, TENURE_UNAVAILABLE, "kube: the listing cannot be understood");
-    if (status)
+    if (status) {
         json_decref(answer.root);
-    else
+    } else {
+        snprintf(rv, TN_KUBE_RV_MAX + 1, "%s", version);
         *root = answer.root;
+    }
     return status;
 }
 
@@ -118,7 +121,7 @@ static enum tenure_status collect(struct tn_kube *h, struct listing *l, const ch
                                   const char *after, char *mark, int64_t deadline,
                                   struct tenure_error *err)
 {
-    char query[1500], next[1024] = "";
+    char query[1500], next[1024] = "", rv[TN_KUBE_RV_MAX + 1];
     enum tenure_status status = TENURE_OK;
     bool first = true;
 
@@ -127,12 +130,12 @@ static enum tenure_status collect(struct tn_kube *h, struct listing *l, const ch
 
         snprintf(query, sizeof query, "labelSelector=tenure%%2Fscope%%3D%s&limit=" PAGE "%s%s",
                  h->scope, *next ? "&continue=" : "", next);
-        status = ask(h, query, deadline, &root, err);
+        status = ask(h, query, deadline, &root, rv, err);
         if (status)
             break;
         /* All pages show what the first one did: its version is that of the whole. */
         if (first && mark)
-            snprintf(mark, TENURE_VERSION_MAX + 1, "%s", h->rv);
+            snprintf(mark, TENURE_VERSION_MAX + 1, "%s", rv);
         first = false;
         status = take_page(h, l, json_object_get(root, "items"), prefix, after, err);
         const char *more = tn_kube_meta(root, "continue");
@@ -194,19 +197,15 @@ enum tenure_status tn_kube_list(void *impl, const char *prefix, const char *afte
     return status;
 }
 
-enum tenure_status tn_kube_list_version(struct tn_kube *h, const char *name, int64_t deadline,
+enum tenure_status tn_kube_list_version(struct tn_kube *h, int64_t deadline,
                                         char rv[TN_KUBE_RV_MAX + 1], struct tenure_error *err)
 {
-    char query[400];
+    char query[100];
     json_t *root = NULL;
     enum tenure_status status;
 
-    snprintf(query, sizeof query, "limit=1&%s%s",
-             name ? "fieldSelector=metadata.name%3D" : "labelSelector=tenure%2Fscope%3D",
-             name ? name : h->scope);
-    status = ask(h, query, deadline, &root, err);
-    if (!status)
-        memcpy(rv, h->rv, sizeof h->rv);
+    snprintf(query, sizeof query, "limit=1&labelSelector=tenure%%2Fscope%%3D%s", h->scope);
+    status = ask(h, query, deadline, &root, rv, err);
     json_decref(root);
     return status;
 }

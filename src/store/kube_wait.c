@@ -2,11 +2,12 @@
  * News of changes: a watch for each register that is waited on, kept over
  * several waits, all on one handle of libcurl.
  *
- * A watch begins at the server's version as last heard of, and then the
- * registers are compared by a read (C6): after a restore versions go back, and
- * a watch alone would sleep through the changes.  Bookmarks move the version on
- * while nothing happens, so that a watch can be resumed; one that is too old
- * (410) begins anew at the version of a listing of that one object.
+ * A watch begins "now", and then the registers are compared by a read (C6).
+ * Beginning at a version last heard of would be wrong: after a restore versions
+ * go back, and such a watch would sleep until they are reached again.
+ * Bookmarks tell once a minute that a watch still works.  One that was silent
+ * for longer is not believed without a look: its server may hang, while others
+ * behind the same address answer.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -16,22 +17,25 @@
 #include "os/poll.h"
 #include "store/kube.h"
 
-#define BRIEF_NS  1000000000
-#define BRIEF_MAX 4 /* ... in one wait: then there is something wrong with the server */
+#define LINES_MAX  256 /* ... taken in at once: then the time is looked at */
+#define SILENCE_NS INT64_C(90000000000)
+#define BRIEF_NS   1000000000
+#define BRIEF_MAX  4 /* ... in one wait: then there is something wrong with the server */
 
 struct target {
     char key[TENURE_KEY_MAX + 1]; /* or a prefix */
     bool prefix;
     bool known; /* token is the register's, or news of a later one is on its way */
     struct tenure_token token;
-    char rv[TN_KUBE_RV_MAX + 1]; /* where the watch goes on; "": not known */
     struct tn_http_stream *stream;
     int64_t began;
+    int64_t heard_ns; /* when it last said something, or was found to be right */
 };
 
 struct tn_kube_news {
     struct target targets[TENURE_WATCH_MAX];
     unsigned n;
+    unsigned unanswered; /* the handle's when the first of them began */
 };
 
 /* One wait in progress. */
@@ -95,10 +99,6 @@ static void note_prefix(const struct target *t, struct waiting *w, const json_t 
 
 static void note(struct target *t, struct waiting *w, const char *type, const json_t *object)
 {
-    const char *rv = tn_kube_meta(object, "resourceVersion");
-
-    if (rv && *rv && strlen(rv) <= TN_KUBE_RV_MAX)
-        snprintf(t->rv, sizeof t->rv, "%s", rv);
     if (strcmp(type, "BOOKMARK") == 0)
         return;
     if (t->prefix) {
@@ -134,8 +134,8 @@ static enum tenure_status digest(struct target *t, struct waiting *w, const char
     if (!type || !object || strcmp(type, "ERROR") == 0) {
         const char *why = json_string_value(json_object_get(object, "message"));
 
-        t->rv[0] = '\0';                /* too old, most likely */
-        w->news = w->news || t->prefix; /* and what happened since cannot be told */
+        /* Too old, most likely; what happened under a prefix since cannot be told. */
+        w->news = w->news || t->prefix;
         status = tenure_fail(err, TENURE_UNAVAILABLE, "kube: the watch was ended: %.200s",
                              why ? why : "its news cannot be understood");
     } else {
@@ -152,10 +152,12 @@ static void take_in(struct target *t, struct waiting *w)
     char *line;
     enum tenure_status status = TENURE_OK;
 
-    while (t->stream && !status) {
+    for (unsigned n = 0; t->stream && !status && n < LINES_MAX; n++) {
         status = tn_http_stream_line(t->stream, 0, &line, &err);
-        if (!status)
+        if (!status) {
+            t->heard_ns = tenure_now();
             status = digest(t, w, line, &err);
+        }
         if (status && status != TENURE_TIMEOUT && status != TENURE_CANCELLED) {
             w->brief += tenure_now() - t->began < BRIEF_NS;
             end_stream(t);
@@ -169,30 +171,19 @@ static enum tenure_status follow(struct tn_kube *h, struct target *t, int64_t de
                                  struct tenure_error *err)
 {
     char name[TN_KUBE_NAME_MAX + 1];
-    const char *what = t->prefix ? NULL : name;
     long code = 0;
-    enum tenure_status status = TENURE_OK;
+    enum tenure_status status;
 
-    if (!t->prefix)
-        tn_kube_name(h, t->key, name);
-    for (int tries = 0; !status && tries < 2; tries++) {
-        if (!t->rv[0])
-            status = h->rv[0] && tries == 0 ? (memcpy(t->rv, h->rv, sizeof t->rv), TENURE_OK)
-                                            : tn_kube_list_version(h, what, deadline, t->rv, err);
-        if (!status)
-            status = tn_kube_follow(h, what, t->rv, deadline, &t->stream, &code, err);
-        if (status || code == 200) {
-            t->began = tenure_now();
-            t->known = false; /* until it is compared: the watch may have begun later */
-            return status;
-        }
+    tn_kube_name(h, t->key, name);
+    status = tn_kube_follow(h, name, NULL, deadline, &t->stream, &code, err);
+    t->began = t->heard_ns = tenure_now();
+    t->known = false; /* until it is compared */
+    if (!status && code != 200) {
         end_stream(t);
-        t->rv[0] = '\0';
+        status = tenure_fail(err, TENURE_UNAVAILABLE, "kube: %s: no watch can begin (HTTP %ld)",
+                             h->access.server, code);
     }
-    return status ? status
-                  : tenure_fail(err, TENURE_UNAVAILABLE,
-                                "kube: %s: no watch can begin: its version is always too old",
-                                h->access.server);
+    return status;
 }
 
 /* A prefix is compared by versions: has anything happened in scope since the mark? */
@@ -202,7 +193,7 @@ static enum tenure_status follow_prefix(struct tn_kube *h, struct target *t,
 {
     char now[TN_KUBE_RV_MAX + 1];
     long code = 0;
-    enum tenure_status status = tn_kube_list_version(h, NULL, deadline, now, err);
+    enum tenure_status status = tn_kube_list_version(h, deadline, now, err);
 
     if (status)
         return status;
@@ -212,9 +203,8 @@ static enum tenure_status follow_prefix(struct tn_kube *h, struct target *t,
         w->news = true;
         return TENURE_OK;
     }
-    snprintf(t->rv, sizeof t->rv, "%s", watch->mark);
-    status = tn_kube_follow(h, NULL, t->rv, deadline, &t->stream, &code, err);
-    t->began = tenure_now();
+    status = tn_kube_follow(h, NULL, watch->mark, deadline, &t->stream, &code, err);
+    t->began = t->heard_ns = tenure_now();
     if (!status && code != 200) {
         end_stream(t);
         w->news = true; /* too long ago to tell */
@@ -228,6 +218,8 @@ static struct target *target_of(struct tn_kube *h, const struct tenure_watch *wa
 
     if (t || (!h->news && !(h->news = calloc(1, sizeof *h->news))))
         return t;
+    if (h->news->n == 0)
+        h->news->unanswered = h->unanswered;
     if (h->news->n == TENURE_WATCH_MAX) { /* other things are waited on now */
         for (unsigned i = 0; i < h->news->n; i++)
             end_stream(&h->news->targets[i]);
@@ -245,15 +237,24 @@ static enum tenure_status compare(struct tn_kube *h, struct target *t,
                                   int64_t deadline, struct tenure_error *err)
 {
     json_t *object = NULL;
+    bool told = t->known && tenure_token_equal(&t->token, &watch->seen);
     enum tenure_status status = tn_kube_get(h, t->key, deadline, &object, err);
 
     if (status)
         return status;
+    t->heard_ns = tenure_now();
     memset(&t->token, 0, sizeof t->token);
     t->known = !object || tn_kube_token(t->key, object, &t->token);
     w->news = w->news || !t->known || !tenure_token_equal(&t->token, &watch->seen);
     json_decref(object);
+    if (told && w->news)
+        end_stream(t); /* it should have said so */
     return TENURE_OK;
+}
+
+static bool is_silent(const struct target *t)
+{
+    return tenure_now() - t->heard_ns >= SILENCE_NS;
 }
 
 /* Subscribe, then compare (C6). */
@@ -272,13 +273,15 @@ static enum tenure_status set_out(struct tn_kube *h, struct waiting *w, int64_t 
         if (w->news)
             break;
         if (t->prefix) {
+            if (t->stream && is_silent(t))
+                end_stream(t);
             if (!t->stream)
                 status = follow_prefix(h, t, watch, w, deadline, err);
             continue;
         }
         if (!t->stream)
             status = follow(h, t, deadline, err);
-        if (!status && !(t->known && tenure_token_equal(&t->token, &watch->seen)))
+        if (!status && (!t->known || is_silent(t) || !tenure_token_equal(&t->token, &watch->seen)))
             status = compare(h, t, watch, w, deadline, err);
     }
     return status;
@@ -291,6 +294,7 @@ static enum tenure_status listen_until(struct tn_kube *h, struct waiting *w, int
 {
     struct tn_http_stream *streams[TENURE_WATCH_MAX];
     struct target *targets[TENURE_WATCH_MAX];
+    int64_t until = deadline;
     enum tenure_status status;
 
     for (size_t i = 0; i < w->n; i++) {
@@ -298,8 +302,12 @@ static enum tenure_status listen_until(struct tn_kube *h, struct waiting *w, int
         if (!targets[i] || !targets[i]->stream)
             return TENURE_OK; /* to be set out again */
         streams[i] = targets[i]->stream;
+        if (targets[i]->heard_ns + SILENCE_NS < until)
+            until = targets[i]->heard_ns + SILENCE_NS;
     }
-    status = tn_http_streams_wait(streams, w->n, deadline, err);
+    status = tn_http_streams_wait(streams, w->n, until, err);
+    if (status == TENURE_TIMEOUT && until < deadline)
+        return TENURE_OK;
     for (size_t i = 0; !status && i < w->n; i++)
         take_in(targets[i], w);
     return status;
@@ -317,6 +325,8 @@ static enum tenure_status wait_inner(struct tn_kube *h, struct waiting *w, int64
         if (!status && w->brief > BRIEF_MAX)
             status = tenure_fail(err, TENURE_UNAVAILABLE,
                                  "kube: %s: the server ends every watch at once", h->access.server);
+        if (!status && !w->news && tenure_now() >= deadline)
+            status = TENURE_TIMEOUT;
     }
     if (status == TENURE_TIMEOUT)
         tenure_fail(err, TENURE_TIMEOUT, "kube: nothing changed");
@@ -339,6 +349,10 @@ enum tenure_status tn_kube_wait(void *impl, const struct tenure_watch *watches, 
         return ready > 0 ? tenure_fail(err, TENURE_CANCELLED, "kube: wait was cancelled")
                          : tenure_fail(err, TENURE_TIMEOUT, "kube: nothing changed");
     }
+    /* A watch is as good as the server that it comes from: if one left a request
+     * unanswered since, it may be the same one. */
+    if (h->news && h->news->unanswered != h->unanswered)
+        tn_kube_news_drop(h);
     h->access.http.cancel_fd = wake_fd;
     status = wait_inner(h, &w, deadline, err);
     h->access.http.cancel_fd = -1;

@@ -25,10 +25,36 @@ def shared():
         yield server
 
 
+@pytest.fixture(scope="module", autouse=True)
+def silence(shared):
+    """A wait that takes half a minute: while the other tests run, for the last one."""
+    box, proxy = [], Proxy(("127.0.0.1", shared.port))
+
+    def listen():
+        with through(proxy, "/silence") as store, Store(shared.url("/silence")) as other:
+            token = other.swap("a/control").token
+            assert not store.wait([("a/control", token)], timeout=1)
+            proxy.strand(-1)  # the stream; what is asked is answered
+            settled(lambda: other.swap("a/control", token))
+            box.append(settled(lambda: store.wait([("a/control", token)], timeout=90)))
+            # And what it listens to from now on is sound.
+            token = settled(lambda: store.read("a/control")).token
+            assert not store.wait([("a/control", token)], timeout=1)
+            settled(lambda: other.swap("a/control", token))
+            box.append(settled(lambda: store.wait([("a/control", token)], timeout=20)))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    yield lambda: thread.join() or box
+    thread.join()
+    proxy.close()
+
+
 @pytest.fixture
 def etcd(shared):
     """A server that no test of this file ends; the keys go with every test."""
-    shared.ctl("del", "--prefix", "/")
+    shared.ctl("del", "--prefix", "/tenure")
+    shared.ctl("del", "--prefix", "/elsewhere")
     return shared
 
 
@@ -163,11 +189,7 @@ def test_snapshot_restored_repeats_revisions_but_not_nonces(own):
         lost = store.swap("a/lease", base, b"lost").token
         mark = store.list("")[1]
         own.kill()
-        peer = f"http://127.0.0.1:{own.peers['one']}"
-        own.data = own.dir / "restored"
-        own.ctl("snapshot", "restore", own.dir / "snapshot", "--name", "one", "--data-dir",
-                own.data, "--initial-cluster", f"one={peer}", "--initial-advertise-peer-urls", peer)
-        own.start()
+        own.restore(own.dir / "snapshot")
         found = settled(lambda: store.read("a/lease"))
         assert found.token == base
         assert store.wait([("a/lease", lost)]) and store.wait([("", mark)])
@@ -308,6 +330,23 @@ def test_watch_moves_to_another_member(cluster):
         assert box == [True]
 
 
+def test_watch_leaves_a_member_that_hangs(cluster):
+    """Its kernel keeps the connection; it is only never heard of again."""
+    hung = next(m for m in cluster.members if m is not cluster.leader())
+    rest = [m for m in cluster.members if m is not hung]
+    hosts = ",".join(f"127.0.0.1:{m.port}" for m in (hung, *rest))
+    with Store(f"etcd://{hosts}/hangs") as store, Store(rest[0].url("/hangs")) as other:
+        token = other.swap("a/control").token
+        assert not store.wait([("a/control", token)], timeout=1)
+        hung.pause()
+        try:
+            assert settled(lambda: store.read("a/control", timeout=3)).token == token
+            settled(lambda: other.swap("a/control", token))
+            assert settled(lambda: store.wait([("a/control", token)]))
+        finally:
+            hung.resume()
+
+
 # ---- What others have written ------------------------------------------------------------------
 
 @pytest.mark.parametrize("value", [
@@ -375,6 +414,18 @@ def test_idle_stand_by_asks_once_an_interval(etcd, proxy):
         assert proxy.passed["up"] - before == 5 * one
         other.swap("a/lease", token)
         assert store.wait([("a/lease", token)])
+
+
+def test_stream_is_not_believed_behind_an_address_that_did_not_answer(etcd, proxy):
+    """A balancer keeps what is open to a server that hangs, and sends what is new elsewhere."""
+    with through(proxy) as store, Store(etcd.url()) as other:
+        token = other.swap("a/control").token
+        assert not store.wait([("a/control", token)], timeout=1)
+        proxy.strand()
+        assert refused(store.read, "a/control", timeout=0.3).status == "timeout"
+        assert store.read("a/control").token == token
+        other.swap("a/control", token)
+        assert store.wait([("a/control", token)])
 
 
 def test_prefix_wait_is_not_woken_by_others(etcd):
@@ -576,3 +627,9 @@ def test_hostile_answers(number):
                 call()
             except StoreError as error:
                 assert error.status in bad
+
+
+# ---- At last -----------------------------------------------------------------------------------
+
+def test_silent_stream_is_not_believed_for_ever(silence):
+    assert silence() == [True, True]

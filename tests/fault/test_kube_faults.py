@@ -102,6 +102,39 @@ def test_watch_survives_resets_and_half_open_ends(kube, proxy):
             assert token == fresh
 
 
+def test_watch_is_not_believed_behind_an_address_that_did_not_answer(kube, proxy):
+    """A balancer keeps what is open to a server that hangs, and sends what is new elsewhere."""
+    with Store(kube.url(port=proxy.port)) as store, Store(kube.url()) as other:
+        token = other.swap("a/control").token
+        assert not store.wait([("a/control", token)], timeout=1)
+        proxy.strand()
+        assert refused(store.read, "a/control", timeout=0.3).status == "timeout"
+        assert store.read("a/control").token == token
+        other.swap("a/control", token)
+        assert store.wait([("a/control", token)])
+
+
+def test_watch_does_not_wait_for_versions_that_a_restore_took_back(kube):
+    with Store(kube.url()) as store, Store(kube.url()) as other:
+        etcd = kube.etcd
+        token = other.swap("a/control").token
+        etcd.ctl("snapshot", "save", etcd.dir / "snapshot")
+        last = None
+        for _ in range(100):
+            last = other.swap("a/else", last).token
+        assert store.read("a/else").token == last
+        assert not store.wait([("a/control", token)], timeout=0.5)
+        kube.kill()
+        etcd.kill()
+        etcd.restore(etcd.dir / "snapshot")
+        kube.restart()
+        assert until(lambda: quietly(store.read, "a/control")).token == token
+        assert not until(lambda: quietly(lambda: [store.wait([("a/control", token)], timeout=1)]))[0]
+        assert until(lambda: quietly(other.read, "a/control")).token == token
+        assert other.swap("a/control", token).status == "ok"
+        assert store.wait([("a/control", token)])
+
+
 def test_idle_stand_by_asks_once_an_interval(kube, proxy):
     with Store(kube.url(port=proxy.port)) as store, Store(kube.url()) as other:
         token = other.swap("a/lease", None, record()).token

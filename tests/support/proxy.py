@@ -8,6 +8,7 @@
     proxy.cut_after("down", n)   after n more bytes that way, reset the connection
     proxy.cut()              reset all connections now
     proxy.strand()           nothing passes any more on what is open; new connections are sound
+    proxy.strand(-1)         the same for the newest connection alone
     proxy.half_close()       the server seems to have ended its side
     proxy.refusing = True    new connections are reset at once
     proxy.black_hole = True  new connections are taken, and nothing happens on them
@@ -162,9 +163,9 @@ class Proxy:
         with self._lock:
             self._budget[way] = n
 
-    def strand(self):
+    def strand(self, which=None):
         with self._lock:
-            for pair in self._pairs:
+            for pair in self._pairs if which is None else [self._pairs[which]]:
                 pair.stranded = True
 
     def cut(self):

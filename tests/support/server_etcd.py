@@ -57,6 +57,15 @@ class Etcd(Daemon):
         self.start()
         until(self.healthy, limit=60)
 
+    def restore(self, snapshot):
+        """Begin again from a snapshot, when it is down."""
+        peer = f"http://127.0.0.1:{self.peers[self.name]}"
+        shutil.rmtree(self.data)
+        self.ctl("snapshot", "restore", snapshot, "--name", self.name, "--data-dir", self.data,
+                 "--initial-cluster", f"{self.name}={peer}", "--initial-advertise-peer-urls", peer)
+        self.start()
+        until(self.healthy, limit=60)
+
     def call(self, path, body=None, timeout=60):
         """POST to the gateway (plain HTTP only)."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}",
