@@ -102,7 +102,8 @@ static int spawn(const json_t *exec, int out, pid_t *pid)
     sigemptyset(&none);
     posix_spawn_file_actions_init(&files);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    /* A group of its own: what it starts can be ended with it. */
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     posix_spawnattr_setsigmask(&attributes, &none);
     if (argv && argv[0] && envp &&
         !posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0) &&
@@ -133,11 +134,31 @@ static bool drink(int fd, char *out, int64_t deadline)
     return false;
 }
 
+/* What has no more to say may stay all the same.  False: it was ended, with all that it started. */
+static bool reap(pid_t pid, bool quiet, int64_t deadline, int *state)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    pid_t got;
+
+    *state = 0;
+    /* Somebody else may have reaped it: what it printed counts then. */
+    while (quiet && ((got = waitpid(pid, state, WNOHANG)) == 0 || (got < 0 && errno == EINTR))) {
+        quiet = tenure_now() < deadline;
+        nanosleep(&moment, NULL);
+    }
+    if (quiet)
+        return true;
+    kill(-pid, SIGKILL);
+    while (waitpid(pid, state, 0) < 0 && errno == EINTR)
+        continue;
+    return false;
+}
+
 static enum tenure_status run(const json_t *exec, char *out, int64_t deadline,
                               struct tenure_error *err)
 {
     const char *command = text(exec, "command");
-    int pipes[2], state = 0, error;
+    int pipes[2], state, error;
     pid_t pid;
     bool all;
 
@@ -154,12 +175,7 @@ static enum tenure_status run(const json_t *exec, char *out, int64_t deadline,
     }
     all = drink(pipes[0], out, deadline);
     close(pipes[0]);
-    if (!all)
-        kill(pid, SIGKILL);
-    /* Somebody else may have reaped it: what it printed counts then. */
-    while (waitpid(pid, &state, 0) < 0 && errno == EINTR)
-        continue;
-    if (!all)
+    if (!reap(pid, all, deadline, &state))
         return tenure_fail(err, TENURE_UNAVAILABLE,
                            "kube: plug-in %.100s did not end in time, or prints too much", command);
     if (!WIFEXITED(state) || WEXITSTATUS(state))

@@ -1,9 +1,11 @@
 """What goes wrong between tenure and a real kube-apiserver, and what is told about it."""
 
 import base64
+import contextlib
 import http.server
 import json
 import os
+import pathlib
 import threading
 
 import pytest
@@ -468,6 +470,39 @@ users:
     (tmp_path / ".kube").mkdir()
     os.symlink(kube.config(), tmp_path / ".kube/config")
     Store("kube:default").close()
+
+
+@pytest.mark.parametrize("words", [
+    "sleep 1000",                          # nothing is printed
+    "sleep 1000 & wait",                   # by what it started
+    "exec >&-; sleep 1000",                # it has no more to say, and stays
+    "echo '{}' ; exec >&- ; sleep 1000 & wait",
+    "yes",                                 # far too much
+])
+def test_plugin_that_does_not_end(tmp_path, words):
+    """The call ends at its deadline, and nobody is left behind by each of many tries."""
+    plugin = tmp_path / "plugin"
+    plugin.write_text(f"#!/bin/sh\n{words}\n")
+    plugin.chmod(0o755)
+    config = {"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+              "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+              "users": [{"name": "u", "user": {"exec": {
+                  "command": str(plugin), "env": [{"name": "MARK", "value": str(tmp_path)}]}}}],
+              "current-context": "x"}
+    (tmp_path / "config").write_text(json.dumps(config))
+    error = refused(Store, f"kube:default?kubeconfig={tmp_path}/config", timeout=1)
+    assert error.status == "unavailable" and "did not end in time" in error.text
+    until(lambda: not carriers(tmp_path))
+
+
+def carriers(mark):
+    """The processes that have it in their environment."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"MARK={mark}".encode() in path.read_bytes().split(b"\0"):
+                found.append(path.parent.name)
+    return found
 
 
 @pytest.mark.parametrize("text, words", [
