@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/patience.h"
+
 static enum tenure_status try_edit(tenure_store *store, const char *key, tn_edit_fn edit, void *arg,
                                    struct tenure_value *value, int64_t deadline,
                                    struct tenure_error *err)
@@ -27,6 +29,14 @@ done:
     return status;
 }
 
+/* Somebody was faster: at once.  A server that refuses changes, or does not say whether it made
+ * them, has trouble enough. */
+static bool again(enum tenure_status status, int64_t deadline)
+{
+    return status == TENURE_CONFLICT ? tenure_now() < deadline
+                                     : status == TENURE_UNKNOWN && tn_store_pause(deadline);
+}
+
 enum tenure_status tn_edit_register(tenure_store *store, const char *key, tn_edit_fn edit,
                                     void *arg, int64_t deadline, struct tenure_error *err)
 {
@@ -35,7 +45,7 @@ enum tenure_status tn_edit_register(tenure_store *store, const char *key, tn_edi
 
     do
         status = try_edit(store, key, edit, arg, &value, deadline, err);
-    while ((status == TENURE_CONFLICT || status == TENURE_UNKNOWN) && tenure_now() < deadline);
+    while (again(status, deadline));
     tenure_value_free(&value);
     return status;
 }

@@ -19,7 +19,7 @@ struct tn_edit {
 typedef enum tenure_status (*tn_edit_fn)(void *arg, const struct tenure_value *value,
                                          struct tn_edit *edit, struct tenure_error *err);
 
-/* CONFLICT or UNKNOWN only if the deadline passed over them.  May block. */
+/* CONFLICT or UNKNOWN only if no time was left to try again.  May block. */
 enum tenure_status tn_edit_register(tenure_store *store, const char *key, tn_edit_fn edit,
                                     void *arg, int64_t deadline, struct tenure_error *err);
 

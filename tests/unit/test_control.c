@@ -17,6 +17,7 @@ struct bed {
     tenure_store *store;
     unsigned races; /* edits of somebody else that slip in before a swap */
     enum tn_fault_action action;
+    bool ever; /* for all swaps, not just the next */
     unsigned swaps;
     bool inside;
 };
@@ -48,7 +49,8 @@ static void on_call(void *arg, const struct tn_fault_event *event, struct tn_fau
         return;
     b->swaps++;
     plan->action = b->action;
-    b->action = TN_FAULT_PASS;
+    if (!b->ever)
+        b->action = TN_FAULT_PASS;
     if (b->races > 0) {
         b->races--;
         put(b, "w/control", "{\"theirs\":1}");
@@ -131,6 +133,18 @@ static void test_an_unknown_edit_is_done_again(void **state)
     assert_int_equal(c.epoch, 7);
     assert_int_equal(c.for_ms, 500);
     assert_int_equal(strlen(c.request), 32);
+}
+
+static void test_edits_that_stay_unknown_are_no_storm(void **state)
+{
+    struct bed *b = *state;
+
+    b->action = TN_FAULT_DROP_REQUEST;
+    b->ever = true;
+    assert_int_equal(
+        tenure_control_pause(b->store, "w", NULL, NULL, tenure_now() + 500 * TN_MS, NULL),
+        TENURE_UNKNOWN);
+    assert_in_range(b->swaps, 1, 6);
 }
 
 static void test_each_request_has_a_name_of_its_own(void **state)
@@ -303,6 +317,7 @@ int main(void)
         CASE(test_pause_and_resume),
         CASE(test_an_edit_keeps_what_others_wrote),
         CASE(test_an_unknown_edit_is_done_again),
+        CASE(test_edits_that_stay_unknown_are_no_storm),
         CASE(test_each_request_has_a_name_of_its_own),
         CASE(test_what_cannot_be_read_pauses),
         CASE(test_hostile_members_are_cut_and_bounded),
