@@ -88,16 +88,19 @@ static enum tenure_status take_pairs(struct tn_etcd *h, const char *key, const j
                                      struct tenure_error *err)
 {
     char mark[TENURE_VERSION_MAX + 1];
-    const json_t *kv;
+    const json_t *kvs = json_object_get(answer, "kvs"), *kv;
+    bool broken = kvs && !json_is_array(kvs);
     size_t i;
 
     if (!tn_etcd_mark(answer, mark))
         return tenure_fail(err, TENURE_UNAVAILABLE, "the answer has no header");
-    json_array_foreach(json_object_get(answer, "kvs"), i, kv)
+    json_array_foreach(kvs, i, kv)
     {
         struct tn_etcd_pair pair;
+        bool ours = tn_etcd_pair(h, kv, &pair);
 
-        if (!tn_etcd_pair(h, kv, &pair) || strcmp(pair.key, key) != 0) {
+        broken = broken || pair.broken;
+        if (!ours || strcmp(pair.key, key) != 0) {
             free(pair.data);
             continue;
         }
@@ -105,7 +108,7 @@ static enum tenure_status take_pairs(struct tn_etcd *h, const char *key, const j
         free(to->data);
         *to = pair;
     }
-    if (data->key[0] && !data->data)
+    if (broken || (data->key[0] && !data->data)) /* and that is never absence (C1) */
         return tenure_fail(err, TENURE_UNAVAILABLE, "the answer cannot be understood");
     return TENURE_OK;
 }

@@ -94,6 +94,7 @@ bool tn_etcd_is_number(const char *text);
 struct tn_etcd_pair {
     char key[TENURE_KEY_MAX + 1]; /* the register's */
     bool nonce;                   /* it is the KEY#nonce */
+    bool broken;                  /* whose it is cannot be told */
     char revision[TENURE_VERSION_MAX + 1];
     char *data; /* malloc'ed */
     size_t len;

@@ -65,7 +65,7 @@ static enum tenure_status take_page(struct tn_etcd *h, struct listing *l, const 
     {
         if (status || l->stop)
             break;
-        if (!tn_etcd_pair(h, kv, &pair))
+        if (!tn_etcd_pair(h, kv, &pair) && !pair.broken)
             continue; /* somebody else's */
         if (!pair.data) {
             status = tenure_fail(err, TENURE_UNAVAILABLE, "etcd: %s%s cannot be understood",

@@ -166,6 +166,7 @@ bool tn_etcd_pair(const struct tn_etcd *h, const json_t *kv, struct tn_etcd_pair
                 memcmp(name, h->conf.base, base) == 0;
 
     memset(pair, 0, sizeof *pair);
+    pair->broken = !name || n == 0;
     if (ours) {
         pair->nonce = n > suffix && strcmp(name + n - suffix, NONCE_KEY) == 0;
         if (pair->nonce)

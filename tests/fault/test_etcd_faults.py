@@ -26,8 +26,11 @@ def shared():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def silence(shared):
+def silence(request, shared):
     """A wait that takes half a minute: while the other tests run, for the last one."""
+    if not any(item.name.startswith("test_silent") for item in request.session.items):
+        yield None
+        return
     box, proxy = [], Proxy(("127.0.0.1", shared.port))
 
     def listen():
@@ -555,6 +558,8 @@ def test_environment_is_not_asked_for_proxies(etcd, monkeypatch):
 
 HEADER = {"cluster_id": "1", "member_id": "1", "revision": "7", "raft_term": "2"}
 GOOD = json.dumps({"header": HEADER}).encode()
+ABSENT = (200, json.dumps({"header": HEADER, "more": True, "kvs": [  # the companion alone
+    {"key": server_etcd.b64("/tenure/a#nonce"), "mod_revision": "3", "value": ""}]}).encode())
 ANSWERS = [
     (200, b""), (200, b"null"), (200, b"[]"), (200, b"{"), (200, b"{}"), (200, b"\0" * 50),
     (200, json.dumps({"header": {**HEADER, "revision": "-1"}}).encode()),
@@ -564,8 +569,8 @@ ANSWERS = [
     (200, json.dumps({"header": HEADER, "kvs": [1, "x", {}, {"key": "!!"}]}).encode()),
     (200, json.dumps({"header": HEADER, "kvs": [
         {"key": server_etcd.b64("/tenure/a"), "mod_revision": "0", "value": "!!"}]}).encode()),
-    (200, json.dumps({"header": HEADER, "more": True, "kvs": [
-        {"key": server_etcd.b64("/tenure/a#nonce"), "mod_revision": "3", "value": ""}]}).encode()),
+    (200, json.dumps({"header": HEADER, "kvs": [{"mod_revision": "3", "value": ""}]}).encode()),
+    ABSENT,
     (200, b"[" * 5000), (404, b"not here"), (500, b""), (503, b"{}"), (302, b""),
     (400, json.dumps({"message": "x" * 5000, "code": 3}).encode()),
     (401, json.dumps({"message": "etcdserver: invalid auth token", "code": 16}).encode()),
@@ -611,10 +616,10 @@ class Hostile:
 def test_hostile_answers(number):
     with Hostile(ANSWERS[number]) as server, Store(server.url) as store:
         bad = ("unavailable", "timeout", "corrupt", "denied", "config", "unsupported", "invalid")
-        try:
+        if ANSWERS[number] is ABSENT:
             assert not store.read("a", timeout=2).token
-        except StoreError as error:
-            assert error.status in bad
+        else:
+            assert refused(store.read, "a", timeout=2).status in bad  # never absence
         seen = Token()
         seen._version, seen._nonce[0] = b"3", 1
         for expect in (None, seen):
