@@ -1,5 +1,6 @@
 #include "http.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,14 @@ static bool never(const struct tn_transfer *t, void *arg)
     (void)t;
     (void)arg;
     return false;
+}
+
+static long retry_after(CURL *easy)
+{
+    curl_off_t seconds = 0;
+
+    curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
+    return seconds < 0 ? 0 : seconds > INT_MAX ? INT_MAX : (long)seconds;
 }
 
 struct tn_http *tn_http_new(const struct tn_http_conf *conf)
@@ -81,6 +90,7 @@ enum tenure_status tn_http_call(struct tn_http *h, const struct tn_http_request 
     answer->sent = tn_transfer_sent(&t);
     if (!status) {
         curl_easy_getinfo(t.easy, CURLINFO_RESPONSE_CODE, &answer->code);
+        answer->retry_after = retry_after(t.easy);
         answer->body = t.body ? t.body : calloc(1, 1);
         answer->len = t.len;
         t.body = NULL;
@@ -165,6 +175,11 @@ enum tenure_status tn_http_stream_join(struct tn_http *http, const struct tn_htt
                                        struct tenure_error *err)
 {
     return open_stream(http->conf, http->multi, rq, deadline, stream, code, err);
+}
+
+long tn_http_stream_retry_after(const struct tn_http_stream *s)
+{
+    return retry_after(s->t.easy);
 }
 
 struct set {

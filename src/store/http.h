@@ -37,7 +37,8 @@ struct tn_http_answer {
     long code;
     char *body; /* malloc'ed, terminated; the caller frees it */
     size_t len;
-    bool sent; /* the request may have reached the server; valid on failure too */
+    long retry_after; /* seconds that the server wants to be left alone; 0: it does not say */
+    bool sent;        /* the request may have reached the server; valid on failure too */
 };
 
 struct tn_http;
@@ -74,6 +75,8 @@ enum tenure_status tn_http_stream_open(const struct tn_http_conf *conf,
 enum tenure_status tn_http_stream_join(struct tn_http *http, const struct tn_http_request *request,
                                        int64_t deadline, struct tn_http_stream **stream, long *code,
                                        struct tenure_error *err);
+/* As in an answer. */
+long tn_http_stream_retry_after(const struct tn_http_stream *stream);
 /* Accepts NULL. */
 void tn_http_stream_close(struct tn_http_stream *stream);
 /*

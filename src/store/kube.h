@@ -44,8 +44,9 @@ struct tn_kube {
     char scope[TN_KUBE_HASH + 1];     /* the label that all our objects carry */
     bool mend;                        /* a damaged register is read as it is, and may be replaced */
     struct tn_http *http;
-    unsigned unanswered; /* requests so far that nobody answered */
-    json_t *last;        /* the Lease of a record as last seen, to put it back changed */
+    unsigned unanswered;   /* requests so far that nobody answered */
+    int64_t not_before_ns; /* until then the server wants to be left alone */
+    json_t *last;          /* the Lease of a record as last seen, to put it back changed */
     struct tn_kube_news *news;
 };
 

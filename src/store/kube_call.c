@@ -3,12 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/poll.h"
 #include "os/secret.h"
 #include "store/kube.h"
 
 #define ANSWER_MAX     (64u << 20) /* a page of the largest registers */
 #define LINE_MAX_BYTES (16u << 20) /* news that may lie unread, at most */
 #define URL_SIZE       2048
+#define ALONE_MAX_S    30 /* no server is left alone for longer, whatever it says */
 
 /* ---- Errors -------------------------------------------------------------- */
 
@@ -97,6 +99,28 @@ static enum tenure_status compose_headers(struct tn_kube *h, const char *method,
     return status;
 }
 
+/* Retry-After: as long as it says, but of the time that a request has half is left for it.  Who
+ * renews has no other time. */
+static enum tenure_status leave_alone(struct tn_kube *h, int64_t deadline, struct tenure_error *err)
+{
+    struct pollfd cancel = {.fd = h->access.http.cancel_fd, .events = POLLIN};
+    int64_t now = tenure_now(), until = now + (deadline - now) / 2;
+
+    if (h->not_before_ns < until)
+        until = h->not_before_ns;
+    if (until > now && tn_poll(&cancel, 1, until) > 0)
+        return tenure_fail(err, TENURE_CANCELLED, "cancelled by the caller");
+    return TENURE_OK;
+}
+
+/* What it says about that in an answer that is no success. */
+static void be_told(struct tn_kube *h, long seconds)
+{
+    if (seconds > ALONE_MAX_S)
+        seconds = ALONE_MAX_S;
+    h->not_before_ns = seconds ? tenure_now() + seconds * INT64_C(1000000000) : 0;
+}
+
 static enum tenure_status send_once(struct tn_kube *h, const struct tn_kube_request *rq,
                                     const char *body, int64_t deadline,
                                     struct tn_http_answer *answer, struct tenure_error *err)
@@ -116,7 +140,9 @@ static enum tenure_status send_once(struct tn_kube *h, const struct tn_kube_requ
     memset(answer, 0, sizeof *answer);
     if (!compose_url(h, rq->name, rq->query, url))
         return tenure_fail(err, TENURE_CONFIG, "kube: the address of the server is too long");
-    status = compose_headers(h, rq->method, deadline, headers, &who, err);
+    status = leave_alone(h, deadline, err);
+    if (!status)
+        status = compose_headers(h, rq->method, deadline, headers, &who, err);
     if (status)
         return status;
     status = tn_http_call(h->http, &http, deadline, answer, err);
@@ -136,6 +162,7 @@ static enum tenure_status digest(struct tn_kube *h, const struct tn_kube_request
     enum tenure_status status = TENURE_OK;
 
     answer->code = http->code;
+    be_told(h, good ? 0 : http->retry_after);
     if (good && !json_is_object(root)) {
         status = tenure_fail(err, TENURE_UNAVAILABLE, "kube: %s: the answer cannot be understood",
                              h->access.server);
@@ -202,8 +229,10 @@ static enum tenure_status follow_once(struct tn_kube *h, const char *name, const
                                          .headers = headers,
                                          .answer_max = LINE_MAX_BYTES,
                                          .connect_by = deadline};
-    enum tenure_status status = compose_headers(h, "GET", deadline, headers, &who, err);
+    enum tenure_status status = leave_alone(h, deadline, err);
 
+    if (!status)
+        status = compose_headers(h, "GET", deadline, headers, &who, err);
     if (status)
         return status;
     /* "%3D" is '=', "%2F" is '/'. */
@@ -236,6 +265,7 @@ enum tenure_status tn_kube_follow(struct tn_kube *h, const char *name, const cha
         char *line = NULL;
         bool definite;
 
+        be_told(h, tn_http_stream_retry_after(s));
         status = tn_http_stream_line(s, deadline, &line, err);
         json_t *root = status ? NULL : json_loads(line, 0, NULL);
         status = explain(h, *code, root, &definite, err);

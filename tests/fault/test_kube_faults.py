@@ -14,7 +14,7 @@ from process import free_port, until
 from proxy import Proxy
 from server_kube import Kube
 from server_redis import make_certificates
-from tenure import Store, StoreError
+from tenure import Store, StoreError, now
 
 pytestmark = pytest.mark.skipif(server_kube.MISSING is not None, reason=str(server_kube.MISSING))
 
@@ -562,8 +562,8 @@ def test_tls_is_verified(kube, tmp_path):
 class Front:
     """Plain HTTP that answers the first request well, and every later one with `answer`."""
 
-    def __init__(self, answer):
-        asked = []
+    def __init__(self, answer, headers=()):
+        self.asked = asked = []
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -574,6 +574,8 @@ class Front:
                 code, body = (404, ABSENT) if len(asked) == 1 else answer
                 self.send_response(code)
                 self.send_header("Content-Length", str(len(body)))
+                for header in headers if len(asked) > 1 else ():
+                    self.send_header(*header)
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -586,6 +588,12 @@ class Front:
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.port = self.server.server_address[1]
+
+    def url(self, folder):
+        (folder / "config").write_text(json.dumps({
+            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x"}))
+        return f"kube:default?kubeconfig={folder}/config"
 
     def __enter__(self):
         return self
@@ -624,12 +632,8 @@ ANSWERS = [
 @pytest.mark.parametrize("number", range(len(ANSWERS)))
 def test_answers_that_are_no_success(tmp_path, number):
     answer, change, read = ANSWERS[number]
-    config = {"clusters": [{"name": "c", "cluster": {"server": ""}}],
-              "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x"}
     with Front(answer) as front:
-        config["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{front.port}"
-        (tmp_path / "config").write_text(json.dumps(config))
-        with Store(f"kube:default?kubeconfig={tmp_path}/config") as store:
+        with Store(front.url(tmp_path)) as store:
             assert store.swap("a/lease", None, record(), timeout=5).status == change
             assert refused(store.read, "a/lease", timeout=5).status == read
             for call in (lambda: store.list("", timeout=0.5),
@@ -638,3 +642,31 @@ def test_answers_that_are_no_success(tmp_path, number):
                     call()
                 except StoreError as error:
                     assert error.status not in ("ok", "unknown", "conflict")
+
+
+@pytest.mark.parametrize("code", [429, 503])
+def test_a_server_that_asks_to_be_left_alone_is(tmp_path, code):
+    with Front((code, status("Busy")), headers=[("Retry-After", "1")]) as front, \
+            Store(front.url(tmp_path)) as store:
+        end = now() + 1.2
+        while now() < end:
+            assert refused(store.read, "a/lease").status == "unavailable"
+        assert len(front.asked) <= 1 + 3
+
+
+def test_nobody_is_left_alone_for_longer_than_there_is_time(tmp_path):
+    with Front((429, status("Busy")), headers=[("Retry-After", "3000")]) as front, \
+            Store(front.url(tmp_path)) as store:
+        for calls in range(2, 5):
+            # Asked, and answered: not given up without a word.
+            assert refused(store.read, "a/lease", timeout=1).status == "unavailable"
+            assert len(front.asked) == calls
+        # Who waits for his turn can be called off.
+        ours, theirs = os.pipe()
+        timer = threading.Timer(0.2, lambda: os.write(theirs, b"x"))
+        timer.start()
+        error = refused(store.wait, [("a/lease", None)], timeout=120, wake_fd=ours)
+        assert error.status == "cancelled" and len(front.asked) == calls
+        timer.join()
+        os.close(ours)
+        os.close(theirs)
