@@ -24,8 +24,10 @@ static enum tenure_status read_token(struct tn_access *a, struct tenure_error *e
     char *text = tn_secret_load(&secret, err);
     enum tenure_status status = TENURE_OK;
 
-    if (!text)
+    if (!text) {
+        tenure_fail_context(err, "the token");
         return err->code ? err->code : TENURE_CONFIG;
+    }
     if (strlen(text) < TOKEN_MIN || strlen(text) > TN_TOKEN_MAX) {
         status = tenure_fail(err, TENURE_CONFIG, "the token in %s must have %d to %d bytes",
                              a->token_file, TOKEN_MIN, TN_TOKEN_MAX);

@@ -99,8 +99,8 @@ static enum tenure_status configure(tenure_elector *e, struct tenure_error *err)
     if (!o->name || strlen(o->name) > TENURE_NAME_MAX || !tenure_key_valid(o->name))
         return tenure_fail(err, TENURE_CONFIG,
                            "'%.60s' is not a name for an election: use letters, digits, '.', '_' "
-                           "and '-'",
-                           o->name ? o->name : "");
+                           "and '-', at most %d bytes",
+                           o->name ? o->name : "", TENURE_NAME_MAX);
     snprintf(e->name, sizeof e->name, "%s", o->name);
     snprintf(e->id, sizeof e->id, "%s", cfg->id);
     snprintf(e->status.id, sizeof e->status.id, "%s", cfg->id);

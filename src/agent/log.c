@@ -100,7 +100,7 @@ void tn_log_setup(enum tn_log_format format, const char *new_name, const char *n
 {
     pthread_mutex_lock(&lock);
     how = format != TN_LOG_AUTO ? format : isatty(STDERR_FILENO) ? TN_LOG_TEXT : TN_LOG_JSON;
-    snprintf(name, sizeof name, "%s", new_name);
+    escape(new_name, name, sizeof name);
     escape(new_id, id, sizeof id);
     pthread_mutex_unlock(&lock);
 }
@@ -144,6 +144,11 @@ void tn_log(const char *event, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     pthread_mutex_lock(&lock);
+    /* One line each, whatever was quoted in it; and nothing that a terminal would act upon. */
+    for (char *p = text; how != TN_LOG_JSON && *p; p++) {
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            *p = '?';
+    }
     if (how == TN_LOG_JSON)
         n = as_json(event, text, line, sizeof line);
     else

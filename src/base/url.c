@@ -196,6 +196,17 @@ static void append(char *out, size_t size, const char *text, size_t n)
     out[used + n] = '\0';
 }
 
+/* Where a login may be: behind "://", or behind the scheme if somebody forgot the slashes.  NULL:
+ * there is none in a path. */
+static const char *authority_of(const char *url, size_t to_query)
+{
+    const char *slashes = strstr(url, "://"), *colon = strchr(url, ':');
+
+    if (slashes && (size_t)(slashes - url) < to_query)
+        return slashes + 3;
+    return colon && (size_t)(colon - url) < to_query && colon[1] != '/' ? colon + 1 : NULL;
+}
+
 void tenure_url_redact(const char *url, char *out, size_t size)
 {
     const char *rest = url;
@@ -203,19 +214,28 @@ void tenure_url_redact(const char *url, char *out, size_t size)
     if (size == 0)
         return;
     out[0] = '\0';
-    const char *slashes = strstr(url, "://");
     size_t to_query = strcspn(url, "?");
-    if (slashes && (size_t)(slashes - url) < to_query) {
-        const char *authority = slashes + 3;
+    const char *authority = authority_of(url, to_query);
+    if (authority) {
         /* A password may hold an unescaped '/' by mistake: look for the last
-         * '@' before the query, and hide everything between. */
+         * '@' before the query, and hide everything between.  Or a '?': then hide all. */
         const char *at = memrchr(authority, '@', to_query - (size_t)(authority - url));
-        const char *colon = at ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
-        if (colon) {
+        const char *end = at ? at : strchr(authority, '@');
+        const char *colon = end ? memchr(authority, ':', (size_t)(end - authority)) : NULL;
+        if (colon && colon < url + to_query) {
             append(out, size, url, (size_t)(colon - url) + 1);
             append(out, size, "***", 3);
+            if (!at)
+                return;
             rest = at;
         }
+    }
+    /* As libpq has it, which a URL has not. */
+    const char *word = strcasestr(rest, "password=");
+    if (word && word < url + to_query) {
+        append(out, size, rest, (size_t)(word - rest) + strlen("password="));
+        append(out, size, "***", 3);
+        return;
     }
     append(out, size, rest, to_query - (size_t)(rest - url));
     for (const char *p = url + to_query; *p;) {

@@ -77,8 +77,9 @@ static const struct type *find_type(struct tn_reader *r, unsigned line, const ch
         snprintf(spaced + n, sizeof spaced - n, "%s%s", i ? " " : "", types[i].name);
     }
     tn_did_you_mean(word, spaced, hint, sizeof hint);
-    tn_complain(r, line, "%s: there is no type '%.40s'%s; there are: %s; or give a URL as 'store'",
-                path, word, hint, list);
+    int n = (int)strcspn(word, ":=@"); /* behind these there may be a password */
+    tn_complain(r, line, "%s: there is no type '%.*s%s'%s; there are: %s; or give a URL as 'store'",
+                path, n < 40 ? n : 40, word, word[n] ? "..." : "", hint, list);
     return NULL;
 }
 
@@ -157,11 +158,12 @@ static void put_hosts(struct url *u, struct tn_reader *r, const struct tn_place 
         snprintf(full, sizeof full, "%.60s.endpoints", path);
         if (!tn_key_take(r, one, full, &key, &text) || !text.text)
             continue;
-        if (strstr(text.text, "://") && !u->shown)
+        if ((strstr(text.text, "://") || strchr(text.text, '@')) && !u->shown)
             tn_complain(
-                r, one->line, "%s: '%.60s': give HOST:PORT, without %.*s", full, text.shown,
-                (int)(strstr(text.shown, "://") ? strstr(text.shown, "://") + 3 - text.shown : 3),
-                text.shown);
+                r, one->line,
+                "%s: give HOST:PORT alone, without a scheme or a login (there are 'user' and "
+                "'password')",
+                full);
         put(u, first ? "" : ",");
         put_text(u, &text, "[]:,");
     }
@@ -296,6 +298,18 @@ static bool check_fields(struct tn_reader *r, const struct type *t, const struct
                                                                                           : NULL;
     if (missing) {
         tn_complain(r, line, "%s: type %s needs '%s'", path, t->name, missing);
+        ok = false;
+    }
+    /* Whatever they are, they would be shown. */
+    const char *odd = p->host.text && strchr(p->host.text, '@')           ? "host"
+                      : p->user.text && strchr(p->user.text, ':')         ? "user"
+                      : p->database.text && strchr(p->database.text, '=') ? "database"
+                                                                          : NULL;
+    if (odd) {
+        tn_complain(r, line,
+                    "%s: '%s' has more than that in it; there are host, port, user, password, "
+                    "database and options",
+                    path, odd);
         ok = false;
     }
     if (p->host.text && p->endpoints) {

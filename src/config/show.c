@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "base/url.h"
 #include "config/draft.h"
 
 static const char *text_of(int64_t ns, char out[TN_DURATION_TEXT])
@@ -19,6 +20,15 @@ static void line(FILE *to, const char *name, const char *value)
 {
     if (value)
         fprintf(to, "  %-16s %s\n", name, value);
+}
+
+/* An address may have a password in it. */
+static const char *probe_of(const char *spec, char *out, size_t size)
+{
+    if (!spec || strncmp(spec, "http", 4) != 0)
+        return spec;
+    tenure_url_redact(spec, out, size);
+    return out;
 }
 
 static void show_time(FILE *to, const char *name, int64_t ns)
@@ -74,7 +84,7 @@ static void show_command(const struct tn_config_election *e, FILE *to)
 static void show_run(const struct tn_config_election *e, FILE *to)
 {
     const struct tn_run_options *o = &e->run;
-    char number[16];
+    char number[16], probe[TN_CONFIG_TEXT_MAX + 16];
 
     show_command(e, to);
     line(to, "user", o->program.user);
@@ -91,8 +101,8 @@ static void show_run(const struct tn_config_election *e, FILE *to)
         snprintf(number, sizeof number, "%d", o->crash_limit);
         line(to, "crash_limit", number);
     }
-    line(to, "probe", o->probe.spec);
-    line(to, "candidate_probe", o->candidate_probe.spec);
+    line(to, "probe", probe_of(o->probe.spec, probe, sizeof probe));
+    line(to, "candidate_probe", probe_of(o->candidate_probe.spec, probe, sizeof probe));
     line(to, "on_started", o->on_started);
     line(to, "on_stopped", o->on_stopped);
     line(to, "on_new_leader", o->on_new_leader);
@@ -187,6 +197,7 @@ static json_t *run_json(const struct tn_config_election *e)
 {
     const struct tn_run_options *o = &e->run;
     json_t *j = json_object(), *words = json_array(), *env = json_array();
+    char probe[TN_CONFIG_TEXT_MAX + 16];
 
     for (size_t i = 0; i < e->n_command; i++)
         json_array_append_new(words, json_string(e->command[i].shown));
@@ -204,8 +215,8 @@ static json_t *run_json(const struct tn_config_election *e)
     set_text(j, "on_loss", tn_config_losses[o->on_loss]);
     set_text(j, "on_exit", tn_config_exits[o->on_exit]);
     set_text(j, "contain", tn_config_contains[o->contain]);
-    set_text(j, "probe", o->probe.spec);
-    set_text(j, "candidate_probe", o->candidate_probe.spec);
+    set_text(j, "probe", probe_of(o->probe.spec, probe, sizeof probe));
+    set_text(j, "candidate_probe", probe_of(o->candidate_probe.spec, probe, sizeof probe));
     set_text(j, "on_started", o->on_started);
     set_text(j, "on_stopped", o->on_stopped);
     set_text(j, "on_new_leader", o->on_new_leader);

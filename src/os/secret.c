@@ -16,16 +16,16 @@ static char *load_file(const char *path, struct tenure_error *err)
     if (fd >= 0)
         close(fd);
     if (n < 0) {
-        tenure_fail(err, text ? TENURE_DENIED : TENURE_NOMEM, "password file %s: %s", path,
+        tenure_fail(err, text ? TENURE_DENIED : TENURE_NOMEM, "secret file %s: %s", path,
                     text ? strerror(saved) : "out of memory");
     } else if (n > TN_SECRET_MAX) {
-        tenure_fail(err, TENURE_CONFIG, "password file %s is longer than %d bytes", path,
+        tenure_fail(err, TENURE_CONFIG, "secret file %s is longer than %d bytes", path,
                     TN_SECRET_MAX);
     } else {
         text[strcspn(text, "\r\n")] = '\0';
         if (*text)
             return text;
-        tenure_fail(err, TENURE_CONFIG, "password file %s is empty", path);
+        tenure_fail(err, TENURE_CONFIG, "secret file %s is empty", path);
     }
     tn_secret_free(text);
     return NULL;

@@ -64,6 +64,25 @@ static void an_id_with_quotes_stays_one_member(void **state)
     close(ends[1]);
 }
 
+/* What somebody asked for over HTTP is quoted: it does not begin a line of its own. */
+static void a_line_is_one_line(void **state)
+{
+    char line[1024] = "";
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    tn_log_as("run");
+    tn_log_setup(TN_LOG_TEXT, "job", "a");
+    stderr_to(ends[1]);
+    tn_log("order", "to %s", "x\ntenure run: job: \033[2Jleading");
+    stderr_back();
+    assert_true(read(ends[0], line, sizeof line - 1) > 0);
+    assert_string_equal(line, "tenure run: job: to x?tenure run: job: ?[2Jleading\n");
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* What each level lets through, by events that stand for the rest. */
 static void a_level_is_a_limit(void **state)
 {
@@ -105,6 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reader_that_stands_still_holds_nobody_up),
         cmocka_unit_test(an_id_with_quotes_stays_one_member),
+        cmocka_unit_test(a_line_is_one_line),
         cmocka_unit_test(a_level_is_a_limit),
     };
 
