@@ -335,7 +335,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         else if (opt == OPT_INNER)
             a.inner = true;
         else
-            return cli_misuse(verb, "that option is not known, or lacks its value");
+            return cli_hint(verb);
     }
     if (optind < argc)
         return cli_misuse(verb, "'%.40s': the programs are in the configuration file",

@@ -78,6 +78,10 @@ bool cli_common_take(struct cli_common *c, const struct cli_verb *verb, int opt)
 int cli_fail(const struct cli_verb *verb, int code, const char *format, ...) TENURE_PRINTF(3, 4);
 /* The usage form of it, with a hint at --help. */
 int cli_misuse(const struct cli_verb *verb, const char *format, ...) TENURE_PRINTF(2, 3);
+/* The hint alone: getopt_long() has said what is wrong. */
+int cli_hint(const struct cli_verb *verb);
+/* Can an election be called that?  false: said. */
+bool cli_named(const struct cli_verb *verb, const char *name);
 
 /* A duration option; exits with CLI_USAGE and a message if it cannot be read. */
 int64_t cli_duration(const struct cli_verb *verb, const char *option, const char *text);

@@ -10,6 +10,7 @@
 #include "base/duration.h"
 #include "base/url.h"
 #include "cli/cli.h"
+#include "tenure/elector.h"
 
 /* ---- Words on stderr ----------------------------------------------------- */
 
@@ -38,8 +39,24 @@ int cli_misuse(const struct cli_verb *verb, const char *format, ...)
     va_start(args, format);
     say(verb, format, args);
     va_end(args);
+    return cli_hint(verb);
+}
+
+int cli_hint(const struct cli_verb *verb)
+{
     fprintf(stderr, "Try 'tenure %s --help'.\n", verb->name);
     return CLI_USAGE;
+}
+
+bool cli_named(const struct cli_verb *verb, const char *name)
+{
+    if (strlen(name) <= TENURE_NAME_MAX && tenure_key_valid(name))
+        return true;
+    cli_fail(verb, 0,
+             "'%.60s' cannot be the name of an election: letters, digits, '.', '_', '-' and '/' "
+             "inside, at most %d bytes",
+             name, TENURE_NAME_MAX);
+    return false;
 }
 
 /* ---- Options ------------------------------------------------------------- */
@@ -82,6 +99,8 @@ bool cli_common_take(struct cli_common *c, const struct cli_verb *verb, int opt)
         return true;
     case CLI_OPT_TIMEOUT:
         c->timeout_ns = cli_duration(verb, "--timeout", optarg);
+        if (c->timeout_ns == 0)
+            exit(cli_misuse(verb, "--timeout '%.40s': give more than nothing", optarg));
         return true;
     case CLI_OPT_HELP:
         fputs(verb->help, stdout);
@@ -171,7 +190,7 @@ bool cli_mend(const struct cli_verb *verb, const struct cli_common *c, tenure_st
 
 #define OWN_MAX 4
 
-/* false: said, or getopt_long() has. */
+/* false: getopt_long() has said why. */
 static bool take_options(const struct cli_verb *verb, int argc, char **argv,
                          const struct cli_own *own, struct cli_common *c)
 {
@@ -198,8 +217,10 @@ bool cli_begin(const struct cli_verb *verb, int argc, char **argv, const struct 
                struct cli_common *c, tenure_store **store, int *code)
 {
     *code = CLI_USAGE;
-    if (!take_options(verb, argc, argv, own, c))
+    if (!take_options(verb, argc, argv, own, c)) {
+        cli_hint(verb);
         return false;
+    }
     if (c->all)
         c->name = NULL;
     else if (optind < argc && !c->name)
@@ -212,6 +233,8 @@ bool cli_begin(const struct cli_verb *verb, int argc, char **argv, const struct 
         cli_misuse(verb, "which election? give --name NAME");
         return false;
     }
+    if (c->name && !cli_named(verb, c->name))
+        return false;
     *store = cli_open(verb, c);
     *code = CLI_FAILED;
     return *store != NULL;

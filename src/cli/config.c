@@ -51,7 +51,8 @@ char *cli_config_load(const char *path, size_t *len, struct tenure_error *err)
         close(fd);
     if (!text || got < 0) {
         free(text);
-        tenure_fail(err, TENURE_UNAVAILABLE, "%s: %s", path, strerror(text ? saved : ENOMEM));
+        tenure_fail(err, TENURE_UNAVAILABLE, "%s: %s%s", path, strerror(text ? saved : ENOMEM),
+                    text && saved == ENOENT ? "; name another, or write it: tenure.yaml(5)" : "");
         return NULL;
     }
     text[n] = '\0';
@@ -115,7 +116,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
 
     cli_common_init(&c);
     while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (opt == '?' || opt == CLI_OPT_STORE || opt == CLI_OPT_NAME || opt == CLI_OPT_TIMEOUT)
+        if (opt == '?')
+            return cli_hint(verb);
+        if (opt == CLI_OPT_STORE || opt == CLI_OPT_NAME || opt == CLI_OPT_TIMEOUT)
             return cli_misuse(verb, "that option is not known here");
         cli_common_take(&c, verb, opt);
     }

@@ -162,7 +162,7 @@ static int take_options(struct doctor *d, int argc, char **argv, int64_t *ttl_ns
         else if (opt == OPT_STRICT)
             d->strict = true;
         else if (!cli_common_take(&d->common, d->verb, opt))
-            return CLI_USAGE;
+            return cli_hint(d->verb);
     }
     if (optind < argc)
         return cli_misuse(d->verb, "'%.40s': give options only", argv[optind]);

@@ -1,21 +1,24 @@
 /* tenure history: who led, when, and why it changed. */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/show.h"
 
 static const char help[] =
-    "usage: tenure history --name NAME [--store URL] [--json] [--timeout 5s]\n"
+    "usage: tenure history --name NAME [--follow] [--store URL] [--json] [--timeout 5s]\n"
     "\n"
     "Lists the last terms of an election, the oldest first: who led, from when to when,\n"
     "why it began and why it ended, and how long nobody led before it.  The candidates\n"
     "write it beside the lease, the last 64 terms.  A time with ~ is an estimate: nobody\n"
     "saw that term end.\n"
     "\n"
+    "  --follow   and then, until Ctrl-C, each term as it begins and again as it ends\n"
     "  --json     one JSON object: name, history (epoch, holder, from_ms, to_ms,\n"
-    "             estimated, cause, end, gap_ms)\n"
+    "             estimated, cause, end, gap_ms); with --follow each term, a line each\n"
     "\n"
     "Exit: 0, 1 the store said no or the register is damaged, 2 usage.\n";
 
@@ -53,14 +56,10 @@ static void print_term(const struct tenure_term_record *t, int width)
            lasted, t->cause, t->gap_ms > 1000 ? cli_red() : "", gap, cli_plain(), t->end);
 }
 
-static int print_table(const char *name, const struct tenure_history *h)
+static int print_head(const struct tenure_history *h)
 {
     int width = 6;
 
-    if (h->n == 0) {
-        printf("%s has no history\n", name);
-        return CLI_OK;
-    }
     for (uint32_t i = 0; i < h->n; i++) {
         int n = (int)strlen(h->terms[i].holder);
 
@@ -68,9 +67,98 @@ static int print_table(const char *name, const struct tenure_history *h)
     }
     printf("%s%-19s  %-*s   %-9s %-9s  %-9s  %s%s\n", cli_dim(), "from", width, "leader", "for",
            "began by", "gap", "ended by", cli_plain());
+    return width;
+}
+
+static int print_table(const char *name, const struct tenure_history *h)
+{
+    if (h->n == 0) {
+        printf("%s has no history\n", name);
+        return CLI_OK;
+    }
+    int width = print_head(h);
     for (uint32_t i = 0; i < h->n; i++)
         print_term(&h->terms[i], width);
     return CLI_OK;
+}
+
+/* ---- Following ----------------------------------------------------------- */
+
+#define REST_NS INT64_C(10000000000) /* then it looks, whatever the store's wait says */
+
+static bool told_before(const struct tenure_history *told, const struct tenure_term_record *t)
+{
+    for (uint32_t i = 0; i < told->n; i++) {
+        const struct tenure_term_record *old = &told->terms[i];
+
+        if (old->epoch == t->epoch)
+            return old->to_ms == t->to_ms && strcmp(old->end, t->end) == 0;
+    }
+    return false;
+}
+
+/* As `| head` does not for ever. */
+static bool somebody_reads(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+
+    return !ferror(stdout) && (poll(&out, 1, 0) <= 0 || !(out.revents & (POLLERR | POLLNVAL)));
+}
+
+/* The version first: what comes between the two is looked at again. */
+static enum tenure_status look(tenure_store *store, const char *name, struct tenure_watch *watch,
+                               struct tenure_history *h, int64_t by, struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    enum tenure_status status = tenure_store_read(store, watch->key, &value, by, err);
+
+    if (!status)
+        watch->seen = value.token;
+    tenure_value_free(&value);
+    return status ? status : tenure_history_look(store, name, h, by, err);
+}
+
+static int follow(const struct cli_verb *verb, const struct cli_common *c, tenure_store *store,
+                  struct tenure_history *h)
+{
+    struct tenure_history *told = calloc(1, sizeof *told);
+    char key[TENURE_KEY_MAX + 1];
+    struct tenure_watch watch = {.key = key};
+    struct tenure_error err;
+    bool begun = false, silent = false;
+    int width = 0;
+
+    snprintf(key, sizeof key, "%s/history", c->name);
+    while (told && somebody_reads()) {
+        if (look(store, c->name, &watch, h, tenure_now() + c->timeout_ns, &err)) {
+            if (!silent)
+                cli_fail(verb, 0, begun ? "%s; trying again" : "%s", err.text);
+            if (!begun)
+                break;
+            silent = true;
+            sleep(1);
+            continue;
+        }
+        if (!begun && !c->json)
+            width = print_head(h);
+        for (uint32_t i = 0; i < h->n; i++) {
+            if (told_before(told, &h->terms[i]))
+                continue;
+            if (!c->json)
+                print_term(&h->terms[i], width);
+            else if (cli_print_json(cli_term_json(&h->terms[i])))
+                break;
+        }
+        fflush(stdout);
+        *told = *h;
+        begun = true;
+        silent = false;
+        if (tenure_store_wait(store, &watch, 1, -1, tenure_now() + REST_NS, &err) ==
+            TENURE_UNAVAILABLE)
+            sleep(1);
+    }
+    free(told);
+    return CLI_FAILED;
 }
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
@@ -79,13 +167,17 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     tenure_store *store = NULL;
     struct tenure_error err;
     struct cli_common c;
+    bool follows = false;
+    const struct cli_own own[] = {{"follow", NULL, &follows}, {0}};
     int code;
 
     cli_common_init(&c);
     if (!h)
         code = cli_fail(verb, CLI_FAILED, "out of memory");
-    else if (!cli_begin(verb, argc, argv, NULL, &c, &store, &code))
+    else if (!cli_begin(verb, argc, argv, own, &c, &store, &code))
         store = NULL; /* and all is said */
+    else if (follows)
+        code = follow(verb, &c, store, h);
     else if (tenure_history_look(store, c.name, h, tenure_now() + c.timeout_ns, &err))
         code = cli_fail(verb, CLI_FAILED, "%s", err.text);
     else

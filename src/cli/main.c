@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "config/keys.h"
 
 static const struct cli_verb *const verbs[] = {
     &cli_run,      &cli_agent,     &cli_status, &cli_watch,  &cli_history,       &cli_candidates,
@@ -33,13 +34,32 @@ static const struct cli_verb *find(const char *name)
     return NULL;
 }
 
+static int unknown(const char *name)
+{
+    char names[400] = "", hint[64];
+    size_t n = 0;
+
+    for (size_t i = 0; i < N_VERBS && n < sizeof names; i++) {
+        if (verbs[i]->summary)
+            n +=
+                (size_t)snprintf(names + n, sizeof names - n, "%s%s", n ? " " : "", verbs[i]->name);
+    }
+    tn_did_you_mean(name, names, hint, sizeof hint);
+    fprintf(stderr, "tenure: there is no verb '%.40s'%s; 'tenure help' lists them\n", name, hint);
+    return CLI_USAGE;
+}
+
 int main(int argc, char **argv)
 {
+    static char title[48]; /* as getopt_long() calls us */
     const char *name = argc > 1 ? argv[1] : "";
     const struct cli_verb *verb;
 
     mallopt(M_ARENA_MAX, 1); /* few threads, seldom busy: one heap is the smallest */
-    if (strcmp(name, "help") == 0 && argc > 2 && (verb = find(argv[2]))) {
+    if (strcmp(name, "help") == 0 && argc > 2) {
+        verb = find(argv[2]);
+        if (!verb)
+            return unknown(argv[2]);
         fputs(verb->help, stdout);
         return CLI_OK;
     }
@@ -52,10 +72,13 @@ int main(int argc, char **argv)
         return CLI_OK;
     }
     verb = find(name);
-    if (verb)
+    if (verb) {
+        snprintf(title, sizeof title, "tenure %s", name);
+        argv[1] = title;
         return verb->run(verb, argc - 1, argv + 1);
+    }
     if (*name)
-        fprintf(stderr, "tenure: there is no verb '%s'\n\n", name);
+        return unknown(name);
     usage(stderr);
     return CLI_USAGE;
 }

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "tenure/control.h"
+#include "tenure/lease.h"
 
 static const char pause_help[] =
     "usage: tenure pause --name NAME [--store URL] [--reason TEXT] [--timeout 5s]\n"
@@ -45,6 +46,16 @@ static enum tenure_status replace(tenure_store **store, const struct cli_common 
     return status;
 }
 
+/* A pause may come before the first leader; a name that is mistyped pauses nothing. */
+static void doubt(const struct cli_verb *verb, tenure_store *store, const char *name, int64_t by)
+{
+    struct tenure_lease_view view = TENURE_LEASE_VIEW;
+
+    if (tenure_lease_look(store, name, &view, by, NULL) == TENURE_OK &&
+        view.state == TENURE_LEASE_ABSENT)
+        cli_fail(verb, 0, "nobody has ever led %s: is that its name?", name);
+}
+
 static int change(const struct cli_verb *verb, int argc, char **argv, bool pause)
 {
     const struct passwd *user = getpwuid(getuid());
@@ -74,6 +85,8 @@ static int change(const struct cli_verb *verb, int argc, char **argv, bool pause
     else
         printf(pause ? "%s is paused: nobody takes over until `tenure resume`\n" : "%s goes on\n",
                c.name);
+    if (!status && pause)
+        doubt(verb, store, c.name, by);
     tenure_store_close(store);
     return code;
 }

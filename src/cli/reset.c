@@ -80,10 +80,12 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         else if (opt == OPT_EPOCH)
             above = true;
         else if (!cli_common_take(&c, verb, opt))
-            return CLI_USAGE;
+            return cli_hint(verb);
     }
     if (!c.name || optind < argc)
         return cli_misuse(verb, "give --name NAME and nothing else");
+    if (!cli_named(verb, c.name))
+        return CLI_USAGE;
     if (!c.store && !(c.store = cli_default_store(verb)))
         return CLI_FAILED;
     tenure_store *store = cli_open(verb, &c);

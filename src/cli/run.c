@@ -121,12 +121,14 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     cli_common_init(&c);
     while ((opt = getopt_long(argc, argv, "+", cli_run_options, NULL)) != -1) {
         if (opt == '?')
-            return cli_misuse(verb, "that option is not known, or lacks its value");
+            return cli_hint(verb);
         if (!cli_common_take(&c, verb, opt))
             cli_run_take(verb, &o, opt, &watchdog);
     }
     if (!c.name)
         return cli_misuse(verb, "give --name NAME: what the copies have in common");
+    if (!cli_named(verb, c.name))
+        return CLI_USAGE;
     if (optind >= argc)
         return cli_misuse(verb, "give a command to run, behind --");
     if (o.warm && !o.warm_file && !o.warm_signal)

@@ -361,7 +361,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         else if (opt == OPT_LEASE)
             c.lease = optarg;
         else if (!cli_common_take(&c.common, verb, opt))
-            return CLI_USAGE;
+            return cli_hint(verb);
     }
     const char *word = optind < argc ? argv[optind++] : "";
     while (which < sizeof words / sizeof words[0] && strcmp(words[which].word, word) != 0)
@@ -371,6 +371,8 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     if (argc - optind > words[which].most || !c.common.name)
         return cli_misuse(verb, c.common.name ? "too many arguments"
                                               : "which election? give --name NAME");
+    if (!cli_named(verb, c.common.name))
+        return CLI_USAGE;
     c.where = optind < argc ? argv[optind] : NULL;
     c.file = optind + 1 < argc ? argv[optind + 1] : NULL;
     if (!c.common.store && !(c.common.store = cli_default_store(verb)))

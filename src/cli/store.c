@@ -35,7 +35,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         if (opt == OPT_ROLE)
             role = optarg;
         else if (!cli_common_take(&c, verb, opt))
-            return CLI_USAGE;
+            return cli_hint(verb);
     }
     if (optind != argc - 1 || strcmp(argv[optind], "schema") != 0)
         return cli_misuse(verb, "say 'schema': there is nothing else to do with a store yet");

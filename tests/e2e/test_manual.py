@@ -124,6 +124,21 @@ def test_completion_of_values():
     assert complete("run", "--on-loss", "") == {"standby", "exit", "restart-program"}
 
 
+def test_completion_of_elections(tmp_path, monkeypatch):
+    """From the store that the line names, which bash takes apart; nothing is made on the way."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    store = f"sqlite:{tmp_path}/db"
+    for name in ("web", "team/jobs"):
+        subprocess.run([TENURE, "run", "--name", name, "--store", store, "--log", "none", "--",
+                        "true"], check=True)
+    assert complete("history", "--store", store, "--name", "") == {"web", "team/jobs"}
+    assert complete("status", "--store", "sqlite", ":", f"{tmp_path}/db", "--name", "t") == {"team/jobs"}
+    assert complete("handover", "--store", "=", "sqlite", ":", f"{tmp_path}/db", "w") == {"web"}
+    for other in (["--store", f"file:{tmp_path}/nope"], ["--store", "redis://127.0.0.1:1"], []):
+        assert not complete("status", *other, "--name", "")
+    assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("db-")) == ["db"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page_is_well_formed(page):
     done = subprocess.run(["scdoc"], input=page.read_bytes(), capture_output=True)
