@@ -45,6 +45,7 @@ struct tn_fleet {
     struct member members[TN_FLEET_MAX];
     size_t n;
     bool leaving;
+    unsigned asked; /* to leave, how often */
     int exit_code;
     int64_t pet_at_ns;
 };
@@ -123,9 +124,17 @@ static _Noreturn void become(const struct tn_fleet *f, const struct tn_hub_seat 
         _exit(1);
     if (!pass_on(fds, f->hub ? 3 : 1))
         _exit(1);
-    sigprocmask(SIG_SETMASK, &f->mask, NULL);
+    sigset_t mask = f->mask;
+    sigaddset(&mask, SIGHUP); /* kept until somebody can take it: tn_fleet_mask() */
+    sigprocmask(SIG_SETMASK, &mask, NULL);
     execv("/proc/self/exe", args);
     _exit(1);
+}
+
+void tn_fleet_mask(sigset_t *mask)
+{
+    sigprocmask(SIG_SETMASK, NULL, mask);
+    sigdelset(mask, SIGHUP);
 }
 
 static void start(struct tn_fleet *f, struct member *m)
@@ -228,12 +237,18 @@ static void reap(struct tn_fleet *f)
     }
 }
 
+static void signal_one(const struct member *m, int signal)
+{
+    if (m->pid)
+        kill(m->pid, signal);
+    if (m->pid && signal == SIGTERM)
+        kill(m->pid, SIGCONT); /* who is stopped does not hear it */
+}
+
 static void signal_all(const struct tn_fleet *f, int signal)
 {
-    for (size_t i = 0; i < f->n; i++) {
-        if (f->members[i].pid)
-            kill(f->members[i].pid, signal);
-    }
+    for (size_t i = 0; i < f->n; i++)
+        signal_one(&f->members[i], signal);
 }
 
 /* ---- The elections there should be --------------------------------------- */
@@ -267,8 +282,8 @@ static void forget(struct tn_fleet *f, const char *const *names, size_t n)
                 tn_log("removed", "%s is no longer in the configuration; stopping it", m->name);
             m->wanted = false;
             m->start_at_ns = NEVER;
-            if (m->pid && !m->stopping) /* once: a second one would cut its grace short */
-                kill(m->pid, SIGTERM);
+            if (!m->stopping) /* once: a second one would cut its grace short */
+                signal_one(m, SIGTERM);
             m->stopping = m->pid != 0;
         }
         if (!m->wanted && !m->pid && !listed(m->name, names, n))
@@ -320,14 +335,18 @@ enum tenure_status tn_fleet_listen(struct tn_fleet *f, const struct tn_api_optio
 
 static void leave(struct tn_fleet *f, int signal)
 {
-    if (!f->leaving)
+    if (f->asked == 0)
         tn_log("leaving", "asked to stop (%s)", strsignal(signal));
-    else
+    else if (f->asked == 1)
         tn_log("hastening", "asked again: the programs are killed");
+    else
+        tn_log("hastening", "asked once more: the elections' processes are killed; their guards "
+                            "end the programs and release");
+    f->asked++;
     f->leaving = true;
     f->exit_code = 0;
     tn_notify(&f->notify, "STOPPING=1\nSTATUS=stopping");
-    signal_all(f, SIGTERM);
+    signal_all(f, f->asked > 2 ? SIGKILL : SIGTERM);
 }
 
 static void take_signals(struct tn_fleet *f)

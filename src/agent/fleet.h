@@ -15,6 +15,7 @@
 #ifndef TN_AGENT_FLEET_H
 #define TN_AGENT_FLEET_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -65,5 +66,8 @@ void tn_fleet_close(struct tn_fleet *fleet);
 
 /* In a child: the text as it is now, malloc'ed and NUL-terminated; NULL with err. */
 char *tn_fleet_text(size_t *len, struct tenure_error *err);
+/* In a child: the signals that are blocked, as its programs should find them.  A SIGHUP of ours is
+ * held back until the child can take it. */
+void tn_fleet_mask(sigset_t *mask);
 
 #endif

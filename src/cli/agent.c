@@ -190,7 +190,7 @@ static int run_child(struct agent *a)
         return cli_fail(a->verb, AGAIN, "out of memory");
     if (a->inner && sit_down(o, &err) != TENURE_OK)
         return cli_fail(a->verb, AGAIN, "%s", err.text);
-    sigprocmask(SIG_SETMASK, NULL, &o->program.mask);
+    tn_fleet_mask(&o->program.mask);
     o->reload = reload_child;
     o->reload_arg = a;
     tn_log_as("agent");

@@ -19,7 +19,8 @@ static bool abandoned(const struct sockaddr_un *addr)
 
     if (lstat(addr->sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
         return false;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* Not blocking: whoever has it may be stopped, with others waiting before us. */
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)addr, sizeof *addr) != 0 &&
                 errno == ECONNREFUSED;
 

@@ -1,5 +1,6 @@
 """`tenure agent`: several elections of one file, as real processes."""
 
+import ctypes
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 
 import pytest
 from world import BUILD, MEMORY, NS, PATIENCE, TENURE, WITNESS, Table, alive, children, eventually, now
@@ -185,6 +187,55 @@ def test_reload(place):
     assert agent.child("web") == web and "leadership is over" not in agent.words()
     agent.signal(signal.SIGTERM)
     assert agent.wait() == 0
+
+
+def sleepers(place, n, ttl="600s"):
+    return f"coordinate: {{type: sqlite, path: {place.dir}/lease.db, ttl: {ttl}}}\nelections:\n" + "".join(
+        f"""
+  - name: e{i}
+    run: {{command: [sh, -c, "grep SigBlk /proc/self/status >{place.dir}/e{i}; exec sleep 600"]}}
+""" for i in range(n))
+
+
+def test_a_reload_while_the_elections_start(place):
+    """SIGHUP is kept for who cannot take it yet, and means nothing to the programs."""
+    agent = place.start("a", sleepers(place, 4))
+    eventually("children", lambda: len(children(agent.proc.pid)) == 4)
+    for _ in range(5):
+        agent.signal(signal.SIGHUP)
+        time.sleep(0.005)
+    for i in range(4):
+        agent.says(f"e{i}: leading")
+        note = place.dir / f"e{i}"
+        blocked = eventually("its program", lambda: note.exists() and note.read_text().split()[1:])
+        assert int(blocked[0], 16) & 1 == 0
+    assert "signal 1" not in agent.words()
+    agent.signal(signal.SIGTERM)
+    assert agent.wait() == 0
+
+
+def test_a_process_that_is_stopped_is_asked_to_end_too(place):
+    agent = place.start("a", sleepers(place, 1))
+    agent.says("e0: leading")
+    os.kill(agent.child("e0"), signal.SIGSTOP)
+    agent.signal(signal.SIGTERM)
+    assert agent.wait() == 0
+
+
+def test_a_process_that_hangs_does_not_survive_the_third_signal(place):
+    """Held by a debugger it hears nothing; its guard ends the program and releases."""
+    agent = place.start("a", sleepers(place, 1))
+    agent.says("e0: leading")
+    child, libc = agent.child("e0"), ctypes.CDLL(None, use_errno=True)
+    if libc.ptrace(16, child, None, None) != 0:  # PTRACE_ATTACH
+        pytest.skip("tracing is not allowed here")
+    os.waitpid(child, 0)
+    for said in ("asked to stop", "asked again", "asked once more"):
+        agent.signal(signal.SIGTERM)
+        agent.says(said)
+    eventually("its end", lambda: os.waitpid(child, os.WNOHANG)[0] == child)
+    assert agent.wait() == 0
+    eventually("the release", lambda: place.leader("e0").get("state") == "free")
 
 
 STUBBORN = """

@@ -317,6 +317,22 @@ def test_unix_socket(tmp_path, store):
             assert done.stdout == "403"
 
 
+def test_a_socket_that_is_taken_by_who_does_not_answer(tmp_path, store):
+    """Its owner is stopped, and others wait for it already: told, not waited for."""
+    with socket.socket(socket.AF_UNIX) as owner:
+        owner.bind(str(tmp_path / "s"))
+        owner.listen(0)
+        waiting = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+        for s in waiting:
+            s.setblocking(False)
+            s.connect_ex(str(tmp_path / "s"))
+        done = subprocess.run([TENURE, "run", "--name", "x", "--store", store, "--listen",
+                               f"unix:{tmp_path}/s", "--", "true"], capture_output=True, timeout=60)
+        assert done.returncode == 1 and b"Address already in use" in done.stderr, done
+        for s in waiting:
+            s.close()
+
+
 def test_hosts(tmp_path, store):
     with Agent(tmp_path, store, "a", "--listen-host", "web.example") as agent:
         good = ["127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:80", "10.1.2.3", "web.example",
