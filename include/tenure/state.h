@@ -74,6 +74,7 @@ TENURE_API uint64_t tenure_state_floor(const tenure_state *state);
  * create anything in it.  FENCED if a later leader was here.  A damaged document
  * does not end it, and older leaders cannot change that either; load() tells.
  * CORRUPT if its store cannot read it and could still replace it: repair it first.
+ * TIMEOUT: what has been sealed need not be again, the next call goes on there.
  */
 TENURE_API enum tenure_status tenure_state_seal(tenure_state *state, const char *collection,
                                                 int64_t deadline, struct tenure_error *err);

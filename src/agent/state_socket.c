@@ -12,8 +12,20 @@
 #include "store/state_calls.h"
 
 #define VARIABLE "TENURE_SOCKET="
-/* One try of the seal; the driver repeats it while the grant lasts. */
+/* One try of the seal; the driver repeats it while the grant lasts, and notices a loss in between.
+ * What was done in one is not done again in the next. */
 #define SEAL_NS  (2 * TN_S)
+
+/* How far the seal of a grant has come. */
+struct sealing {
+    struct tn_collections *walk; /* NULL: not begun */
+    bool listed;                 /* these are all the collections there are */
+    char **name;
+    size_t n, roots; /* of so many the root is sealed */
+    size_t whole;    /* of options.seal */
+    bool lost;       /* a name could not be noted */
+    int64_t try_ns;  /* how long a try may last */
+};
 
 struct tn_state_socket {
     struct tn_state_socket_options options;
@@ -27,9 +39,19 @@ struct tn_state_socket {
     pthread_rwlock_t lock; /* of the term: shared by requests, alone while it is replaced */
     tenure_state *state;
     struct tenure_grant grant;
+    struct sealing sealing;
     _Atomic uint64_t turn;    /* rises with every grant, under the lock */
     _Atomic uint64_t program; /* rises with every end and start of one */
 };
+
+static void begin_anew(struct sealing *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        free(c->name[i]);
+    free(c->name);
+    tn_collections_free(c->walk);
+    *c = (struct sealing){.try_ns = SEAL_NS};
+}
 
 static const char *path_of(const struct tn_state_socket *s)
 {
@@ -234,6 +256,7 @@ void tn_state_socket_close(struct tn_state_socket *s)
     if (s->dir[0])
         rmdir(s->dir);
     tenure_state_close(s->state);
+    begin_anew(&s->sealing);
     pthread_rwlock_destroy(&s->lock);
     pthread_mutex_destroy(&s->waking);
     free(s);
@@ -252,60 +275,74 @@ const char *tn_state_socket_variable(const struct tn_state_socket *s)
 
 /* ---- Seal ---------------------------------------------------------------- */
 
-struct names {
-    char **name;
-    size_t n;
-    bool lost; /* one could not be noted */
-};
-
 static bool note_name(void *arg, const char *name)
 {
-    struct names *l = arg;
-    char **grown = realloc(l->name, (l->n + 1) * sizeof *grown);
+    struct sealing *c = arg;
+    char **grown = realloc(c->name, (c->n + 1) * sizeof *grown);
 
     if (grown)
-        l->name = grown;
-    l->lost = !grown || !(grown[l->n] = strdup(name));
-    l->n += !l->lost;
-    return !l->lost;
+        c->name = grown;
+    c->lost = !grown || !(grown[c->n] = strdup(name));
+    c->n += !c->lost;
+    return !c->lost;
 }
 
 /* The root of every collection there is: nothing older begins to create anything in
  * it, and a higher epoch anywhere is met before the program starts. */
-static enum tenure_status seal_roots(tenure_state *state, int64_t deadline,
+static enum tenure_status seal_roots(tenure_state *state, struct sealing *c, int64_t deadline,
                                      struct tenure_error *err)
 {
-    struct names l = {0};
-    enum tenure_status status = tenure_state_collections(state, note_name, &l, deadline, err);
+    enum tenure_status status = TENURE_OK;
 
-    if (!status && l.lost) /* what is not noted is not sealed */
-        status = tenure_fail(err, TENURE_NOMEM, "out of memory");
-    for (size_t i = 0; i < l.n; i++) {
+    if (!c->walk && !(c->walk = tn_collections_new()))
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    if (!c->listed)
+        status = tn_state_collections(state, c->walk, note_name, c, deadline, err);
+    if (c->lost) { /* what is not noted is not sealed */
+        begin_anew(c);
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    }
+    c->listed |= !status;
+    while (!status && c->roots < c->n) {
         struct tn_root *root;
 
-        if (!status) {
-            tn_state_turn(state);
-            status = tn_state_root(state, l.name[i], &root, deadline, err);
-            tn_state_next(state);
-        }
-        free(l.name[i]);
+        tn_state_turn(state);
+        status = tn_state_root(state, c->name[c->roots], &root, deadline, err);
+        tn_state_next(state);
+        c->roots += !status;
     }
-    free(l.name);
     return status;
+}
+
+/* A try came to nothing: a store may list everything or nothing.  The next may last longer, but
+ * not more than half of what is left of the term, so that a loss is not noticed late. */
+static void take_longer(struct tn_state_socket *s)
+{
+    int64_t most = s->options.time_left(s->options.arg) / 2, twice = 2 * s->sealing.try_ns;
+
+    s->sealing.try_ns = twice < most ? twice : most > SEAL_NS ? most : SEAL_NS;
 }
 
 static enum tenure_status seal_all(struct tn_state_socket *s, struct tenure_error *err)
 {
-    int64_t deadline = tenure_now() + SEAL_NS;
+    struct sealing *c = &s->sealing;
+    int64_t deadline = tenure_now() + c->try_ns;
+    const char *const *whole = s->options.seal;
     enum tenure_status status = TENURE_OK;
 
     if (!s->state)
         status = tenure_state_open(s->options.store, s->options.name, &s->grant, deadline,
                                    &s->state, err);
-    if (!status)
-        status = seal_roots(s->state, deadline, err);
-    for (const char *const *name = s->options.seal; !status && name && *name; name++)
-        status = tenure_state_seal(s->state, *name, deadline, err);
+    if (status)
+        return status;
+    uint64_t before = s->state->progress;
+    status = seal_roots(s->state, c, deadline, err);
+    while (!status && whole && whole[c->whole]) {
+        status = tenure_state_seal(s->state, whole[c->whole], deadline, err);
+        c->whole += !status;
+    }
+    if (status == TENURE_TIMEOUT && s->state->progress == before)
+        take_longer(s);
     return status;
 }
 
@@ -319,6 +356,7 @@ enum tenure_status tn_state_socket_seal(struct tn_state_socket *s, uint64_t epoc
     if (s->grant.epoch != epoch || memcmp(s->grant.id, grant, TENURE_NONCE_SIZE) != 0) {
         tenure_state_close(s->state);
         s->state = NULL;
+        begin_anew(&s->sealing);
         s->turn++; /* what came before, and waits, is not of this term */
         s->grant.epoch = epoch;
         memcpy(s->grant.id, grant, TENURE_NONCE_SIZE);

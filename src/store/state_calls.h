@@ -27,6 +27,14 @@ enum tenure_status tn_state_edit(tenure_state *s, const char *collection, const 
  * to the caller afterwards.  Takes its own turn; err is not NULL. */
 enum tenure_status tn_state_exists(tenure_state *s, const char *collection, const char *id,
                                    bool *exists, int64_t deadline, struct tenure_error *err);
+/* A walk over the names of the collections; when its time was up it goes on where it was. */
+struct tn_collections;
+struct tn_collections *tn_collections_new(void); /* NULL when out of memory */
+void tn_collections_free(struct tn_collections *walk);
+/* tenure_state_collections(), from there on.  err is not NULL. */
+enum tenure_status tn_state_collections(tenure_state *s, struct tn_collections *walk,
+                                        bool (*visit)(void *arg, const char *name), void *arg,
+                                        int64_t deadline, struct tenure_error *err);
 /* What a caller sees of a document. */
 enum tenure_status tn_document_fill(struct tenure_document *out, const struct tenure_value *value,
                                     const struct tn_document *doc, bool found,

@@ -13,10 +13,12 @@ struct sealing {
     size_t n, most;
     size_t bytes;
     char last[TENURE_KEY_MAX + 1];
+    int64_t flush_by; /* what was collected by then is written in the time that is left */
     bool more;
     bool edited; /* an operator wrote some of it, and we have not seen that before */
     struct tn_entry **damaged;
     size_t n_damaged;
+    bool open; /* something damaged is not held: no seal, though the rest is sealed */
     enum tenure_status status;
     struct tenure_error *err;
 };
@@ -79,7 +81,7 @@ static bool collect(void *arg, const char *key, const struct tenure_value *value
                                           .edited = doc.edited,
                                           .seal_only = true};
     c->bytes += doc.len;
-    c->more = c->n == c->most || c->bytes > TENURE_DATA_MAX;
+    c->more = c->n == c->most || c->bytes > TENURE_DATA_MAX || tenure_now() >= c->flush_by;
     return !c->more;
 }
 
@@ -109,6 +111,61 @@ static enum tenure_status flush(struct sealing *c, struct tn_root *root, int64_t
     tenure_value_free(&value);
     c->n = c->bytes = 0;
     return status;
+}
+
+/* What is damaged.  If it cannot be held that is told in the end, after the rest. */
+static enum tenure_status hold(struct sealing *c, struct tn_root *root, int64_t deadline)
+{
+    enum tenure_status status = TENURE_OK;
+    struct tenure_error err;
+
+    for (size_t i = 0; i < c->n_damaged && !status; i++) {
+        status = tn_state_hold_damaged(c->s, root, c->damaged[i], deadline, &err);
+        if (status)
+            *c->err = err;
+        c->open |= status == TENURE_CORRUPT;
+        if (status == TENURE_CORRUPT)
+            status = TENURE_OK;
+    }
+    c->n_damaged = 0;
+    return status;
+}
+
+/*
+ * The documents, a batch at a time.  What is behind root->upto is sealed already, by an earlier
+ * call that had too little time: nobody of before changes it any more, and whoever creates
+ * something there has seen our root.
+ */
+static enum tenure_status seal_documents(struct sealing *c, struct tn_root *root, int64_t deadline)
+{
+    char prefix[TENURE_KEY_MAX + 2];
+    enum tenure_status status, listed;
+
+    snprintf(prefix, sizeof prefix, "%s/", root->entry->key);
+    snprintf(c->last, sizeof c->last, "%s", root->upto);
+    do {
+        int64_t now = tenure_now();
+
+        c->more = false;
+        c->flush_by = now + (deadline - now) / 2;
+        listed = tenure_store_list(c->s->store, prefix, c->last[0] ? c->last : NULL, collect, c,
+                                   NULL, deadline, c->err);
+        status = listed == TENURE_TIMEOUT ? TENURE_OK : listed; /* what was seen is sealed first */
+        if (c->status)
+            status = c->status;
+        if (!status)
+            status = flush(c, root, deadline);
+        if (!status)
+            status = hold(c, root, deadline);
+        if (!status && !c->open && strcmp(root->upto, c->last) != 0) {
+            memcpy(root->upto, c->last, sizeof root->upto);
+            c->s->progress++;
+        }
+        if (!status && listed)
+            status = tenure_fail(c->err, listed, "the seal has come to %s, and goes on from there",
+                                 c->last[0] ? c->last : prefix);
+    } while (!status && c->more);
+    return !status && c->open ? TENURE_CORRUPT : status;
 }
 
 /* Announced by an earlier leader and not there: keep a late create out. */
@@ -141,7 +198,6 @@ static enum tenure_status seal_all(tenure_state *s, const char *collection, int6
                                    struct tenure_error *err)
 {
     struct sealing c = {.s = s, .err = err};
-    char prefix[TENURE_KEY_MAX + 2];
     struct tn_root *root = NULL;
     enum tenure_status status;
 
@@ -151,23 +207,14 @@ static enum tenure_status seal_all(tenure_state *s, const char *collection, int6
     c.writes = calloc(c.most, sizeof *c.writes);
     if (!c.writes)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
-    snprintf(prefix, sizeof prefix, "%s/", root->entry->key);
-    do {
-        c.more = false;
-        status = tenure_store_list(s->store, prefix, c.last[0] ? c.last : NULL, collect, &c, NULL,
-                                   deadline, err);
-        if (!status)
-            status = c.status;
-        if (!status)
-            status = flush(&c, root, deadline);
-    } while (!status && c.more);
+    status = seal_documents(&c, root, deadline);
     for (size_t i = 0; i < c.n; i++)
         free((void *)(uintptr_t)c.writes[i].data);
-    for (size_t i = 0; i < c.n_damaged && !status; i++)
-        status = tn_state_hold_damaged(s, root, c.damaged[i], deadline, err);
     if (!status)
         status = block_pending(s, root, deadline, err);
     root->complete = status == TENURE_OK;
+    if (!status || tenure_status_class(status) != TENURE_CLASS_TRANSIENT)
+        root->upto[0] = '\0';
     free(c.damaged);
     free(c.writes);
     return status;
@@ -278,57 +325,6 @@ enum tenure_status tenure_state_list(tenure_state *s, const char *collection,
         status = tenure_store_list(s->store, prefix, NULL, show, &w, NULL, deadline, err);
     tn_state_next(s);
     tenure_document_free(&w.document);
-    return status;
-}
-
-struct names {
-    bool (*visit)(void *arg, const char *name);
-    void *arg;
-    size_t skip; /* length of "NAME/state/" */
-    /* "jobs", "jobs-old/a", "jobs/a": those that the last one begins with may come again.
-     * Each is longer than the one before it. */
-    char open[TENURE_KEY_MAX + 1][TENURE_KEY_MAX + 1];
-    size_t n_open;
-};
-
-/* A collection is seen by its root or by any document in it. */
-static bool show_name(void *arg, const char *key, const struct tenure_value *value)
-{
-    struct names *n = arg;
-    size_t len = strcspn(key + n->skip, "/");
-
-    (void)value;
-    for (; n->n_open; n->n_open--) {
-        const char *last = n->open[n->n_open - 1];
-
-        if (strncmp(last, key + n->skip, len) == 0 && !last[len])
-            return true;
-        if (strncmp(last, key + n->skip, strlen(last)) == 0)
-            break;
-    }
-    snprintf(n->open[n->n_open], sizeof n->open[0], "%.*s", (int)len, key + n->skip);
-    return n->visit(n->arg, n->open[n->n_open++]);
-}
-
-enum tenure_status tenure_state_collections(tenure_state *s,
-                                            bool (*visit)(void *arg, const char *name), void *arg,
-                                            int64_t deadline, struct tenure_error *err)
-{
-    struct names *n = calloc(1, sizeof *n);
-    struct tenure_error scratch;
-    char prefix[TENURE_KEY_MAX + 1];
-    enum tenure_status status;
-
-    if (!n)
-        return tenure_fail(err, TENURE_NOMEM, "out of memory");
-    n->visit = visit;
-    n->arg = arg;
-    n->skip = (size_t)snprintf(prefix, sizeof prefix, "%s/state/", s->name);
-    tn_state_turn(s);
-    status = tenure_store_list(s->store, prefix, NULL, show_name, n, NULL, deadline,
-                               err ? err : &scratch);
-    tn_state_next(s);
-    free(n);
     return status;
 }
 

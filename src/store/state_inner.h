@@ -30,8 +30,9 @@ struct tn_root {
     struct tn_entry *entry;
     char **pending; /* escaped ids */
     size_t n_pending;
-    bool stale;    /* what we know of it is in doubt: seal it again */
-    bool complete; /* every document is in the cache: what is not there is absent */
+    bool stale;                    /* what we know of it is in doubt: seal it again */
+    bool complete;                 /* every document is in the cache: what is not there is absent */
+    char upto[TENURE_KEY_MAX + 1]; /* a seal that had too little time goes on behind this */
     char collection[];
 };
 
@@ -50,7 +51,8 @@ struct tenure_state {
     uint8_t nonce_base[TENURE_NONCE_SIZE];
     uint64_t nonces;
     _Atomic uint64_t floor;
-    bool fenced; /* final */
+    bool fenced;       /* final */
+    uint64_t progress; /* rises with whatever need not be done again after a deadline */
     struct tn_entry *entries[TN_STATE_BUCKETS];
     struct tn_root *roots;
 

@@ -162,6 +162,7 @@ static enum tenure_status seal_root(tenure_state *s, struct tn_root *root, int64
     else if (status == TENURE_OK && s->leads)
         status = write_root(s, root, deadline, err);
     root->stale = status != TENURE_OK;
+    s->progress += !root->stale;
     tenure_value_free(&value);
     return status;
 }
@@ -230,6 +231,7 @@ enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct
     if (status)
         return status;
     if (root->stale || !s->leads) {
+        root->upto[0] = '\0';
         status = seal_root(s, root, deadline, err);
         /* Created by somebody at this very moment: now it is there to be sealed. */
         if (status == TENURE_CONFLICT)

@@ -1,7 +1,7 @@
 /*
  * rot_store.h - "rot:ID" is "memory:ID", but for a register that is said to be rotten: the store
  * finds it damaged, refuses to read and to replace it, and lists it as junk.  Who mends
- * ("rot:ID?mend=yes") reads junk, and what it writes is sound again.
+ * ("rot:ID?mend=yes") reads junk, and what it writes is sound again.  Its listings can be slow.
  */
 #ifndef ROT_STORE_H
 #define ROT_STORE_H
@@ -16,6 +16,8 @@
 
 static char rot_key[TENURE_KEY_MAX + 1]; /* the one that is rotten; "": none */
 static void (*rot_ahead)(void);          /* called before it is replaced, once */
+static bool rot_unguarded;               /* who replaces it is told of a conflict, not of the rot */
+static unsigned rot_patience;            /* registers that a listing tells in its time; 0: all */
 
 struct rot {
     tenure_store *inner;
@@ -25,6 +27,8 @@ struct rot {
 struct rot_list {
     tenure_visit_fn visit;
     void *arg;
+    unsigned told;
+    bool late;
 };
 
 static bool rot_is(const char *key)
@@ -84,7 +88,8 @@ static enum tenure_status rot_swap(void *impl, struct tenure_swap *swap, int64_t
     void (*ahead)(void) = rot_ahead;
 
     if (rotten && !h->mends)
-        return swap->status = tenure_fail(err, TENURE_CORRUPT, "%s is rotten", swap->key);
+        return swap->status = tenure_fail(err, rot_unguarded ? TENURE_CONFLICT : TENURE_CORRUPT,
+                                          "%s is rotten", swap->key);
     if (rotten && ahead) {
         rot_ahead = NULL;
         ahead();
@@ -107,6 +112,9 @@ static bool rot_visit(void *arg, const char *key, const struct tenure_value *val
     static unsigned char bytes[] = ROT_JUNK;
     struct tenure_value junk = {.data = bytes, .len = sizeof bytes - 1};
 
+    l->late = rot_patience && l->told++ == rot_patience;
+    if (l->late)
+        return false;
     junk.token = value->token;
     return l->visit(l->arg, key, rot_is(key) ? &junk : value);
 }
@@ -116,10 +124,11 @@ static enum tenure_status rot_list(void *impl, const char *prefix, const char *a
                                    char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
                                    struct tenure_error *err)
 {
-    struct rot_list l = {visit, arg};
+    struct rot_list l = {.visit = visit, .arg = arg};
+    enum tenure_status status = tenure_store_list(((struct rot *)impl)->inner, prefix, after,
+                                                  rot_visit, &l, mark, deadline, err);
 
-    return tenure_store_list(((struct rot *)impl)->inner, prefix, after, rot_visit, &l, mark,
-                             deadline, err);
+    return l.late ? tenure_fail(err, TENURE_TIMEOUT, "%s has many", prefix) : status;
 }
 
 static const struct tenure_store_ops rot_ops = {.abi = TENURE_STORE_ABI,

@@ -20,6 +20,7 @@
 #include "agent/state_socket.h"
 #include "core/timing.h"
 #include "faultstore.h"
+#include "rot_store.h"
 
 #define STORE "memory:desk"
 
@@ -185,6 +186,55 @@ static void waits_into_another_term(void **state)
     tenure_state_close(other);
 }
 
+/* ---- A large state ------------------------------------------------------- */
+
+static const char *const large[] = {"docs", "more", NULL};
+enum { DOCS = 300, PATIENCE = 40, TRIES = 60 };
+
+static enum tenure_status commit_in(tenure_state *s, const char *collection, int i)
+{
+    char id[16];
+    struct tenure_commit c = {.collection = collection, .id = id, .data = "1", .len = 1};
+
+    snprintf(id, sizeof id, "d%04d", i);
+    return tenure_state_commit(s, &c, 1, tenure_now() + 20 * TN_S, NULL);
+}
+
+/* No listing ends in its time: what was done in one try is not done again in the next, so that
+ * after some all is sealed. */
+static void larger_than_a_try(void **state)
+{
+    struct tn_state_socket_options options = {
+        .store = "rot:large", .name = "app", .seal = large, .time_left = time_left};
+    struct tenure_grant grant = {.epoch = 10};
+    struct tn_state_socket *s = NULL;
+    uint8_t id[TENURE_NONCE_SIZE] = {11};
+    struct tenure_error err;
+    tenure_state *before;
+    uint64_t floor;
+    int tries = 0;
+
+    (void)state;
+    assert_int_equal(tenure_store_register(&rot_ops, &err), TENURE_OK);
+    assert_int_equal(tenure_state_open(options.store, "app", &grant, INT64_MAX, &before, &err),
+                     TENURE_OK);
+    for (int i = 0; i < DOCS; i++) {
+        assert_int_equal(commit_in(before, "docs", i), TENURE_OK);
+        assert_int_equal(commit_in(before, "more", i), TENURE_OK);
+    }
+    assert_int_equal(tn_state_socket_open(&options, &s, &err), TENURE_OK);
+    rot_patience = PATIENCE;
+    enum tenure_status status = TENURE_TIMEOUT;
+    while (status == TENURE_TIMEOUT && tries++ < TRIES)
+        status = tn_state_socket_seal(s, 11, id, &floor, &err);
+    rot_patience = 0;
+    assert_int_equal(status, TENURE_OK);
+    assert_true(tries > 2);
+    assert_int_equal(commit_in(before, "docs", DOCS - 1), TENURE_FENCED);
+    tn_state_socket_close(s);
+    tenure_state_close(before);
+}
+
 static int open_all(void **state)
 {
     static const char *const sealed[] = {"docs", NULL};
@@ -214,7 +264,8 @@ static int close_all(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(waits_into_another_term)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(waits_into_another_term),
+                                       cmocka_unit_test(larger_than_a_try)};
 
     return cmocka_run_group_tests_name("state_socket", tests, open_all, close_all);
 }
