@@ -317,7 +317,7 @@ def test_watchdog(tmp_path):
         (["--ttl", "10ms"], b"ttl"),
         (["--on-loss", "panic"], b"standby, exit"),
         (["--stop-signal", "KILL"], b"--stop-signal"),
-        (["--frobnicate"], b"not known"),
+        (["--frobnicate"], b"unrecognized option"),
         (["--store", "nosuch:x"], b"no store is called"),
         (["--renew", "14s"], b"renew"),
     ],
