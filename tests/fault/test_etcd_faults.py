@@ -7,6 +7,7 @@ import threading
 
 import pytest
 import server_etcd
+from flood import Flood
 from process import free_port, until
 from proxy import Proxy
 from server_etcd import Cluster, Etcd
@@ -632,6 +633,14 @@ def test_hostile_answers(number):
                 call()
             except StoreError as error:
                 assert error.status in bad
+
+
+@pytest.mark.parametrize("line", [b'{"result": {"created": true}}\n', b'{"result": {}}\n'])
+def test_watch_that_never_stops_talking_ends_at_the_deadline(line):
+    answer = json.dumps({"header": HEADER, "responses": [{"response_range": {}}] * 2}).encode()
+    with Flood(line, lambda _: (200, answer)) as flood, \
+            Store(f"etcd://127.0.0.1:{flood.port}") as store:
+        assert not store.wait([("a", None)], timeout=0.5)
 
 
 # ---- At last -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 import server_kube
+from flood import Flood
 from process import free_port, until
 from proxy import Proxy
 from server_kube import Kube
@@ -559,6 +560,13 @@ def test_tls_is_verified(kube, tmp_path):
 
 # ---- Servers that answer with errors -----------------------------------------------------------
 
+def plain_url(folder, port):
+    (folder / "config").write_text(json.dumps({
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x"}))
+    return f"kube:default?kubeconfig={folder}/config"
+
+
 class Front:
     """Plain HTTP that answers the first request well, and every later one with `answer`."""
 
@@ -590,10 +598,7 @@ class Front:
         self.port = self.server.server_address[1]
 
     def url(self, folder):
-        (folder / "config").write_text(json.dumps({
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x"}))
-        return f"kube:default?kubeconfig={folder}/config"
+        return plain_url(folder, self.port)
 
     def __enter__(self):
         return self
@@ -603,8 +608,12 @@ class Front:
         self.server.server_close()
 
 
-ABSENT = json.dumps({"kind": "Status", "reason": "NotFound", "code": 404,
-                     "details": {"kind": "leases", "name": "tenure"}}).encode()
+def absent(name):
+    return json.dumps({"kind": "Status", "reason": "NotFound", "code": 404,
+                       "details": {"kind": "leases", "name": name}}).encode()
+
+
+ABSENT = absent("tenure")
 
 
 def status(reason):
@@ -670,3 +679,10 @@ def test_nobody_is_left_alone_for_longer_than_there_is_time(tmp_path):
         timer.join()
         os.close(ours)
         os.close(theirs)
+
+
+def test_watch_that_never_stops_talking_ends_at_the_deadline(tmp_path):
+    with Flood(b'{"type": "BOOKMARK", "object": {}}\n',
+               lambda path: (404, absent(path.rpartition("/")[2]))) as flood, \
+            Store(plain_url(tmp_path, flood.port)) as store:
+        assert not store.wait([("a/lease", None)], timeout=0.5)
