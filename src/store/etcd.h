@@ -23,6 +23,7 @@
 #include "tenure/store.h"
 
 #define TN_ETCD_HOSTS     8
+#define TN_ETCD_ID        20 /* digits */
 #define TN_ETCD_PREFIX    128
 #define TN_ETCD_KEY_MAX   (TN_ETCD_PREFIX + TENURE_KEY_MAX + 10)
 #define TN_ETCD_BATCH_MAX 100 /* nested transactions: the server's --max-txn-ops is 128 */
@@ -47,7 +48,9 @@ struct tn_etcd {
     unsigned at;         /* the endpoint that answered last */
     bool unready;        /* the last one that answered had trouble of its own (an election?) */
     unsigned unanswered; /* requests so far that nobody answered */
-    char *token;         /* "Authorization: ...", NULL: none */
+    char cluster[TN_ETCD_ID + 1];                 /* whose answers count; \"\": not known yet */
+    char clusters[TN_ETCD_HOSTS][TN_ETCD_ID + 1]; /* what each endpoint said last */
+    char *token;                                  /* "Authorization: ...", NULL: none */
     struct tn_etcd_news *news;
 };
 

@@ -195,6 +195,28 @@ static enum tenure_status parse(struct tn_http_answer *answer, json_t **out,
     return TENURE_OK;
 }
 
+/*
+ * A member that lost its data and was made anew as a cluster of its own knows
+ * nothing of any lease, and would let everybody lead who comes to it.  So the
+ * cluster that answered first counts, until most endpoints say another one: that
+ * is a restore, or a move.
+ */
+static bool is_our_cluster(struct tn_etcd *h, const json_t *answer)
+{
+    const char *id =
+        json_string_value(json_object_get(json_object_get(answer, "header"), "cluster_id"));
+    unsigned same = 0;
+
+    if (!id || strlen(id) > TN_ETCD_ID)
+        return true; /* not how etcd answers: told by who looks for what is missing */
+    snprintf(h->clusters[h->at], sizeof h->clusters[0], "%s", id);
+    for (unsigned i = 0; i < h->conf.n_hosts; i++)
+        same += strcmp(h->clusters[i], id) == 0;
+    if (!h->cluster[0] || 2 * same > h->conf.n_hosts)
+        snprintf(h->cluster, sizeof h->cluster, "%s", id);
+    return strcmp(h->cluster, id) == 0;
+}
+
 /* What one endpoint made of it. */
 struct outcome {
     bool next;  /* another endpoint may do better, and nothing was done here */
@@ -224,6 +246,16 @@ static enum tenure_status ask(struct tn_etcd *h, const char *path, const char *b
     }
     if (answer.code == 200) {
         status = parse(&answer, out, err);
+        if (!status && !is_our_cluster(h, *out)) {
+            json_decref(*out);
+            *out = NULL;
+            h->unanswered++; /* nor are its news ours */
+            status = tenure_fail(err, TENURE_UNAVAILABLE,
+                                 "etcd: %s belongs to another cluster than the endpoints used so "
+                                 "far; was it made anew?",
+                                 h->conf.hosts[h->at]);
+            o->next = !change;
+        }
         o->lost = status && change;
     } else {
         status = tn_etcd_explain(answer.code, answer.body, &definite, &o->token, err);

@@ -204,6 +204,32 @@ def test_snapshot_restored_repeats_revisions_but_not_nonces(own):
         assert store.wait([("a/lease", lost)])
 
 
+def test_member_that_was_made_anew_is_not_believed(etcd, own):
+    """It lost its disk, and was started as a cluster of its own: it knows of no lease."""
+    with Proxy(("127.0.0.1", etcd.port)) as one, Proxy(("127.0.0.1", etcd.port)) as two:
+        ports = (one.port, two.port, own.port)
+        with Store("etcd://" + ",".join(f"127.0.0.1:{p}" for p in ports)) as store:
+            token = store.swap("a/lease").token
+            for proxy in (one, two):
+                proxy.refusing = True
+                proxy.cut()
+            error = refused(store.read, "a/lease")
+            assert error.status == "unavailable" and "another cluster" in error.text
+            assert store.swap("a/lease").status in ("unavailable", "unknown")
+            for proxy in (one, two):
+                proxy.refusing = False
+            found = settled(lambda: store.read("a/lease"))
+            assert found.token == token
+            assert not store.wait([("a/lease", token)], timeout=1)
+            assert store.swap("a/lease", token).status == "ok"
+            # Most of them: the cluster was moved, or restored.
+            for proxy in (one, two):
+                proxy.target = ("127.0.0.1", own.port)
+                proxy.cut()
+            moved = settled(lambda: store.read("a/lease"))
+            assert moved.token != found.token
+
+
 def test_compaction_does_not_end_a_wait(etcd):
     with Store(etcd.url()) as store, Store(etcd.url()) as other:
         base = store.swap("a/lease").token
