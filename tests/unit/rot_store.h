@@ -18,6 +18,7 @@ static char rot_key[TENURE_KEY_MAX + 1]; /* the one that is rotten; "": none */
 static void (*rot_ahead)(void);          /* called before it is replaced, once */
 static bool rot_unguarded;               /* who replaces it is told of a conflict, not of the rot */
 static unsigned rot_patience;            /* registers that a listing tells in its time; 0: all */
+static int64_t rot_lists_ns;             /* what one lasts that tells everything or nothing */
 
 struct rot {
     tenure_store *inner;
@@ -125,6 +126,9 @@ static enum tenure_status rot_list(void *impl, const char *prefix, const char *a
                                    struct tenure_error *err)
 {
     struct rot_list l = {.visit = visit, .arg = arg};
+
+    if (deadline - tenure_now() < rot_lists_ns) /* nobody need wait for that */
+        return tenure_fail(err, TENURE_TIMEOUT, "%s has many", prefix);
     enum tenure_status status = tenure_store_list(((struct rot *)impl)->inner, prefix, after,
                                                   rot_visit, &l, mark, deadline, err);
 
