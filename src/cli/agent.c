@@ -341,6 +341,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return cli_misuse(verb, "'%.40s': the programs are in the configuration file",
                           argv[optind]);
     a.path = cli_config_path(a.path);
+    cli_no_core();
     if (!a.election)
         return run_agent(&a);
     int code = run_child(&a);

@@ -80,6 +80,9 @@ int cli_fail(const struct cli_verb *verb, int code, const char *format, ...) TEN
 int cli_misuse(const struct cli_verb *verb, const char *format, ...) TENURE_PRINTF(2, 3);
 /* The hint alone: getopt_long() has said what is wrong. */
 int cli_hint(const struct cli_verb *verb);
+/* For verbs that live long with passwords in memory: no core of this process is written.  What it
+ * executes is as before. */
+void cli_no_core(void);
 /* Can an election be called that?  false: said. */
 bool cli_named(const struct cli_verb *verb, const char *name);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,6 +47,11 @@ int cli_hint(const struct cli_verb *verb)
 {
     fprintf(stderr, "Try 'tenure %s --help'.\n", verb->name);
     return CLI_USAGE;
+}
+
+void cli_no_core(void)
+{
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 bool cli_named(const struct cli_verb *verb, const char *name)

@@ -143,6 +143,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     o.program.warm = o.warm;
     o.program.ignored = o.warm_signal;
     o.program.args = argv + optind;
+    cli_no_core();
     o.program.env = environ;
     sigprocmask(SIG_SETMASK, NULL, &o.program.mask);
     enum tenure_status status = tn_program_check(&o.program, &err);

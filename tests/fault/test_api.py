@@ -406,6 +406,27 @@ NAMES = ("tenure_leader tenure_epoch tenure_lease_left_seconds tenure_renewals_t
          "worker_heartbeat_age_seconds worker_failovers_total job_lease_renewals_total").split()
 
 
+def test_no_core_of_its_own(tmp_path, store):
+    """It would hold passwords and the token.  The program's is its own affair."""
+    if pathlib.Path("/proc/sys/kernel/core_pattern").read_text().startswith(("|", "/")):
+        pytest.skip("cores are written elsewhere here")
+    (tmp_path / "token").write_text("canary-token-of-a-core\n")
+    program = tmp_path / "program"
+    program.mkdir()
+    run = subprocess.Popen(
+        ["sh", "-c", 'ulimit -c unlimited || exit 77; exec "$@"', "sh", TENURE, "run", "--name", "x",
+         "--store", store, "--listen", "127.0.0.1:0", "--token-file", "token", "--log", "none", "--on-exit",
+         "restart", "--", "sh", "-c", f"cd {program}; [ -e was ] || {{ : >was; kill -SEGV $$; }}; "
+         ": >on; sleep 600"],
+        cwd=tmp_path, stdin=subprocess.DEVNULL)
+    until(lambda: run.poll() is not None or (program / "on").exists(), limit=60)
+    if run.poll() == 77:
+        pytest.skip("no cores can be had here")
+    run.send_signal(signal.SIGABRT)
+    assert run.wait(60) == -signal.SIGABRT
+    assert list(program.glob("core*")) and not list(tmp_path.glob("core*"))
+
+
 def test_metrics(tmp_path, store):
     with Agent(tmp_path, store, "a", "--candidate-probe", "exec:true", "--probe", "exec:true",
                "--probe-interval", "200ms") as agent:
