@@ -87,18 +87,24 @@ static pthread_mutex_t coming = PTHREAD_MUTEX_INITIALIZER;
 
 /*
  * A new database: made without a name, and on the disk before it has one, so that nobody ever
- * builds on a part of it (C3).  Not every file system can: then false.
+ * builds on a part of it (C3).  Not every file system can: then false.  Nor is it one of the three
+ * standard descriptors, where other threads may write: whose they are at this moment, they cannot
+ * know.
  */
 static bool make_whole(const char *dir, const char *path)
 {
-    char self[32];
-    int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    char self[48];
+    int fd = -1;
 
+    if (tn_fs_keeps_nameless(dir))
+        fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
-    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
-    ssize_t n = write(fd, tn_sqlite_image, tn_sqlite_image_size);
-    bool ready = n == (ssize_t)tn_sqlite_image_size && fdatasync(fd) == 0;
+    snprintf(self, sizeof self, "/proc/thread-self/fd/%d", fd);
+    bool ready =
+        fd > STDERR_FILENO &&
+        write(fd, tn_sqlite_image, tn_sqlite_image_size) == (ssize_t)tn_sqlite_image_size &&
+        fdatasync(fd) == 0;
     pthread_mutex_lock(&coming);
     bool made = ready && linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
     close(fd);

@@ -236,7 +236,7 @@ class Disk:
     def linked(self, old, new):
         if not self.ours(new):
             return False
-        nameless = re.match(rb"/proc/self/fd/(\d+)$", old)
+        nameless = re.match(rb"/proc/thread-self/fd/(\d+)$", old)
         self.name(new, self.files[int(nameless.group(1))] if nameless else self.now[old])
         return True
 
