@@ -195,8 +195,10 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     s->signal_fd = tn_supervisor_signals_open();
     s->late_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     s->mailbox.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->broken = true;
     if (s->signal_fd < 0 || s->late_fd < 0 || s->mailbox.event_fd < 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
+    s->broken = false;
     status = tn_supervisor_health_open(s, err);
     if (status)
         return status;
@@ -212,10 +214,13 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     if (!s->election)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     /* A port that is taken is told before anybody contends. */
-    if ((status = tn_supervisor_listen(s, err)) ||
-        (status = tn_driver_prepare(&o, true, &s->elector, err)) ||
+    if ((status = tn_supervisor_listen(s, err)))
+        return status;
+    s->broken = true;
+    if ((status = tn_driver_prepare(&o, true, &s->elector, err)) ||
         (status = tn_supervisor_guard_open(s, err))) /* while the store is opened */
         return status;
+    s->broken = false;
     status = tn_driver_start(s->elector, &hooks, err);
     if (!status)
         tn_election_attach(s->election, s->elector);
@@ -263,7 +268,7 @@ static int code_for(const struct tn_supervisor *s, enum tenure_status status)
     case TENURE_INVALID:
         return s->codes->usage;
     default:
-        return s->link.page && !s->link.alive ? s->codes->broken : s->codes->failed;
+        return s->broken || (s->link.page && !s->link.alive) ? s->codes->broken : s->codes->failed;
     }
 }
 

@@ -91,6 +91,7 @@ struct tn_supervisor {
     char id[TENURE_ID_MAX + 1];
     int status;     /* of wait(2), when it has ended */
     int exec_error; /* errno of a program that could not be started */
+    bool passing;   /* for want of something that may be there the next time */
     bool has_status;
     bool fired; /* the guard fired: it did not end by itself */
     uint64_t fired_epoch;
@@ -130,6 +131,7 @@ struct tn_supervisor {
     int stop_signal;
     int exit_code; /* when leaving */
     bool failed;   /* exit_code is not the program's, whatever it does */
+    bool broken;   /* it was not the store that failed before anything began */
 };
 
 /* supervisor_mail.c */

@@ -262,11 +262,12 @@ static void give_up(struct tn_supervisor *s)
 static void ended_by_itself(struct tn_supervisor *s)
 {
     enum tn_on_exit then = s->options->on_exit;
+    bool hopeless = s->exec_error && !s->passing;
 
     s->crashes = tenure_now() - s->started_ns < STEADY_NS ? s->crashes + 1 : 1;
-    if (s->restart_wanted || (s->epoch == 0 && then != TN_EXIT_EXIT && !s->exec_error)) {
+    if (s->restart_wanted || (s->epoch == 0 && then != TN_EXIT_EXIT && !hopeless)) {
         s->restart_at_ns = tenure_now() + pause_after(s->crashes);
-    } else if (then == TN_EXIT_EXIT || s->exec_error) {
+    } else if (then == TN_EXIT_EXIT || hopeless) {
         s->exit_code = code_of(s);
         tn_supervisor_leave(s); /* before the end is told; see give_up() */
         if (s->epoch != 0)

@@ -8,6 +8,13 @@
 #include "agent/supervisor_inner.h"
 #include "guard/children.h"
 
+/* Processes, memory or descriptors are short, or the file is just being replaced. */
+static bool is_passing(int error)
+{
+    return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
+           error == ENOSPC || error == ETXTBSY;
+}
+
 static void failed_to_start(struct tn_supervisor *s, const struct tn_guard_report *r)
 {
     static const char *const stages[] = {
@@ -23,6 +30,7 @@ static void failed_to_start(struct tn_supervisor *s, const struct tn_guard_repor
     unsigned stage = r->stage < sizeof stages / sizeof stages[0] ? r->stage : 0;
 
     s->exec_error = r->error ? r->error : EINVAL;
+    s->passing = is_passing(s->exec_error);
     /* Only a missing command is "not found". */
     if (s->exec_error == ENOENT && stage != TN_STAGE_EXEC)
         s->exec_error = EINVAL;

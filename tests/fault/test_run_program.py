@@ -192,6 +192,37 @@ def test_a_guard_that_does_not_start(tmp_path):
         assert b'"state":"free"' in status.stdout
 
 
+@pytest.mark.parametrize("descriptors", [12, 20, 40])
+def test_what_tenure_itself_lacks(descriptors):
+    """Is told as such: the store is not to blame."""
+    done = subprocess.run(
+        ["prlimit", f"--nofile={descriptors}", TENURE, "run", "--name", "w", "--store", "noop:",
+         "--", "true"], capture_output=True, timeout=w.PATIENCE)
+    assert done.returncode == 125, done.stderr
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="root makes a user whose processes nobody else counts")
+def test_processes_are_short_for_a_while():
+    """With --on-exit restart a program that cannot be started now is tried again later."""
+    user = 64998
+    become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    with World(ttl_ms=15000, options=["--on-exit", "restart", "--contain", "group"]) as world:
+        for path in (world.dir, world.table.path):
+            os.chown(path, user, user)
+        c = world.start(wrap=become)
+        row = world.next_leader(0)
+        limit = [*become, "prlimit", f"--pid={c.guard()}"]
+        before = subprocess.check_output(
+            [*limit, "--nproc", "--noheadings", "--raw", "--output=SOFT"], text=True).strip()
+        subprocess.check_call([*limit, "--nproc=1:"])
+        os.kill(row.pid, signal.SIGKILL)
+        eventually("a vain try", lambda: "Resource temporarily unavailable" in c.words())
+        subprocess.check_call([*limit, f"--nproc={before}:"])
+        eventually("another program", lambda: len(world.table.programs()) >= 2
+                   or c.proc.poll() is not None)
+        assert c.proc.poll() is None, c.words()
+
+
 def test_a_missing_command_leaves_the_lease_free(tmp_path):
     broken = tmp_path / "broken"
     broken.write_text("#!/no/such/interpreter\n")
