@@ -310,6 +310,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
                               .restart_at_ns = TN_NEVER,
                               .quiet_at_ns = TN_NEVER,
                               .quit_at_ns = TN_NEVER,
+                              .drain_by_ns = TN_NEVER,
                               .trim_at_ns = TN_NEVER,
                               .paper_at_ns = TN_NEVER,
                               .yield_at_ns = TN_NEVER,

@@ -20,12 +20,13 @@ static const char *command_of(const struct tn_supervisor *s, enum tn_helper_kind
     }
 }
 
-/* The release waits for --on-stopped, so it must be over when the lease is. */
+/* The release waits for --on-stopped, so it must be over when the lease is, or the grace. */
 static int64_t limit_of(const struct tn_supervisor *s, enum tn_helper_kind kind)
 {
     int64_t limit = s->options->hook_timeout_ns;
     int64_t deadline = atomic_load(&s->deadline_ns);
-    int64_t left = deadline - tenure_now();
+    int64_t end = deadline < s->drain_by_ns ? deadline : s->drain_by_ns;
+    int64_t left = end - tenure_now();
 
     if (kind == TN_HELPER_STOPPED && deadline > 0 && left < limit)
         limit = left > 0 ? left : 0;

@@ -128,6 +128,7 @@ struct tn_supervisor {
     bool halted;             /* the elector is; what still runs has its grace */
     int64_t quit_at_ns;      /* which ends then at the latest */
     int signals_seen;
+    int64_t drain_by_ns; /* asked to go: the grace ends, whether the driver knows already or not */
     int stop_signal;
     int exit_code; /* when leaving */
     bool failed;   /* exit_code is not the program's, whatever it does */

@@ -37,6 +37,20 @@ static void failed_to_start(struct tn_supervisor *s, const struct tn_guard_repor
     tn_log("failed", "%s %s: %s", s->options->program.args[0], stages[stage], strerror(r->error));
 }
 
+static void take_firing(struct tn_supervisor *s)
+{
+    bool runs = s->state != TN_PROGRAM_NONE && s->state != TN_PROGRAM_HOOK;
+
+    /* --on-stopped may use up what is left; there is nothing that the guard could end then. */
+    if (runs) {
+        tn_log("fired", "the guard ends the program: the deadline has come");
+        tn_election_killed(s->election);
+    }
+    s->fired = true;
+    s->fired_epoch = s->epoch;
+    tn_driver_fired(s->elector);
+}
+
 static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r)
 {
     switch (r->kind) {
@@ -68,11 +82,7 @@ static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r
     case TN_GUARD_FIRED:
         if (!(atomic_load(&s->link.page->word) & TN_WORD_FIRED))
             break; /* on a grant that has been given up since */
-        tn_log("fired", "the guard ends the program: the deadline has come");
-        tn_election_killed(s->election);
-        s->fired = true;
-        s->fired_epoch = s->epoch;
-        tn_driver_fired(s->elector);
+        take_firing(s);
         break;
     case TN_GUARD_DEAD:
         /* Before the order to start is answered it is the answer to an earlier

@@ -29,11 +29,12 @@ static void asked_to_go(struct tn_supervisor *s, int signal)
         return;
     }
     tn_log("leaving", "asked to stop (%s)", strsignal(signal));
+    s->drain_by_ns = tenure_now() + tn_supervisor_grace(s);
     if (signal != SIGTERM)
         s->stop_signal = signal; /* as the terminal would have */
     /* Before the driver knows, who may be waiting for a slow store. */
     if (s->state != TN_PROGRAM_NONE)
-        tn_guard_link_stop(&s->link, s->stop_signal, tenure_now() + tn_supervisor_grace(s));
+        tn_guard_link_stop(&s->link, s->stop_signal, s->drain_by_ns);
     tn_supervisor_leave(s);
 }
 

@@ -202,6 +202,19 @@ def test_a_guard_does_not_take_a_slow_hook_for_a_hang(tmp_path):
         world.next_leader(row.epoch)
 
 
+def test_a_hook_has_what_is_left_of_the_grace(tmp_path):
+    """And nobody is told that the guard ended a program that had ended."""
+    begun, done = tmp_path / "begun", tmp_path / "done"
+    options = ["--grace", "1500ms", "--on-stopped", f"touch {begun}; sleep 60; touch {done}"]
+    with World(ttl_ms=15000, options=options) as world:
+        c = world.start()
+        world.next_leader(0)
+        c.signal(signal.SIGTERM)
+        c.wait()
+        assert begun.exists() and not done.exists()
+        assert "took too long" in c.words() and "the deadline has come" not in c.words()
+
+
 def test_a_hook_that_hangs_delays_no_renewal_and_is_killed(tmp_path):
     pids = tmp_path / "pids"
     hang = f"echo $$ >> {pids}; trap '' TERM; while :; do sleep 1; done"
