@@ -179,8 +179,10 @@ static int run_child(struct agent *a)
                                               .not_found = CLI_NOT_FOUND};
     struct tenure_error err = {0};
 
+    /* The agent found it good: what has changed since is a file or a descriptor, and may be back.
+     */
     if (read_child(a, &a->config, &err) != TENURE_OK)
-        return cli_fail(a->verb, CLI_USAGE, "%s", err.text);
+        return cli_fail(a->verb, AGAIN, "%s", err.text);
     fcntl(TN_FLEET_FD, F_SETFD, FD_CLOEXEC);
     const struct tn_config_election *e = tn_config_find(&a->config, a->election);
     struct tn_run_options *o = &a->effective[0];

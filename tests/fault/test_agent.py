@@ -214,6 +214,25 @@ def test_a_reload_while_the_elections_start(place):
     assert agent.wait() == 0
 
 
+def test_a_secret_that_is_away_while_an_election_starts_again(place):
+    """The agent has found it good: it is tried again, not given up for ever."""
+    secret = place.dir / "secret"
+    secret.write_text("x\n")
+    agent = place.start("a", f"""
+coordinate: {{type: sqlite, path: {place.dir}/lease.db}}
+name: e0
+run: {{command: [sleep, "600"], env: {{SECRET: "file:{secret}"}}}}
+""")
+    agent.says("e0: leading")
+    secret.rename(place.dir / "away")
+    os.kill(agent.child("e0"), signal.SIGKILL)
+    agent.says("run.env.SECRET: secret file")
+    (place.dir / "away").rename(secret)
+    eventually("it leads again", lambda: agent.words().count("e0: leading") == 2)
+    agent.signal(signal.SIGTERM)
+    assert agent.wait() == 0
+
+
 def test_a_process_that_is_stopped_is_asked_to_end_too(place):
     agent = place.start("a", sleepers(place, 1))
     agent.says("e0: leading")
