@@ -33,6 +33,7 @@ static enum tenure_status listen_unix(const char *path, struct tn_listener *out,
                                       struct tenure_error *err)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct stat st = {0};
 
     if (path[0] != '/' || strlen(path) >= sizeof addr.sun_path)
         return tenure_fail(err, TENURE_CONFIG,
@@ -56,7 +57,19 @@ static enum tenure_status listen_unix(const char *path, struct tn_listener *out,
     }
     out->local = true;
     memcpy(out->path, path, strlen(path) + 1);
+    if (lstat(path, &st) == 0) {
+        out->device = st.st_dev;
+        out->inode = st.st_ino;
+    }
     return TENURE_OK;
+}
+
+void tn_listen_remove(const struct tn_listener *l)
+{
+    struct stat st;
+
+    if (l->path[0] && lstat(l->path, &st) == 0 && st.st_dev == l->device && st.st_ino == l->inode)
+        unlink(l->path);
 }
 
 /* A socket that was made by somebody else, and inherited. */

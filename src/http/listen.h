@@ -9,14 +9,17 @@
 
 struct tn_listener {
     int fd;
-    bool local;     /* a Unix socket */
-    bool inner;     /* inherited ("fd:5"): for our own user alone, whatever is asked */
-    uint16_t port;  /* TCP */
-    char path[108]; /* Unix: removed at the end */
+    bool local;             /* a Unix socket */
+    bool inner;             /* inherited ("fd:5"): for our own user alone, whatever is asked */
+    uint16_t port;          /* TCP */
+    char path[108];         /* Unix: removed at the end, if it is still */
+    uint64_t device, inode; /* this file */
 };
 
 enum tenure_status tn_listen(const char *address, struct tn_listener *out,
                              struct tenure_error *err);
+/* Remove the file of a Unix socket, unless somebody else's is in its place. */
+void tn_listen_remove(const struct tn_listener *listener);
 /* Does the peer of this connection run as our own user, as that other one, or root? */
 bool tn_listen_peer_is_ours(int fd, uint32_t user);
 

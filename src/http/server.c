@@ -49,8 +49,7 @@ static void stop(struct tn_http_server *s)
         MHD_stop_daemon(s->daemon); /* closes the listening socket */
     for (int i = 0; i < TN_HTTP_CHANNELS; i++)
         tn_channel_free(&s->channels[i]);
-    if (s->listener.path[0])
-        unlink(s->listener.path);
+    tn_listen_remove(&s->listener);
     tn_certificate_free(s);
     pthread_mutex_destroy(&s->lock);
     free(s);

@@ -333,6 +333,25 @@ def test_a_socket_that_is_taken_by_who_does_not_answer(tmp_path, store):
             s.close()
 
 
+def test_a_socket_of_somebody_else_is_left(tmp_path, store):
+    """Its file was taken away and made anew by another: that one is not removed at the end."""
+    path, runs = tmp_path / "s", []
+    try:
+        for _ in range(2):
+            path.unlink(missing_ok=True)
+            runs.append(subprocess.Popen([TENURE, "run", "--name", "x", "--store", store, "--listen",
+                                          f"unix:{path}", "--log", "none", "--", "sleep", "600"]))
+            until(path.exists, limit=60)
+        for run, left in zip(runs, (True, False)):
+            run.terminate()
+            run.wait(60)
+            assert path.exists() == left
+    finally:
+        for run in runs:
+            run.terminate()
+            run.wait(60)
+
+
 def test_hosts(tmp_path, store):
     with Agent(tmp_path, store, "a", "--listen-host", "web.example") as agent:
         good = ["127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:80", "10.1.2.3", "web.example",
