@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #define LINE_MAX_BYTES 2560 /* below PIPE_BUF */
 #define PATIENCE_MS    20
 
@@ -70,21 +71,23 @@ bool tn_log_wants(enum tn_log_level level)
 
 /* ---- Lines --------------------------------------------------------------- */
 
-/* JSON wants quotes, backslashes and control characters escaped; bytes above
- * that are passed on, as all our words are ASCII or a store's own UTF-8. */
+/* JSON wants quotes, backslashes and control characters escaped, terminals those
+ * of UTF-8 as well; other bytes are passed on, as all our words are ASCII or a
+ * store's own UTF-8. */
 static void escape(const char *text, char *out, size_t size)
 {
     size_t n = 0;
 
     for (; *text && n + 7 < size; text++) {
-        unsigned char c = (unsigned char)*text;
+        size_t control = tn_text_control(text);
 
-        if (c == '"' || c == '\\')
-            n += (size_t)snprintf(out + n, size - n, "\\%c", c);
-        else if (c < 0x20)
-            n += (size_t)snprintf(out + n, size - n, "\\u%04x", c);
+        text += control > 1 ? control - 1 : 0; /* U+0080 to U+009F end in themselves */
+        if (control)
+            n += (size_t)snprintf(out + n, size - n, "\\u%04x", (unsigned char)*text);
+        else if (*text == '"' || *text == '\\')
+            n += (size_t)snprintf(out + n, size - n, "\\%c", *text);
         else
-            out[n++] = (char)c;
+            out[n++] = *text;
     }
     out[n] = '\0';
 }
@@ -145,10 +148,8 @@ void tn_log(const char *event, const char *format, ...)
     va_end(args);
     pthread_mutex_lock(&lock);
     /* One line each, whatever was quoted in it; and nothing that a terminal would act upon. */
-    for (char *p = text; how != TN_LOG_JSON && *p; p++) {
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = '?';
-    }
+    if (how != TN_LOG_JSON)
+        tn_text_tame(text, '?');
     if (how == TN_LOG_JSON)
         n = as_json(event, text, line, sizeof line);
     else

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "tn_version.h"
 
 static const struct {
@@ -36,15 +37,6 @@ enum tenure_class tenure_status_class(enum tenure_status status)
     return known(status) ? table[status].class_ : TENURE_CLASS_PERMANENT;
 }
 
-/* Text from a server may hold line breaks; an error is one line. */
-static void one_line(char *text)
-{
-    for (char *p = text; *p; p++) {
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = ' ';
-    }
-}
-
 enum tenure_status tenure_fail(struct tenure_error *err, enum tenure_status status,
                                const char *format, ...)
 {
@@ -55,7 +47,7 @@ enum tenure_status tenure_fail(struct tenure_error *err, enum tenure_status stat
         va_start(args, format);
         vsnprintf(err->text, sizeof err->text, format, args);
         va_end(args);
-        one_line(err->text);
+        tn_text_tame(err->text, ' '); /* a server's words may hold line breaks */
     }
     return status;
 }
@@ -77,7 +69,7 @@ enum tenure_status tenure_fail_context(struct tenure_error *err, const char *for
     size_t used = strlen(context);
     memcpy(err->text, context, used);
     snprintf(err->text + used, sizeof err->text - used, ": %s", text);
-    one_line(err->text);
+    tn_text_tame(err->text, ' '); /* a server's words may hold line breaks */
     return err->code;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "tenure/lease.h"
 
 static const char help[] =
@@ -195,8 +196,12 @@ struct listing {
 
 void cli_state_print(const char *id)
 {
-    for (; *id; id++)
-        putchar((unsigned char)*id < 0x20 || *id == 0x7f ? '?' : *id);
+    for (; *id; id++) {
+        size_t n = tn_text_control(id);
+
+        putchar(n ? '?' : *id);
+        id += n ? n - 1 : 0;
+    }
 }
 
 static bool show_document(void *arg, const char *id, const struct tenure_document *d,

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* ---- Memory -------------------------------------------------------------- */
 
 struct tn_arena_block {
@@ -76,10 +78,7 @@ void tn_complain(struct tn_reader *r, unsigned line, const char *format, ...)
     vsnprintf(text + n, sizeof text - (size_t)n, format, args);
     va_end(args);
     /* One line, whatever was quoted in it. */
-    for (char *p = text; *p; p++) {
-        if ((unsigned char)*p < ' ' || *p == 127)
-            *p = '?';
-    }
+    tn_text_tame(text, '?');
     keep(r, line, text);
     r->n_complaints++;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "store/control.h"
 #include "store/edit.h"
 
@@ -67,11 +68,9 @@ char *tn_candidate_encode(const struct tenure_candidate *c)
 static void get_text(const json_t *object, const char *member, char *out, size_t size)
 {
     const char *text = json_string_value(json_object_get(object, member));
-    size_t n = 0;
 
-    for (; text && *text && n + 1 < size; text++)
-        out[n++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
-    out[n] = '\0';
+    snprintf(out, size, "%s", text ? text : "");
+    tn_text_tame(out, '?');
 }
 
 static int64_t get_number(const json_t *object, const char *member)

@@ -8,6 +8,7 @@
 
 #include "base/hex.h"
 #include "base/rfc3339.h"
+#include "base/text.h"
 #include "os/clock.h"
 #include "store/edit.h"
 
@@ -29,11 +30,9 @@ void tn_control_key(const char *name, char key[TENURE_KEY_MAX + 1])
 static void get_text(const json_t *object, const char *member, char *out, size_t size)
 {
     const char *text = json_string_value(json_object_get(object, member));
-    size_t n = 0;
 
-    for (; text && *text && n + 1 < size; text++)
-        out[n++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
-    out[n] = '\0';
+    snprintf(out, size, "%s", text ? text : "");
+    tn_text_tame(out, '?');
 }
 
 static json_t *load(const struct tenure_value *value, struct tenure_error *err)

@@ -7,6 +7,7 @@
 
 #include "base/hex.h"
 #include "base/rfc3339.h"
+#include "base/text.h"
 
 /* ---- Members ------------------------------------------------------------- */
 
@@ -31,7 +32,7 @@ static enum tenure_status get_text(json_t *object, const char *name, char *out, 
         return bad(err, name, "a short string");
     /* These end up on terminals and in logs. */
     for (const char *p = json_string_value(member); *p; p++) {
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+        if (tn_text_control(p))
             return bad(err, name, "free of control characters");
     }
     memcpy(out, json_string_value(member), len + 1);

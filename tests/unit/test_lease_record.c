@@ -103,6 +103,8 @@ static void hostile_records_are_refused(void **state)
         "\",\"epoch\":7,\"ttl_ms\":15000}",
         "{\"holder\":\"\\u001b[2J\",\"incarnation\":\"" NONCE "\",\"grant\":\"" NONCE
         "\",\"epoch\":7,\"ttl_ms\":15000}",
+        "{\"holder\":\"\\u009b2J\",\"incarnation\":\"" NONCE "\",\"grant\":\"" NONCE
+        "\",\"epoch\":7,\"ttl_ms\":15000}",
         "{\"holder\":\"a\",\"incarnation\":\"zz\",\"grant\":\"" NONCE
         "\",\"epoch\":7,\"ttl_ms\":15000}",
         "{\"holder\":\"a\",\"incarnation\":\"" NONCE "\",\"grant\":\"" NONCE

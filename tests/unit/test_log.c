@@ -55,11 +55,12 @@ static void an_id_with_quotes_stays_one_member(void **state)
     assert_int_equal(pipe(ends), 0);
     tn_log_setup(TN_LOG_JSON, "job", "a\",\"event\":\"\\");
     stderr_to(ends[1]);
-    tn_log("leading", "epoch %d", 7);
+    tn_log("leading", "epoch %d\033\177\302\233\303\251", 7);
     stderr_back();
     assert_true(read(ends[0], line, sizeof line - 1) > 0);
     assert_non_null(strstr(line, "\"id\":\"a\\\",\\\"event\\\":\\\"\\\\\","));
-    assert_non_null(strstr(line, "\"event\":\"leading\",\"text\":\"epoch 7\"}\n"));
+    assert_non_null(strstr(line, "\"event\":\"leading\",\"text\":\"epoch 7"
+                                 "\\u001b\\u007f\\u009b\303\251\"}\n"));
     close(ends[0]);
     close(ends[1]);
 }
@@ -75,10 +76,10 @@ static void a_line_is_one_line(void **state)
     tn_log_as("run");
     tn_log_setup(TN_LOG_TEXT, "job", "a");
     stderr_to(ends[1]);
-    tn_log("order", "to %s", "x\ntenure run: job: \033[2Jleading");
+    tn_log("order", "to %s", "x\ntenure run: job: \033[2J\302\2332Jleading");
     stderr_back();
     assert_true(read(ends[0], line, sizeof line - 1) > 0);
-    assert_string_equal(line, "tenure run: job: to x?tenure run: job: ?[2Jleading\n");
+    assert_string_equal(line, "tenure run: job: to x?tenure run: job: ?[2J??2Jleading\n");
     close(ends[0]);
     close(ends[1]);
 }
