@@ -201,11 +201,18 @@ def test_what_tenure_itself_lacks(descriptors):
     assert done.returncode == 125, done.stderr
 
 
+def skip_if_closed(become):
+    """Another user runs what was built here, if he can reach it."""
+    if subprocess.run([*become, "test", "-x", TENURE]).returncode != 0:
+        pytest.skip("the build folder is not open to other users")
+
+
 @pytest.mark.skipif(not IS_ROOT, reason="root makes a user whose processes nobody else counts")
 def test_processes_are_short_for_a_while():
     """With --on-exit restart a program that cannot be started now is tried again later."""
     user = 64998
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    skip_if_closed(become)
     with World(ttl_ms=15000, options=["--on-exit", "restart", "--contain", "group"]) as world:
         for path in (world.dir, world.table.path):
             os.chown(path, user, user)
@@ -291,11 +298,7 @@ def test_user_namespace_and_plain_user():
         os.chmod(world.dir, 0o777)
         os.chmod(world.table.path, 0o666)
         nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-        reachable = os.access(TENURE, os.X_OK) and subprocess.run(
-            [*nobody, "test", "-x", TENURE]
-        ).returncode
-        if reachable != 0:
-            pytest.skip("the build folder is not open to other users")
+        skip_if_closed(nobody)
         for contain, word in (("auto", "process group"), ("userns", "user namespace")):
             above = world.table.top()
             c = world.start(options=["--contain", contain], wrap=nobody)
