@@ -26,7 +26,7 @@ class Fleet(Agent):
 
     def __init__(self, folder, ident, *, http="", extra="", ttl="15s", program="sleep 600",
                  names=SHARED, kind="sqlite"):
-        self.folder = pathlib.Path(folder)
+        self.folder, self.n = pathlib.Path(folder), len(names)
         (self.folder / "token").write_text(TOKEN + "\n")
         self.config = self.folder / f"{ident}.yaml"
         self.text = f"""
@@ -63,8 +63,9 @@ elections: [{', '.join(f'{{name: {n}{extra}}}' for n in names)}]
         return self
 
     def waits(self):
-        until(lambda: all(e["role"] == "standby" and e["leader"] for e in
-                          self.ask("/_ha/status").json()["elections"]), limit=60)
+        """All of them: for a moment the listener has none."""
+        until(lambda: [e["role"] == "standby" and bool(e["leader"]) for e in
+                       self.ask("/_ha/status").json()["elections"]] == [True] * self.n, limit=60)
         return self
 
 
