@@ -76,7 +76,6 @@ struct tn_election_papers {
     struct tenure_candidate candidates[TN_CANDIDATES];
     unsigned n_candidates;
     struct tenure_history history;
-    bool read; /* at least once */
 };
 
 struct tn_election {
@@ -105,8 +104,8 @@ struct tn_election {
     tn_election_state_fn state;
     void *state_arg;
 
-    pthread_mutex_t papers_lock; /* of the papers; the driver's thread never takes it */
-    struct tn_election_papers papers;
+    pthread_mutex_t papers_lock;       /* of the papers; the driver's thread never takes it */
+    struct tn_election_papers *papers; /* 60 KiB; NULL: never read */
 
     /* The paperwork: a thread while there is some. */
     pthread_mutex_t work_lock;

@@ -205,8 +205,8 @@ json_t *tn_election_json_candidates(struct tn_election *e)
 
     tn_papers_look(e);
     pthread_mutex_lock(&e->papers_lock);
-    for (unsigned i = 0; i < e->papers.n_candidates; i++)
-        json_array_append_new(array, candidate_json(&e->papers.candidates[i]));
+    for (unsigned i = 0; e->papers && i < e->papers->n_candidates; i++)
+        json_array_append_new(array, candidate_json(&e->papers->candidates[i]));
     pthread_mutex_unlock(&e->papers_lock);
     return array;
 }
@@ -228,8 +228,8 @@ json_t *tn_election_json_history(struct tn_election *e)
 
     tn_papers_look(e);
     pthread_mutex_lock(&e->papers_lock);
-    for (uint32_t i = 0; i < e->papers.history.n; i++)
-        json_array_append_new(array, term_json(&e->papers.history.terms[i]));
+    for (uint32_t i = 0; e->papers && i < e->papers->history.n; i++)
+        json_array_append_new(array, term_json(&e->papers->history.terms[i]));
     pthread_mutex_unlock(&e->papers_lock);
     return array;
 }

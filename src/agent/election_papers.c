@@ -30,6 +30,15 @@ struct work {
 
 /* ---- The work ------------------------------------------------------------ */
 
+static struct tn_election_papers *blank(void)
+{
+    struct tn_election_papers *p = calloc(1, sizeof *p);
+
+    if (p)
+        p->history.size = sizeof p->history;
+    return p;
+}
+
 static bool keep_candidate(void *arg, const struct tenure_candidate *candidate)
 {
     struct tn_election_papers *p = arg;
@@ -40,24 +49,23 @@ static bool keep_candidate(void *arg, const struct tenure_candidate *candidate)
 
 static void read_papers(struct tn_election *e, tenure_store *store)
 {
-    struct tn_election_papers *fresh = calloc(1, sizeof *fresh);
+    struct tn_election_papers *fresh = blank(), *old = fresh;
 
     if (!fresh)
         return;
-    fresh->history.size = sizeof fresh->history;
     bool ok = tenure_candidates(store, e->name, keep_candidate, fresh, tenure_now() + LIMIT_NS,
                                 NULL) == TENURE_OK;
     /* A damaged history is shown as none. */
     tenure_history_look(store, e->name, &fresh->history, tenure_now() + LIMIT_NS, NULL);
     bool news = false;
     if (ok) {
-        fresh->read = true;
         pthread_mutex_lock(&e->papers_lock);
-        news = memcmp(&e->papers, fresh, sizeof *fresh) != 0;
-        e->papers = *fresh;
+        old = e->papers;
+        news = !old || memcmp(old, fresh, sizeof *fresh) != 0;
+        e->papers = fresh;
         pthread_mutex_unlock(&e->papers_lock);
     }
-    free(fresh);
+    free(old);
     if (news)
         tn_election_tell(e, true);
 }
@@ -83,15 +91,14 @@ static void do_work(struct tn_election *e, struct work *w)
 /* Nobody else sees the store: what was noted is shown, and not written. */
 static void do_work_alone(struct tn_election *e, struct work *w)
 {
-    struct tenure_history *h = &e->papers.history;
-
     pthread_mutex_lock(&e->papers_lock);
-    if (w->begin.epoch)
-        tn_history_merge(h, &w->begin, w->heard_ms);
-    if (w->end.epoch)
-        tn_history_merge(h, &w->end, 0);
+    if (!e->papers)
+        e->papers = blank();
+    if (e->papers && w->begin.epoch)
+        tn_history_merge(&e->papers->history, &w->begin, w->heard_ms);
+    if (e->papers && w->end.epoch)
+        tn_history_merge(&e->papers->history, &w->end, 0);
     w->begin.epoch = w->end.epoch = 0;
-    e->papers.read = true;
     pthread_mutex_unlock(&e->papers_lock);
     tn_election_tell(e, true);
 }
@@ -223,7 +230,6 @@ void tn_papers_init(struct tn_election *e)
 {
     pthread_condattr_t attr;
 
-    e->papers.history.size = sizeof e->papers.history;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&e->work_word, &attr);
@@ -245,4 +251,5 @@ void tn_papers_end(struct tn_election *e)
     pthread_cond_destroy(&e->work_word);
     pthread_mutex_destroy(&e->work_lock);
     pthread_mutex_destroy(&e->papers_lock);
+    free(e->papers);
 }

@@ -47,13 +47,16 @@ void tn_metrics_label(const char *text, char *out, size_t size)
 static void take_papers(struct sample *s)
 {
     struct tn_election *e = s->e;
-    const struct tenure_history *h = &e->papers.history;
+    const struct tn_election_papers *p;
 
+    s->gap_ms = -1;
     pthread_mutex_lock(&e->papers_lock);
-    s->candidates = e->papers.n_candidates;
-    for (unsigned i = 0; i < e->papers.n_candidates; i++)
-        s->healthy_candidates += e->papers.candidates[i].healthy;
-    s->gap_ms = h->n > 0 ? h->terms[h->n - 1].gap_ms : -1;
+    p = e->papers;
+    s->candidates = p ? p->n_candidates : 0;
+    for (unsigned i = 0; i < s->candidates; i++)
+        s->healthy_candidates += p->candidates[i].healthy;
+    if (p && p->history.n > 0)
+        s->gap_ms = p->history.terms[p->history.n - 1].gap_ms;
     pthread_mutex_unlock(&e->papers_lock);
 }
 

@@ -20,6 +20,8 @@
 #include "os/thread.h"
 
 struct tn_trace_file {
+    const char *name;
+    struct tn_timing timing;
     int file;
     int ends[2]; /* of the pipe */
     pthread_t thread;
@@ -47,26 +49,6 @@ static bool put(int fd, const char *data, size_t len)
         len -= n > 0 ? (size_t)n : 0;
     }
     return true;
-}
-
-/* Until the other end is closed.  Whatever cannot be written is gone: a line
- * that was cut short ends here, so that the next one is whole again. */
-static void *writer(void *arg)
-{
-    struct tn_trace_file *f = arg;
-    char data[PIPE_BUF];
-    bool cut = false;
-    ssize_t n;
-
-    tn_thread_name("tenure-trace");
-    while ((n = read(f->ends[0], data, sizeof data)) != 0) {
-        if (n < 0)
-            continue;
-        if (cut && !put(f->file, "\n", 1))
-            continue;
-        cut = !put(f->file, data, (size_t)n);
-    }
-    return NULL;
 }
 
 /* Takes the line.  A line is one write below PIPE_BUF: it is queued whole or not at all. */
@@ -106,14 +88,44 @@ static int64_t boot_offset_ns(void)
     return offset;
 }
 
-static void tell_header(struct tn_trace_file *f, const char *name, const struct tn_timing *t)
+/* By the writer, which has the time: what is told waits behind it.  false: it is cut short. */
+static bool write_header(const struct tn_trace_file *f)
 {
-    tell(f, json_pack("{s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "tenure_trace",
-                      TN_TRACE_VERSION, "name", name, "pid", (json_int_t)getpid(), "boot_offset_ns",
-                      (json_int_t)boot_offset_ns(), "ttl_ns", (json_int_t)t->ttl_ns, "hold_ns",
-                      (json_int_t)t->hold_ns, "kill_ns", (json_int_t)t->kill_ns, "grace_ns",
-                      (json_int_t)t->grace_ns, "poll_ns", (json_int_t)t->poll_ns, "rho_ppm",
-                      (json_int_t)t->rho_ppm));
+    const struct tn_timing *t = &f->timing;
+    json_t *line = json_pack("{s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "tenure_trace",
+                             TN_TRACE_VERSION, "name", f->name, "pid", (json_int_t)getpid(),
+                             "boot_offset_ns", (json_int_t)boot_offset_ns(), "ttl_ns",
+                             (json_int_t)t->ttl_ns, "hold_ns", (json_int_t)t->hold_ns, "kill_ns",
+                             (json_int_t)t->kill_ns, "grace_ns", (json_int_t)t->grace_ns, "poll_ns",
+                             (json_int_t)t->poll_ns, "rho_ppm", (json_int_t)t->rho_ppm);
+    char text[PIPE_BUF];
+    size_t len = line ? json_dumpb(line, text, sizeof text - 1, JSON_COMPACT) : 0;
+
+    json_decref(line);
+    if (len == 0 || len >= sizeof text)
+        return true; /* out of memory: none */
+    text[len++] = '\n';
+    return put(f->file, text, len);
+}
+
+/* Until the other end is closed.  Whatever cannot be written is gone: a line
+ * that was cut short ends here, so that the next one is whole again. */
+static void *writer(void *arg)
+{
+    struct tn_trace_file *f = arg;
+    char data[PIPE_BUF];
+    ssize_t n;
+
+    tn_thread_name("tenure-trace");
+    bool cut = !write_header(f);
+    while ((n = read(f->ends[0], data, sizeof data)) != 0) {
+        if (n < 0)
+            continue;
+        if (cut && !put(f->file, "\n", 1))
+            continue;
+        cut = !put(f->file, data, (size_t)n);
+    }
+    return NULL;
 }
 
 /* ---- Lines --------------------------------------------------------------- */
@@ -160,6 +172,8 @@ enum tenure_status tn_trace_file_open(const char *path, const char *name,
 
     if (!f)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    f->name = name;
+    f->timing = *timing;
     f->ends[0] = f->ends[1] = -1;
     f->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
     if (f->file < 0)
@@ -170,7 +184,6 @@ enum tenure_status tn_trace_file_open(const char *path, const char *name,
     else
         status = tn_thread_start(&f->thread, writer, f, err);
     if (!status) {
-        tell_header(f, name, timing);
         *out = f;
         return TENURE_OK;
     }

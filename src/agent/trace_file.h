@@ -18,7 +18,7 @@
 
 struct tn_trace_file;
 
-/* Appends to the file at path.  On failure *out is untouched. */
+/* Appends to the file at path.  The name must live as long.  On failure *out is untouched. */
 enum tenure_status tn_trace_file_open(const char *path, const char *name,
                                       const struct tn_timing *timing, struct tn_trace_file **out,
                                       struct tenure_error *err);
