@@ -37,22 +37,6 @@ int tn_fs_network(const char *path, const char **name)
     return 0;
 }
 
-bool tn_fs_keeps_nameless(const char *path)
-{
-    struct statfs fs;
-
-    if (statfs(path, &fs) != 0)
-        return false;
-    switch ((uint32_t)fs.f_type) {
-    case 0x0000ef53: /* ext4 */
-    case 0x58465342: /* xfs */
-    case 0x01021994: /* tmpfs, which keeps nothing anyway */
-        return true;
-    default:
-        return false;
-    }
-}
-
 bool tn_fs_refresh(int fd)
 {
     struct statx now;

@@ -21,13 +21,6 @@ int tn_fs_network(const char *path, const char **name);
  */
 bool tn_fs_refresh(int fd);
 
-/*
- * Is a file that was flushed while it had no name (O_TMPFILE) whole after a power cut, if its name
- * is?  POSIX does not say.  true only where it is known: btrfs does not log such a file before
- * Linux 6.17, and an overlay may lie on one.
- */
-bool tn_fs_keeps_nameless(const char *path);
-
 /* Is that very file or directory mounted, and not one above it? */
 bool tn_fs_mounted(const char *path);
 /*

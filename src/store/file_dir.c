@@ -196,7 +196,7 @@ enum tenure_status tn_file_temp_write(struct tn_file *f, const uint8_t nonce[TEN
         return tn_file_fail(err, errno, "cannot write in", f->root, TN_FILE_TMP);
     if ((f->exact_mode && fchmod(temp->fd, f->file_mode) != 0) ||
         !write_all(temp->fd, head, head_len, data, len)) {
-        status = tn_file_fail(err, errno, "cannot write", f->root, temp->name);
+        status = tn_file_fail(err, errno, "cannot write in", f->root, TN_FILE_TMP);
         tn_file_temp_remove(f, temp);
     }
     return status;
@@ -216,7 +216,7 @@ enum tenure_status tn_file_temp_sync(struct tn_file *f, struct tn_file_temp *tem
     temp->fd = -1;
     if (done)
         return TENURE_OK;
-    enum tenure_status status = tn_file_fail(err, saved, "cannot write", f->root, temp->name);
+    enum tenure_status status = tn_file_fail(err, saved, "cannot write in", f->root, TN_FILE_TMP);
     tn_file_temp_remove(f, temp);
     return status;
 }

@@ -191,8 +191,7 @@ static enum tenure_status check_empty(struct tn_file *f, struct tenure_error *er
             status =
                 tenure_fail(err, TENURE_CONFIG,
                             "file: %.200s is not a store: it holds '%.60s' and no " TN_FILE_MARKER
-                            "; name a new or an empty directory (of a store copy that symbolic "
-                            "link, too)",
+                            "; name a new or an empty directory (of a store copy that, too)",
                             f->root, entry->d_name);
     }
     closedir(d);
@@ -200,44 +199,61 @@ static enum tenure_status check_empty(struct tn_file *f, struct tenure_error *er
 }
 
 /*
- * A symbolic link, because that has its text and its name in one step: it is
- * there whole or not at all, and the flush of the directory, which comes before
- * the first slot (tn_file_sync_above), is its own.
+ * Whole and flushed before it has its name: it is there or it is not.  The name is flushed with the
+ * directory, before the first slot of a register can be seen (tn_file_sync_above): a marker that a
+ * crash takes away had nothing to speak of beside it.  Linked like a slot, so that this also tells
+ * whether slots can be.
  */
-static enum tenure_status write_marker(const struct tn_file *f, const char *path,
+static enum tenure_status write_marker(struct tn_file *f, const char *path,
                                        const struct settings *set, struct tenure_error *err)
 {
     bool place = set->place < 0 ? !f->network : set->place;
-    char line[96], span[TN_DURATION_TEXT];
+    char line[96], span[TN_DURATION_TEXT], from[PATH_MAX];
+    struct tn_file_temp temp = {.fd = -1};
+    uint8_t nonce[TENURE_NONCE_SIZE];
+    enum tenure_status status = tenure_nonce(nonce, err);
 
     tn_duration_format(set->retain_ns ? set->retain_ns : RETAIN_NS, span);
-    snprintf(line, sizeof line, "%s%s", place ? MARKER_PLACE : MARKER_LINE, span);
-    if (symlink(line, path) != 0 && errno != EEXIST)
-        return tn_file_fail(err, errno, "cannot write in", f->root, "");
-    return TENURE_OK;
+    int n = snprintf(line, sizeof line, "%s%s\n", place ? MARKER_PLACE : MARKER_LINE, span);
+    if (!status)
+        status = tn_file_make_dirs(f, TN_FILE_TMP, err);
+    if (!status)
+        status = tn_file_temp_write(f, nonce, line, (size_t)n, NULL, 0, &temp, err);
+    if (!status)
+        status = tn_file_temp_sync(f, &temp, err);
+    if (!status && tn_file_path(f, temp.name, from) && link(from, path) != 0 && errno != EEXIST)
+        status =
+            tn_file_fail(err, errno == EPERM ? EOPNOTSUPP : errno, "cannot link in", f->root, "");
+    tn_file_temp_remove(f, &temp);
+    return status;
 }
 
 /* OK with *retain_ns from the marker, or 0 if there is none. */
 static enum tenure_status read_marker(struct tn_file *f, const char *path, int64_t *retain_ns,
                                       struct tenure_error *err)
 {
-    char line[96];
-    ssize_t n = readlink(path, line, sizeof line - 1);
+    char line[96] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 
     *retain_ns = 0;
-    if (n < 0 && errno == ENOENT)
+    if (fd < 0 && errno == ENOENT)
         return TENURE_OK;
-    if (n < 0 && errno != EINVAL)
-        return tn_file_fail(err, errno, "cannot read", f->root, TN_FILE_MARKER);
-    line[n < 0 || n == sizeof line - 1 ? 0 : n] = '\0'; /* not a link, or too long for ours */
-    size_t head = sizeof MARKER_LINE - 1;
-    bool whole = strncmp(line, MARKER_LINE, head) == 0 || strncmp(line, MARKER_PLACE, head) == 0;
+    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
+    int saved = errno;
+    if (fd >= 0)
+        close(fd);
+    if (n < 0 && saved != ELOOP && saved != EISDIR)
+        return tn_file_fail(err, saved, "cannot read", f->root, TN_FILE_MARKER);
+    size_t head = sizeof MARKER_LINE - 1, end = strcspn(line, "\n");
+    bool whole = line[end] == '\n' &&
+                 (strncmp(line, MARKER_LINE, head) == 0 || strncmp(line, MARKER_PLACE, head) == 0);
     f->place = whole && strncmp(line, MARKER_PLACE, head) == 0;
+    line[end] = '\0';
     if (!whole || !tn_duration_parse(line + head, retain_ns) || *retain_ns < RETAIN_MIN ||
         *retain_ns > RETAIN_MAX)
         return tenure_fail(err, TENURE_CORRUPT,
                            "file: %.200s/" TN_FILE_MARKER " cannot be understood; it should be a "
-                           "symbolic link to '" MARKER_LINE "150s'",
+                           "file with the line '" MARKER_LINE "150s'",
                            f->root);
     return TENURE_OK;
 }

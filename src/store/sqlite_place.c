@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,35 +80,30 @@ static enum tenure_status refuse_network(const char *path, const char *where,
                        path, name);
 }
 
-/* Held from the moment a new database has its name until the descriptor that made it is closed,
- * which drops every lock that this process has on that file: see tn_sqlite_place(). */
-static pthread_mutex_t coming = PTHREAD_MUTEX_INITIALIZER;
-
 /*
- * A new database: made without a name, and on the disk before it has one, so that nobody ever
- * builds on a part of it (C3).  Not every file system can: then false.  Nor is it one of the three
- * standard descriptors, where other threads may write: whose they are at this moment, they cannot
- * know.
+ * A new database: whole, on the disk and closed before it has its name, so that nobody ever builds
+ * on a part of it (C3).  Closed, because to close a file drops every lock that this process has on
+ * it.  false, and an empty file will do, where that cannot be, or somebody else is just doing it.
+ * Nor is it one of the three standard descriptors, where other threads may write: whose they are
+ * at this moment, they cannot know.
  */
-static bool make_whole(const char *dir, const char *path)
+static bool make_whole(const char *path)
 {
-    char self[48];
-    int fd = -1;
+    char fresh[PATH_LONGEST + 8];
 
-    if (tn_fs_keeps_nameless(dir))
-        fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    snprintf(fresh, sizeof fresh, "%s-new", path);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
-    snprintf(self, sizeof self, "/proc/thread-self/fd/%d", fd);
-    bool ready =
+    bool whole =
         fd > STDERR_FILENO &&
         write(fd, tn_sqlite_image, tn_sqlite_image_size) == (ssize_t)tn_sqlite_image_size &&
         fdatasync(fd) == 0;
-    pthread_mutex_lock(&coming);
-    bool made = ready && linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
-    close(fd);
-    pthread_mutex_unlock(&coming);
-    return made;
+    whole = close(fd) == 0 && whole &&
+            renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_NOREPLACE) == 0;
+    if (!whole)
+        unlink(fresh);
+    return whole;
 }
 
 /*
@@ -127,7 +121,7 @@ static enum tenure_status make_file(const char *path, struct tenure_error *err)
     enum tenure_status status = refuse_network(path, dir, err);
     if (status)
         return status;
-    if (make_whole(dir, path) || mknod(path, S_IFREG | 0600, 0) == 0 || errno == EEXIST)
+    if (make_whole(path) || mknod(path, S_IFREG | 0600, 0) == 0 || errno == EEXIST)
         return TENURE_OK;
     int code = errno;
     if (code == ENOENT && stat(dir, &st) != 0)
@@ -137,25 +131,34 @@ static enum tenure_status make_file(const char *path, struct tenure_error *err)
     return tn_sqlite_fail_errno(path, code, err);
 }
 
-/* A log without its database: SQLite would throw it away, and the registers
- * that stand only there with it. */
-static enum tenure_status refuse_orphan(const char *path, const char *wal, struct tenure_error *err)
+/* A log without its database: SQLite would throw it away, and the registers that stand only there
+ * with it; or, if it is that of a database in another mode, put its pages into ours. */
+static enum tenure_status refuse_orphan(const char *path, const char *log, struct tenure_error *err)
 {
     return tenure_fail(err, TENURE_CORRUPT,
                        "sqlite: %s is missing or empty but %s is not; restore both from a backup, "
                        "or move both away to begin anew",
-                       path, wal);
+                       path, log);
 }
 
-static enum tenure_status find_or_make(const char *path, bool create, struct tenure_error *err)
+static bool has_bytes(const char *path)
 {
-    char real[PATH_MAX], wal[PATH_MAX + 8];
-    struct stat st, log;
+    struct stat st;
+
+    return stat(path, &st) == 0 && st.st_size > 0;
+}
+
+enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_error *err)
+{
+    char real[PATH_MAX], wal[PATH_MAX + 8], journal[PATH_MAX + 12];
+    struct stat st;
 
     /* Beside the file itself, if path is a symbolic link.  In this order: a database that is
      * being made has pages before its log does. */
-    snprintf(wal, sizeof wal, "%s-wal", realpath(path, real) ? real : path);
-    bool logged = stat(wal, &log) == 0 && log.st_size > 0;
+    const char *itself = realpath(path, real) ? real : path;
+    snprintf(wal, sizeof wal, "%s-wal", itself);
+    snprintf(journal, sizeof journal, "%s-journal", itself);
+    bool logged = has_bytes(wal);
     if (stat(path, &st) != 0) {
         if (errno != ENOENT)
             return tn_sqlite_fail_errno(path, errno, err);
@@ -164,7 +167,9 @@ static enum tenure_status find_or_make(const char *path, bool create, struct ten
                                "sqlite: %s was removed while in use; put it back, or restart to "
                                "begin with an empty one",
                                path);
-        return logged ? refuse_orphan(path, wal, err) : make_file(path, err);
+        if (logged || has_bytes(journal))
+            return refuse_orphan(path, logged ? wal : journal, err);
+        return make_file(path, err);
     }
     if (S_ISDIR(st.st_mode))
         return tenure_fail(err, TENURE_CONFIG,
@@ -179,14 +184,4 @@ static enum tenure_status find_or_make(const char *path, bool create, struct ten
                            "from the other place has another log; mount its directory instead",
                            path);
     return refuse_network(path, path, err);
-}
-
-enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_error *err)
-{
-    enum tenure_status status = find_or_make(path, create, err);
-
-    /* Another thread may have made what we found: it closes that before we open it. */
-    pthread_mutex_lock(&coming);
-    pthread_mutex_unlock(&coming);
-    return status;
 }

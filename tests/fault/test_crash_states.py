@@ -87,9 +87,6 @@ def lay_out(disk, state, target):
             path.mkdir(parents=True, exist_ok=True)
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, crash.Link):
-            path.symlink_to(os.fsdecode(content))
-            continue
         path.write_bytes(content)
         path.chmod(0o600)
 

@@ -30,12 +30,12 @@ GET = ("GET", "/v1/state/jobs/a")
 
 
 def save(tmp_path, what):
-    shutil.copytree(tmp_path / what, tmp_path / f"{what}.saved", symlinks=True)
+    shutil.copytree(tmp_path / what, tmp_path / f"{what}.saved")
 
 
 def restore(tmp_path, what):
     shutil.rmtree(tmp_path / what)
-    shutil.copytree(tmp_path / f"{what}.saved", tmp_path / what, symlinks=True)
+    shutil.copytree(tmp_path / f"{what}.saved", tmp_path / what)
 
 
 def push_ahead(state):

@@ -9,7 +9,7 @@ import os
 import re
 
 CALLS = ("mknod,mknodat,openat,open,creat,write,pwrite64,writev,pwritev,ftruncate,fallocate,fsync,fdatasync,"
-         "link,linkat,symlink,symlinkat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,close,dup,dup2,dup3")
+         "link,linkat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,close,dup,dup2,dup3")
 BLOCK = 512  # a disk writes these as a whole, in any order
 LINE = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)")
 STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
@@ -39,17 +39,12 @@ def read_log(path):
     return calls
 
 
-class Link(bytes):
-    """The text of a symbolic link."""
-
-
 class Inode:
     def __init__(self):
         self.now = bytearray()
         self.flushed = b""
         self.pending = []  # (offset, bytes); bytes None: cut to offset
         self.folder = False
-        self.link = False  # it has its text from the first moment on
 
     def write(self, offset, data):
         if offset > len(self.now):
@@ -71,8 +66,6 @@ class Inode:
         """choose(n): 0 .. n of the n bytes of a write are there; or a list: which blocks of it are."""
         if self.folder:
             return None
-        if self.link:
-            return Link(self.flushed)
         data = bytearray(self.flushed)
         for offset, piece in self.pending:
             if piece is None:
@@ -122,12 +115,8 @@ class Disk:
             self.folders.add(folder)
             for name in files:
                 inode, path = Inode(), os.path.join(folder, name)
-                inode.link = os.path.islink(path)
-                if inode.link:
-                    inode.write(0, os.readlink(path))
-                else:
-                    with open(path, "rb") as file:
-                        inode.write(0, file.read())
+                with open(path, "rb") as file:
+                    inode.write(0, file.read())
                 self.now[path] = inode
         self.settle()
         self.grows = True
@@ -166,9 +155,6 @@ class Disk:
         self.files.pop(fd, None)
         self.dirs.pop(fd, None)
         if not self.ours(path) or path.endswith(b"-shm"):
-            return False
-        if "O_TMPFILE" in flags:  # it has no name yet
-            self.files[fd], self.offsets[fd] = Inode(), 0
             return False
         made = path not in self.now
         if "O_DIRECTORY" in flags or (made and "O_CREAT" not in flags) or (
@@ -236,22 +222,7 @@ class Disk:
     def linked(self, old, new):
         if not self.ours(new):
             return False
-        nameless = re.match(rb"/proc/thread-self/fd/(\d+)$", old)
-        self.name(new, self.files[int(nameless.group(1))] if nameless else self.now[old])
-        return True
-
-    def do_symlink(self, call):
-        return self.symlinked(self.path_plain(call, 1), call.strings[0])
-
-    def do_symlinkat(self, call):
-        return self.symlinked(self.path(call, 1, 1), call.strings[0])
-
-    def symlinked(self, path, text):
-        if not self.made(path):
-            return False
-        self.now[path].write(0, text)
-        self.now[path].flush()
-        self.now[path].link = True
+        self.name(new, self.now[old])
         return True
 
     def do_unlink(self, call):

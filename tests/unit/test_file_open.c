@@ -168,32 +168,34 @@ static void opened_by_two(void **state)
 static void bad_markers(void **state)
 {
     struct bed *bed = *state;
-    static const char *const lines[] = {"\n",
-                                        "tenure-file 3 retain=150s",
-                                        "tenure-file 1 retain=150s\n",
-                                        "tenure-file 1 retain=0s",
-                                        "tenure-file 1 retain=150s x",
-                                        "tenure-file 1 retain=",
-                                        "something else"};
+    static const char *const lines[] = {"",
+                                        "\n",
+                                        "tenure-file 3 retain=150s\n",
+                                        "tenure-file 1 retain=150s",
+                                        "tenure-file 1 retain=0s\n",
+                                        "tenure-file 1 retain=150s x\n",
+                                        "tenure-file 1 retain=\n",
+                                        "something else\n"};
     char path[128], url[128], long_line[200];
 
     snprintf(path, sizeof path, "%s/.tenure", bed->root);
     snprintf(url, sizeof url, "file:%s", bed->root);
-    assert_int_equal(unlink(path), 0);
-    write_file(path, "tenure-file 1 retain=150s", 25); /* not a link */
-    must_fail(url, TENURE_CORRUPT, path);
-    assert_int_equal(unlink(path), 0);
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        assert_int_equal(symlink(lines[i], path), 0);
+        write_file(path, lines[i], strlen(lines[i]));
         must_fail(url, TENURE_CORRUPT, path);
-        assert_int_equal(unlink(path), 0);
     }
     /* What begins well and is cut where our buffer ends is not well. */
-    snprintf(long_line, sizeof long_line, "tenure-file 1 retain=%0*d0s0000", 72, 15);
-    assert_int_equal(symlink(long_line, path), 0);
+    snprintf(long_line, sizeof long_line, "tenure-file 1 retain=%0*d0s0000\n", 72, 15);
+    write_file(path, long_line, strlen(long_line));
     must_fail(url, TENURE_CORRUPT, path);
     assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    must_fail(url, TENURE_CORRUPT, path);
+    assert_int_equal(rmdir(path), 0);
     assert_int_equal(symlink("tenure-file 1 retain=20s", path), 0);
+    must_fail(url, TENURE_CORRUPT, path);
+    assert_int_equal(unlink(path), 0);
+    write_file(path, "tenure-file 1 retain=20s\n", 25);
     tenure_store_close(bed_open(bed, "?retain=20s"));
 }
 
