@@ -346,7 +346,10 @@ static void leave(struct tn_fleet *f, int signal)
     f->leaving = true;
     f->exit_code = 0;
     tn_notify(&f->notify, "STOPPING=1\nSTATUS=stopping");
-    signal_all(f, f->asked > 2 ? SIGKILL : SIGTERM);
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->asked > 1 || !f->members[i].stopping) /* a second one would cut its grace short */
+            signal_one(&f->members[i], f->asked > 2 ? SIGKILL : SIGTERM);
+    }
 }
 
 static void take_signals(struct tn_fleet *f)

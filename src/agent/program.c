@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/url.h"
 #include "guard/protocol.h"
 
 #define GROUPS_MAX 256
@@ -83,19 +84,19 @@ static bool for_us_alone(const char *variable)
     return false;
 }
 
-/* Does the URL say that this variable holds a password: "...?password_env=NAME"? */
-static bool holds_secret(const char *url, const char *variable)
+/* Does the URL say that this variable holds a password: "...?password_env=NAME"?  As the store
+ * itself reads it, escapes and all. */
+static bool holds_secret(const struct tn_url *url, const char *variable)
 {
-    const char *at = url ? strchr(url, '?') : NULL;
     size_t len = strcspn(variable, "=");
 
-    while (at) {
-        size_t key = strcspn(++at, "=&"), value = strcspn(at + key, "&");
+    for (unsigned i = 0; i < url->n_params; i++) {
+        const char *name = url->params[i].name, *value = url->params[i].value;
+        size_t n = strlen(name);
 
-        if (key >= 4 && strncmp(at + key - 4, "_env", 4) == 0 && value == len + 1 &&
-            strncmp(at + key + 1, variable, len) == 0)
+        if (n >= 4 && strcmp(name + n - 4, "_env") == 0 && strlen(value) == len &&
+            strncmp(value, variable, len) == 0)
             return true;
-        at = strchr(at, '&');
     }
     return false;
 }
@@ -118,29 +119,33 @@ static bool replaced(const char *variable, const char *const *extra)
 
 char **tn_program_env(char *const *env, const struct tn_program_facts *f)
 {
+    struct tn_url store = {0}, state = {0};
     size_t count = 8, n = 0;
     char epoch[24];
-    bool ok = true;
+    bool ok = (!f->store || tn_url_parse(f->store, &store, NULL) == TENURE_OK) &&
+              (!f->state || tn_url_parse(f->state, &state, NULL) == TENURE_OK);
 
     for (size_t i = 0; env[i]; i++)
         count++;
     for (size_t i = 0; f->extra && f->extra[i]; i++)
         count++;
     char **list = calloc(count, sizeof *list);
-    if (!list)
-        return NULL;
+    ok = ok && list;
     for (size_t i = 0; ok && env[i]; i++) {
-        if (!for_us_alone(env[i]) && !holds_secret(f->store, env[i]) &&
-            !holds_secret(f->state, env[i]) && !replaced(env[i], f->extra))
+        if (!for_us_alone(env[i]) && !holds_secret(&store, env[i]) &&
+            !holds_secret(&state, env[i]) && !replaced(env[i], f->extra))
             ok = add(list, &n, env[i], NULL);
     }
+    tn_url_free(&store);
+    tn_url_free(&state);
     snprintf(epoch, sizeof epoch, "%" PRIu64, f->epoch);
     ok = ok && add(list, &n, "TENURE_NAME", f->name) && add(list, &n, "TENURE_ID", f->id) &&
          (f->epoch == 0 || add(list, &n, "TENURE_EPOCH", epoch));
     for (size_t i = 0; ok && f->extra && f->extra[i]; i++)
         ok = add(list, &n, f->extra[i], NULL);
     if (!ok) {
-        list[n] = NULL;
+        if (list)
+            list[n] = NULL;
         tn_program_env_free(list);
         return NULL;
     }

@@ -315,10 +315,14 @@ static enum tenure_status seal_roots(tenure_state *state, struct sealing *c, int
 }
 
 /* A try came to nothing: a store may list everything or nothing.  The next may last longer, but
- * not more than half of what is left of the term, so that a loss is not noticed late. */
+ * not more than half of what is left of the term, so that a loss is not noticed late; nor than
+ * three quarters of the grace, so that an order to stop is not: the guard would take us for hung,
+ * end us, and nobody would release (I8). */
 static void take_longer(struct tn_state_socket *s)
 {
-    int64_t most = s->options.time_left(s->options.arg) / 2, twice = 2 * s->sealing.try_ns;
+    int64_t term = s->options.time_left(s->options.arg) / 2;
+    int64_t stop = s->options.grace(s->options.arg) / 4 * 3;
+    int64_t most = term < stop ? term : stop, twice = 2 * s->sealing.try_ns;
 
     s->sealing.try_ns = twice < most ? twice : most > SEAL_NS ? most : SEAL_NS;
 }

@@ -28,6 +28,8 @@ struct tn_state_socket_options {
     void (*committed)(void *arg, const char *collection, const char *id, uint64_t seq);
     /* Nanoseconds that the term in hand may still last; 0: it is over. */
     int64_t (*time_left)(void *arg);
+    /* How long a stop may last: a seal that is under way must have noticed it by then. */
+    int64_t (*grace)(void *arg);
     void *arg;
 };
 

@@ -54,6 +54,11 @@ static int64_t time_left(void *arg)
     return s->elector ? tenure_elector_time_left(s->elector) : 0;
 }
 
+static int64_t grace(void *arg)
+{
+    return tn_supervisor_grace(arg);
+}
+
 static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_hooks *hooks,
                                       struct tenure_error *err)
 {
@@ -63,6 +68,7 @@ static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_
                                         .fenced = on_fenced,
                                         .committed = on_committed,
                                         .time_left = time_left,
+                                        .grace = grace,
                                         .arg = s};
     enum tenure_status status = tn_program_user(&s->options->program, &o.user, err);
 

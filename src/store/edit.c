@@ -41,11 +41,16 @@ enum tenure_status tn_edit_register(tenure_store *store, const char *key, tn_edi
                                     void *arg, int64_t deadline, struct tenure_error *err)
 {
     struct tenure_value value = {0};
+    struct tenure_error why = {0};
+    bool unsure = false; /* a try before the last may have been done (I6) */
     enum tenure_status status;
 
-    do
-        status = try_edit(store, key, edit, arg, &value, deadline, err);
-    while (again(status, deadline));
+    while (again(status = try_edit(store, key, edit, arg, &value, deadline, &why), deadline))
+        unsure |= status == TENURE_UNKNOWN;
     tenure_value_free(&value);
+    if (unsure && status && status != TENURE_UNKNOWN)
+        return tenure_fail(err, TENURE_UNKNOWN, "it may have been done, look again: %s", why.text);
+    if (status && err)
+        *err = why;
     return status;
 }

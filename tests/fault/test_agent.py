@@ -292,6 +292,33 @@ elections:
     assert agent.wait() == 0
 
 
+def test_an_agent_that_ends_while_an_election_stops(place):
+    """The one that is stopping has been asked already: its grace is not cut short."""
+    program, said = place.dir / "stubborn", place.dir / "said"
+    program.write_text(STUBBORN.format(dir=place.dir))
+    kept = f"""
+coordinate: {{type: sqlite, path: {place.dir}/lease.db, ttl: 60s}}
+elections:
+  - name: kept
+    run: {{command: sleep 600}}
+"""
+    agent = place.start("a", kept + f"""
+  - name: late
+    run: {{command: [sh, {program}], grace: 30s}}
+""")
+    eventually("the program", said.exists)
+    agent.write(kept)
+    agent.signal(signal.SIGHUP)
+    eventually("its stop", lambda: said.read_text() == "on\nstopping\n")
+    child = agent.child("late")
+    agent.signal(signal.SIGTERM)
+    eventually("the other's release", lambda: place.leader("kept").get("state") == "free")
+    assert alive(child) and "asked again" not in agent.words()
+    (place.dir / "go").touch()
+    assert agent.wait() == 0
+    assert "asked again" not in agent.words()
+
+
 def test_a_reload_to_a_much_lower_ttl(place):
     """The guard gives less notice before the deadline is lowered, not after (I12)."""
     names = [f"e{i}" for i in range(8)]

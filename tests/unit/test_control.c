@@ -19,6 +19,7 @@ struct bed {
     enum tn_fault_action action;
     bool ever; /* for all swaps, not just the next */
     unsigned swaps;
+    bool reads_fail; /* after the first swap */
     bool inside;
 };
 
@@ -45,6 +46,8 @@ static void on_call(void *arg, const struct tn_fault_event *event, struct tn_fau
 {
     struct bed *b = arg;
 
+    if (event->call == TN_CALL_READ && b->swaps && b->reads_fail)
+        *plan = (struct tn_fault_plan){.action = TN_FAULT_FAIL, .status = TENURE_UNAVAILABLE};
     if (event->call != TN_CALL_SWAP || b->inside)
         return;
     b->swaps++;
@@ -226,6 +229,18 @@ static struct list candidates(struct bed *b)
     return l;
 }
 
+/* Done, the answer lost, and then nothing can be read: that is not a failure (I6). */
+static void test_an_edit_that_nobody_answers(void **state)
+{
+    struct bed *b = *state;
+    struct tenure_error err = {0};
+
+    b->action = TN_FAULT_DROP_ANSWER;
+    b->reads_fail = true;
+    assert_int_equal(tenure_control_pause(b->store, "w", "ops", "", soon(), &err), TENURE_UNKNOWN);
+    assert_non_null(strstr(err.text, "it may have been done"));
+}
+
 static void test_announce_and_withdraw(void **state)
 {
     struct bed *b = *state;
@@ -321,6 +336,7 @@ int main(void)
         CASE(test_each_request_has_a_name_of_its_own),
         CASE(test_what_cannot_be_read_pauses),
         CASE(test_hostile_members_are_cut_and_bounded),
+        CASE(test_an_edit_that_nobody_answers),
         CASE(test_announce_and_withdraw),
         CASE(test_hostile_candidates_are_passed_over),
         CASE(test_keys_of_candidates_differ),

@@ -290,7 +290,7 @@ static bool is_passed_on(const char *variable, const char *store, const char *st
 /* What a URL names as the place of a password is not for the program. */
 static void test_passwords_are_not_passed_on(void **state)
 {
-    static const char url[] = "redis://h:1/0?password_env=PW&ttl=1&sentinel_password_env=OTHER&x";
+    static const char url[] = "redis://h:1/0?password_env=PW&ttl=1&sentinel_password_env=OTHER";
 
     (void)state;
     assert_false(is_passed_on("PW", url, NULL));
@@ -299,7 +299,10 @@ static void test_passwords_are_not_passed_on(void **state)
     assert_true(is_passed_on("P", url, url));
     assert_true(is_passed_on("PWS", url, url));
     assert_true(is_passed_on("PW", "redis://h:1/password_env=PW", "etcd://h?password_file=PW"));
-    assert_true(is_passed_on("PW", "etcd://h?env=PW&_env", "etcd://h?"));
+    assert_true(is_passed_on("PW", "etcd://h?env=PW", "etcd://h?_env=P"));
+    assert_false(
+        is_passed_on("A_PW", "redis://h?password_env=A%5FPW", NULL)); /* as the store reads it */
+    assert_false(is_passed_on("PW", "redis://h?password%5Fenv=PW", NULL));
     assert_false(is_passed_on("TENURE_X", NULL, NULL));
 }
 

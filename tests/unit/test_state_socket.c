@@ -52,6 +52,14 @@ static int64_t time_left(void *arg)
     return 60 * TN_S;
 }
 
+static int64_t grace_ns = 100 * TN_S;
+
+static int64_t grace(void *arg)
+{
+    (void)arg;
+    return grace_ns;
+}
+
 /* ---- As the program does it ---------------------------------------------- */
 
 static int send_request(const char *method, const char *id, const char *body)
@@ -220,7 +228,7 @@ static int seal_often(struct tn_state_socket *s, uint64_t epoch)
 static void larger_than_a_try(void **state)
 {
     struct tn_state_socket_options options = {
-        .store = "rot:large", .name = "app", .seal = large, .time_left = time_left};
+        .store = "rot:large", .name = "app", .seal = large, .time_left = time_left, .grace = grace};
     struct tenure_grant grant = {.epoch = 10};
     struct tn_state_socket *s = NULL;
     struct tenure_error err;
@@ -246,6 +254,11 @@ static void larger_than_a_try(void **state)
     assert_true(tries > 2 && tries <= TRIES);
     rot_lists_ns = 60 * TN_S; /* longer than the term lasts: half of that is the most */
     assert_true(seal_often(s, 13) > TRIES);
+    rot_lists_ns = 10 * TN_S;
+    grace_ns = 12 * TN_S; /* an order to stop would be noticed too late */
+    assert_true(seal_often(s, 14) > TRIES);
+    grace_ns = 16 * TN_S;
+    assert_true(seal_often(s, 15) <= TRIES);
     rot_lists_ns = 0;
     tn_state_socket_close(s);
     tenure_state_close(before);
@@ -258,7 +271,8 @@ static int open_all(void **state)
                                               .name = "app",
                                               .seal = sealed,
                                               .fenced = fenced,
-                                              .time_left = time_left};
+                                              .time_left = time_left,
+                                              .grace = grace};
     struct tenure_error err;
     tn_fault *fault;
 
