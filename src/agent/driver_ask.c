@@ -23,7 +23,7 @@ void tn_driver_trace(tenure_elector *e, const struct tenure_trace *t)
     e->options.trace(e->options.arg, &full);
 }
 
-enum { FAILING_REQUESTS = 1, FAILING_WAITS = 2, FAILING_CONTROL = 4 };
+enum { FAILING_READS = 1, FAILING_SWAPS = 2, FAILING_WAITS = 4, FAILING_CONTROL = 8 };
 
 static void trouble(tenure_elector *e, unsigned what, const char *doing, enum tenure_status status,
                     const struct tenure_error *err)
@@ -57,7 +57,7 @@ static void fine(tenure_elector *e, unsigned what)
     if (e->failing && e->answered_ns == 0)
         e->answered_ns = tenure_now();
     e->failing &= ~what;
-    if (what & (FAILING_REQUESTS | FAILING_CONTROL)) {
+    if (!(e->failing & ~FAILING_WAITS) && what != FAILING_WAITS) {
         pthread_mutex_lock(&e->lock);
         e->status.trouble[0] = '\0';
         pthread_mutex_unlock(&e->lock);
@@ -69,6 +69,13 @@ static void fine(tenure_elector *e, unsigned what)
 
 /* ---- Store requests ------------------------------------------------------ */
 
+/* A store that can be read may still refuse changes: a full disk.  It takes them if one was made
+ * since ours failed, whoever made it; and if we want none, it is well enough. */
+static bool takes_changes(const tenure_elector *e)
+{
+    return !tenure_token_equal(&e->seen.token, &e->failed_on) || !e->machine.may_claim;
+}
+
 void tn_driver_read(tenure_elector *e, struct tn_event *ev)
 {
     struct tenure_error err = {0};
@@ -77,10 +84,10 @@ void tn_driver_read(tenure_elector *e, struct tn_event *ev)
     ev->status =
         tn_lease_read(e->store, e->name, &e->buffer, &e->seen, e->actions.request_by_ns, &err);
     if (ev->status) {
-        trouble(e, FAILING_REQUESTS, "reading the lease", ev->status, &err);
+        trouble(e, FAILING_READS, "reading the lease", ev->status, &err);
         return;
     }
-    fine(e, FAILING_REQUESTS);
+    fine(e, FAILING_READS | (takes_changes(e) ? FAILING_SWAPS : 0));
     ev->token = e->seen.token;
     /* The lease it was.  If the control register has changed too, the next wait ends at once:
      * a stand-by makes one request a renewal, not two. */
@@ -126,13 +133,14 @@ void tn_driver_swap(tenure_elector *e, struct tn_event *ev)
         return;
     ev->status = tn_lease_swap(e->store, e->name, &a->expect, a->nonce, &a->record, e->seen.extra,
                                &ev->token, a->request_by_ns, &err);
-    if (ev->status == TENURE_CONFLICT)
-        return; /* somebody was faster: the ordinary end of a race */
-    if (ev->status) {
-        trouble(e, FAILING_REQUESTS, purposes[a->purpose], ev->status, &err);
+    if (ev->status && ev->status != TENURE_CONFLICT) {
+        e->failed_on = a->expect;
+        trouble(e, FAILING_SWAPS, purposes[a->purpose], ev->status, &err);
         return;
     }
-    fine(e, FAILING_REQUESTS);
+    fine(e, FAILING_READS | FAILING_SWAPS);
+    if (ev->status)
+        return; /* somebody was faster: the ordinary end of a race */
     if (a->purpose == TN_FOR_RENEW) {
         pthread_mutex_lock(&e->lock);
         e->status.renewals++;

@@ -48,8 +48,9 @@ struct tenure_elector {
     struct tn_lease_seen seen;
     struct tenure_value buffer;
     int64_t published_ns;
-    struct tn_timing timing; /* that the machine was told last */
-    unsigned failing;        /* FAILING_...: what the store refused at the last try */
+    struct tn_timing timing;       /* that the machine was told last */
+    unsigned failing;              /* FAILING_...: what the store refused at the last try */
+    struct tenure_token failed_on; /* what the last swap that was refused expected */
     int64_t failing_since_ns;
     int64_t answered_ns; /* while failing: the first answer since the last failure; 0 if none */
     bool waited;         /* the last wait ran out of time, and nothing has failed since */
