@@ -61,7 +61,8 @@ enum tenure_trace_kind {
     TENURE_TRACE_TROUBLE,   /* a store request failed; text and status say how */
     TENURE_TRACE_REFUSED,   /* the record cannot be used; an operator must look */
     TENURE_TRACE_HALTED,    /* this candidate has ended */
-    TENURE_TRACE_RECOVERED, /* the store answers again; took_ns says after how long */
+    TENURE_TRACE_RECOVERED, /* the store answers again; took_ns says after how long; 0: it is the
+                               record that can be used again */
 };
 
 struct tenure_trace {

@@ -23,7 +23,13 @@ void tn_driver_trace(tenure_elector *e, const struct tenure_trace *t)
     e->options.trace(e->options.arg, &full);
 }
 
-enum { FAILING_READS = 1, FAILING_SWAPS = 2, FAILING_WAITS = 4, FAILING_CONTROL = 8 };
+enum {
+    FAILING_READS = 1,
+    FAILING_SWAPS = 2,
+    FAILING_WAITS = 4,
+    FAILING_CONTROL = 8,
+    FAILING_RECORD = 16, /* the store is well, what it holds is not */
+};
 
 static void trouble(tenure_elector *e, unsigned what, const char *doing, enum tenure_status status,
                     const struct tenure_error *err)
@@ -52,7 +58,7 @@ static void fine(tenure_elector *e, unsigned what)
 {
     if (e->waited)
         what |= FAILING_WAITS;
-    bool over = e->failing && !(e->failing & ~what);
+    bool over = e->failing && !(e->failing & ~what), record = e->failing == FAILING_RECORD;
 
     if (e->failing && e->answered_ns == 0)
         e->answered_ns = tenure_now();
@@ -63,8 +69,22 @@ static void fine(tenure_elector *e, unsigned what)
         pthread_mutex_unlock(&e->lock);
     }
     if (over)
-        tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RECOVERED,
-                                                  .took_ns = e->answered_ns - e->failing_since_ns});
+        tn_driver_trace(e, &(struct tenure_trace){
+                               .kind = TENURE_TRACE_RECOVERED,
+                               .took_ns = record ? 0 : e->answered_ns - e->failing_since_ns});
+}
+
+/* The lease is there and nobody claims it, us included, until an operator has replaced it. */
+static void refuse(tenure_elector *e, const char *why)
+{
+    pthread_mutex_lock(&e->lock);
+    snprintf(e->status.trouble, sizeof e->status.trouble, "%.255s", why);
+    pthread_mutex_unlock(&e->lock);
+    if (!e->failing)
+        e->failing_since_ns = tenure_now();
+    e->failing |= FAILING_RECORD;
+    tn_driver_trace(e, &(struct tenure_trace){
+                           .kind = TENURE_TRACE_REFUSED, .status = TENURE_CORRUPT, .text = why});
 }
 
 /* ---- Store requests ------------------------------------------------------ */
@@ -83,11 +103,17 @@ void tn_driver_read(tenure_elector *e, struct tn_event *ev)
     ev->kind = TN_EV_READ;
     ev->status =
         tn_lease_read(e->store, e->name, &e->buffer, &e->seen, e->actions.request_by_ns, &err);
-    if (ev->status) {
+    if (ev->status && ev->status != TENURE_CORRUPT) {
         trouble(e, FAILING_READS, "reading the lease", ev->status, &err);
         return;
     }
-    fine(e, FAILING_READS | (takes_changes(e) ? FAILING_SWAPS : 0));
+    bool refused = ev->status || e->seen.refused;
+    fine(e,
+         FAILING_READS | (takes_changes(e) ? FAILING_SWAPS : 0) | (refused ? 0 : FAILING_RECORD));
+    if (refused)
+        refuse(e, ev->status ? err.text : e->seen.why.text);
+    if (ev->status)
+        return;
     ev->token = e->seen.token;
     /* The lease it was.  If the control register has changed too, the next wait ends at once:
      * a stand-by makes one request a renewal, not two. */
@@ -95,13 +121,6 @@ void tn_driver_read(tenure_elector *e, struct tn_event *ev)
     ev->tombstone = e->seen.tombstone;
     ev->corrupt = e->seen.corrupt;
     ev->record = e->seen.present ? &e->seen.lease : NULL;
-    bool insane = e->seen.present && !tn_lease_sane(&e->seen.lease);
-    if (e->seen.corrupt || insane)
-        tn_driver_trace(
-            e, &(struct tenure_trace){.kind = TENURE_TRACE_REFUSED,
-                                      .status = TENURE_CORRUPT,
-                                      .text = insane ? "lease record: epoch or ttl out of bounds"
-                                                     : e->seen.why.text});
 }
 
 static const char *const purposes[] = {

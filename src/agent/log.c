@@ -28,21 +28,14 @@ static const struct {
     const char *event;
     enum tn_log_level level;
 } told_as[] = {
-    {"failed", TN_LEVEL_ERROR},
-    {"guard", TN_LEVEL_ERROR},
-    {"config", TN_LEVEL_ERROR},
-    {"lost", TN_LEVEL_WARN},
-    {"fired", TN_LEVEL_WARN},
-    {"trouble", TN_LEVEL_WARN},
-    {"unhealthy", TN_LEVEL_WARN},
-    {"exposed", TN_LEVEL_WARN},
-    {"hook", TN_LEVEL_WARN},
-    {"restarting", TN_LEVEL_WARN},
-    {"control", TN_LEVEL_WARN},
-    {"token", TN_LEVEL_WARN},
-    {"certificate-kept", TN_LEVEL_WARN},
-    {"renewed", TN_LEVEL_DEBUG},
-    {"probed", TN_LEVEL_DEBUG},
+    {"failed", TN_LEVEL_ERROR},    {"guard", TN_LEVEL_ERROR},
+    {"config", TN_LEVEL_ERROR},    {"lost", TN_LEVEL_WARN},
+    {"fired", TN_LEVEL_WARN},      {"trouble", TN_LEVEL_WARN},
+    {"unhealthy", TN_LEVEL_WARN},  {"exposed", TN_LEVEL_WARN},
+    {"alone", TN_LEVEL_WARN},      {"hook", TN_LEVEL_WARN},
+    {"restarting", TN_LEVEL_WARN}, {"control", TN_LEVEL_WARN},
+    {"token", TN_LEVEL_WARN},      {"certificate-kept", TN_LEVEL_WARN},
+    {"renewed", TN_LEVEL_DEBUG},   {"probed", TN_LEVEL_DEBUG},
 };
 
 static enum tn_log_level level_of(const char *event)

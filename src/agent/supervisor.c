@@ -216,6 +216,9 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     s->controlled = strncmp(o.store, "noop:", 5) != 0 && strncmp(o.store, "memory:", 7) != 0;
     if (s->controlled)
         hooks.control = tn_supervisor_on_control;
+    else
+        tn_log("alone", "%.*s: is seen by this process alone: another copy leads as well",
+               (int)strcspn(o.store, ":"), o.store);
     s->election = tn_supervisor_election(s);
     if (!s->election)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");

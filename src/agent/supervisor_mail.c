@@ -7,6 +7,7 @@
 
 #include "agent/driver.h"
 #include "agent/supervisor_inner.h"
+#include "base/url.h"
 
 /* ---- Callbacks, on other threads: leave word, wake the loop -------------- */
 
@@ -78,19 +79,16 @@ static void on_trace(void *arg, const struct tenure_trace *t)
         tell_renewal(m, t->took_ns);
     tn_trace_file_event(s->trace, t);
     tn_election_trace(s->election, t);
-    if (!ill && t->kind != TENURE_TRACE_RECOVERED && t->kind != TENURE_TRACE_LEADER)
+    if (!ill && t->kind != TENURE_TRACE_RECOVERED)
         return;
     snprintf(trouble, sizeof trouble, "%.*s", (int)sizeof trouble - 1, ill ? t->text : "");
     pthread_mutex_lock(&m->lock);
-    /* Where somebody is seen to lead, the record can be understood; but the store is well only when
-     * its notifications are, too. */
-    bool over =
-        m->trouble[0] && (t->kind == TENURE_TRACE_RECOVERED || (m->refused && t->leader[0]));
-    bool news = ill ? strcmp(tn_outage_reason(m->trouble), tn_outage_reason(trouble)) != 0 : over;
+    bool news = ill ? strcmp(tn_outage_reason(m->trouble), tn_outage_reason(trouble)) != 0
+                    : m->trouble[0] != '\0';
     if (news) {
         memcpy(m->trouble, trouble, sizeof trouble);
         m->refused = t->kind == TENURE_TRACE_REFUSED;
-        m->gone_ns = t->kind == TENURE_TRACE_RECOVERED ? t->took_ns : 0;
+        m->gone_ns = t->took_ns;
         m->troubled = true;
     }
     pthread_mutex_unlock(&m->lock);
@@ -176,10 +174,21 @@ static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t ep
 }
 
 /* Trouble is said once, not at every try; its end too, with how long it lasted. */
-static void take_trouble(struct tn_supervisor *s, const char *trouble, int64_t gone_ns)
+static void take_trouble(struct tn_supervisor *s, const char *trouble, bool refused,
+                         int64_t gone_ns)
 {
+    char store[TN_URL_MAX + 1];
+
     if (trouble[0]) {
-        if (tn_outage_news(&s->outage, trouble, tenure_now()))
+        if (!tn_outage_news(&s->outage, trouble, tenure_now()))
+            return;
+        tenure_url_redact(s->options->elector.store, store, sizeof store);
+        if (refused)
+            tn_log("trouble",
+                   "%s; nobody claims it before it is replaced: look at it, then "
+                   "`tenure reset --name %s --store '%s'`",
+                   trouble, s->options->elector.name, store);
+        else
             tn_log("trouble", "%s", trouble);
     } else if (tn_outage_over(&s->outage)) {
         if (gone_ns > 0)
@@ -205,7 +214,7 @@ bool tn_supervisor_take_mail(struct tn_supervisor *s)
     pthread_mutex_unlock(&m->lock);
 
     if (mail.troubled)
-        take_trouble(s, mail.trouble, mail.gone_ns);
+        take_trouble(s, mail.trouble, mail.refused, mail.gone_ns);
     if (mail.renewed)
         tn_log("renewed", "the lease was renewed in %.1f ms", (double)mail.renewal_ns / 1e6);
     if (mail.stop && !s->stop_passed_on) {

@@ -1,6 +1,7 @@
 /* Every election of a store: one listing, sorted by what the keys end with. */
 #include "tenure/elections.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +85,26 @@ static bool take(void *arg, const char *key, const struct tenure_value *value)
     return !f->no_memory;
 }
 
+/* What a listing shows of a register that the store cannot read is not a record of anything: read()
+ * tells why. */
+static void ask_why(tenure_store *store, struct tenure_election *e, int64_t deadline)
+{
+    struct tenure_lease_view again = {.size = sizeof again};
+    struct tenure_error why;
+
+    switch (tenure_lease_look(store, e->name, &again, deadline, &why)) {
+    case TENURE_OK:
+        e->lease = again;
+        break;
+    case TENURE_CORRUPT:
+        snprintf(e->lease.trouble, sizeof e->lease.trouble, "%.*s",
+                 (int)sizeof e->lease.trouble - 1, why.text);
+        break;
+    default:
+        break;
+    }
+}
+
 static int by_name(const void *a, const void *b)
 {
     const struct tenure_election *x = a, *y = b;
@@ -103,9 +124,11 @@ enum tenure_status tenure_elections(tenure_store *store, tenure_election_fn visi
     if (f.n > 1)
         qsort(f.rows, f.n, sizeof *f.rows, by_name);
     for (size_t i = 0; !status && i < f.n; i++) {
-        const struct tenure_election *e = &f.rows[i];
+        struct tenure_election *e = &f.rows[i];
         bool counts = e->candidates || !tenure_token_absent(&e->lease.token);
 
+        if (e->lease.state == TENURE_LEASE_REFUSED)
+            ask_why(store, e, deadline);
         if (counts && !visit(arg, e))
             break;
     }

@@ -1,5 +1,6 @@
 #include "store/lease.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,15 @@ enum tenure_status tn_lease_see(const struct tenure_value *value, struct tn_leas
                 *err = fresh.why;
             return status;
         }
+    }
+    fresh.refused = fresh.corrupt;
+    if (fresh.present && !tn_lease_sane(&fresh.lease)) {
+        fresh.refused = true;
+        tenure_fail(&fresh.why, TENURE_CORRUPT,
+                    "lease record: epoch %" PRIu64 ", ttl_ms %" PRIu32 ": an epoch is 1 to %" PRIu64
+                    ", a ttl %u to %u ms",
+                    fresh.lease.epoch, fresh.lease.ttl_ms, TN_EPOCH_MAX - 1, TN_TTL_MIN_MS,
+                    TN_TTL_MAX_MS);
     }
     tn_lease_seen_free(seen);
     *seen = fresh;

@@ -12,7 +12,8 @@ struct tn_lease_seen {
     struct tenure_token token;
     bool tombstone;
     bool present; /* lease is filled */
-    bool corrupt; /* bytes are there, but not a lease record; why says more */
+    bool corrupt; /* bytes are there, but not a lease record */
+    bool refused; /* it is corrupt or out of bounds, and nobody claims it; why says more */
     struct tn_lease lease;
     char *extra; /* members we do not know; free with tn_lease_seen_free */
     struct tenure_error why;

@@ -61,10 +61,9 @@ enum tenure_status tn_lease_view_fill(const struct tenure_value *value,
         show_record(&v, &seen.lease);
     if (seen.corrupt)
         v.epoch = tn_lease_legible_epoch(value->data, value->len);
-    if (seen.corrupt || (seen.present && !tn_lease_sane(&seen.lease))) {
+    if (seen.refused) {
         v.state = TENURE_LEASE_REFUSED;
-        snprintf(v.trouble, sizeof v.trouble, "%.255s",
-                 seen.corrupt ? seen.why.text : "epoch or ttl out of bounds");
+        snprintf(v.trouble, sizeof v.trouble, "%.255s", seen.why.text);
     } else if (seen.present && !seen.tombstone) {
         v.state = tn_lease_held(&seen.lease) ? TENURE_LEASE_HELD : TENURE_LEASE_FREE;
     }

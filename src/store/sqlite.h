@@ -168,5 +168,8 @@ enum tenure_status tn_sqlite_fail_commit(struct tn_sqlite *h, int rc, struct ten
 enum tenure_status tn_sqlite_no_room(struct tn_sqlite *h, struct tenure_error *err);
 /* The same as tn_sqlite_fail() for a system call that failed on path. */
 enum tenure_status tn_sqlite_fail_errno(const char *path, int code, struct tenure_error *err);
+/* SQLite may only read the file: whether the rights or the file system are to blame it does not
+ * say. */
+enum tenure_status tn_sqlite_fail_readonly(const struct tn_sqlite *h, struct tenure_error *err);
 
 #endif

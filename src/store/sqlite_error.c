@@ -34,6 +34,11 @@ enum tenure_status tn_sqlite_fail_errno(const char *path, int code, struct tenur
     }
 }
 
+enum tenure_status tn_sqlite_fail_readonly(const struct tn_sqlite *h, struct tenure_error *err)
+{
+    return tn_sqlite_fail_errno(h->path, access(h->path, W_OK) != 0 ? errno : EACCES, err);
+}
+
 static enum tenure_status damaged(struct tn_sqlite *h, const char *what, struct tenure_error *err)
 {
     return tenure_fail(err, TENURE_CORRUPT,
@@ -91,10 +96,10 @@ static enum tenure_status map(struct tn_sqlite *h, int rc, const char *what,
     case SQLITE_READONLY:
         if (rc == SQLITE_READONLY_DBMOVED)
             return tenure_fail(err, TENURE_UNAVAILABLE, "sqlite: %s: was moved meanwhile", h->path);
-        return tn_sqlite_fail_errno(h->path, EACCES, err);
+        return tn_sqlite_fail_readonly(h, err);
     case SQLITE_PERM:
     case SQLITE_AUTH:
-        return tn_sqlite_fail_errno(h->path, EACCES, err);
+        return tn_sqlite_fail_readonly(h, err);
     case SQLITE_FULL:
         return tn_sqlite_fail_errno(h->path, ENOSPC, err);
     case SQLITE_CANTOPEN:

@@ -361,7 +361,7 @@ static enum tenure_status connect_once(struct tn_sqlite *h, bool create, struct 
         goto done;
     }
     if (sqlite3_db_readonly(h->db, "main") == 1) {
-        status = tn_sqlite_fail_errno(h->path, EACCES, err);
+        status = tn_sqlite_fail_readonly(h, err);
         goto done;
     }
     distrust(h->db);
