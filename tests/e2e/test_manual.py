@@ -8,6 +8,8 @@ For each verb that `tenure help` lists there is a page in docs/man: one whose li
     SYNOPSIS is named by --help of one of its verbs;
   * every number of the help's `Exit:` paragraph is in the page's EXIT STATUS;
   * tenure(1) names the verb, and refers to its page.
+
+A page of another program (PROGRAMS) names the very options of that program's --help.
 """
 
 import functools
@@ -24,11 +26,12 @@ TENURE = BUILD / "tenure"
 PAGES = sorted((ROOT / "docs" / "man").glob("*.scd"))
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 EVERYWHERE = {"--help"}
+PROGRAMS = {"tenure-conformance.1.scd": ["tests/conformance/tenure-conformance"]}  # no verbs
 
 
 @functools.lru_cache(maxsize=None)
-def output(*args):
-    done = subprocess.run([TENURE, *args], capture_output=True, text=True, check=True,
+def output(*args, program=TENURE):
+    done = subprocess.run([program, *args], capture_output=True, text=True, check=True,
                           stdin=subprocess.DEVNULL)
     return done.stdout
 
@@ -66,12 +69,16 @@ def test_every_option_of_the_help_is_in_the_page(verb):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_of_the_page_is_in_the_help(page):
     named = set()
+    programs = PROGRAMS.get(page.name, ())
     for line in page.read_text().splitlines():
         if line.startswith("*--"):
             named |= set(OPTION.findall(line))
     if page.name != "tenure.1.scd":
         named |= set(OPTION.findall(section(page, "SYNOPSIS")))
-    known = set().union(*(options_of(verb) for verb in verbs_of(page)), EVERYWHERE)
+    known = set().union(*(options_of(verb) for verb in verbs_of(page)), EVERYWHERE,
+                        *(OPTION.findall(output("--help", program=BUILD / p)) for p in programs))
+    if programs:
+        assert known - EVERYWHERE <= named, f"{page.name} lacks {sorted(known - EVERYWHERE - named)}"
     assert not named - known, f"--help does not know {sorted(named - known)}"
 
 

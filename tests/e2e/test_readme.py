@@ -139,6 +139,13 @@ def test_install(tmp_path):
     wanted |= {f"{folder}tenure/{p.name}" for p in BUILD.glob("tenure-*.so")}
     wanted |= {f"share/man/man{page.stem[-1]}/{page.stem}"
                for page in (ROOT / "docs").glob("man*/*.scd")}
+    verbs = re.findall(r"^  ([a-z][a-z-]*)  ", subprocess.run(
+        [BUILD / "tenure", "help"], capture_output=True, text=True, check=True).stdout, re.M)
+    wanted |= {f"share/man/man1/tenure-{verb}.1" for verb in verbs}  # man finds every verb
+    documents = [*(ROOT / "docs").rglob("*.md"), ROOT / "docs/openapi.yaml", ROOT / "docs/page.png"]
+    wanted |= {f"share/doc/tenure/{path.relative_to(ROOT)}" for path in documents}
+    wanted |= {f"share/doc/tenure/examples/conformance/{name}"
+               for name in ("README.md", "toy.c", "toy.h")}
     (unit,) = [p for p in found if p.endswith("lib/systemd/system/tenure@.service")]
     assert f"ExecStart=/{tenure} run " in (tmp_path / unit).read_text()
     assert found == {prefix + path for path in wanted} | {unit}
@@ -146,6 +153,25 @@ def test_install(tmp_path):
                            "--log", "none", "--", "sh", "-c", "echo $TENURE_NAME; exit 3"],
                           capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("x\n", 3), done.stderr
+
+
+def test_installed_manual(tmp_path):
+    """`man tenure-watch` works, and what the pages name is there; the example of a store compiles."""
+    subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet"], check=True,
+                   env={**os.environ, "DESTDIR": str(tmp_path)}, stdout=subprocess.DEVNULL)
+    (manual,) = [p for p in tmp_path.rglob("man1") if p.is_dir()]
+    for page in manual.iterdir():
+        other = re.fullmatch(r"\.so (man1/\S+)\n", page.read_text())
+        assert not other or "\n.SH NAME\n" in (manual.parent / other.group(1)).read_text(), page
+    (documents,) = [p for p in tmp_path.rglob("doc/tenure") if p.is_dir()]
+    for page in (ROOT / "docs").glob("man*/*.scd"):
+        for name in re.findall(r"\b(?:docs|examples)/[\w./-]*\w", page.read_text()):
+            assert (documents / name).exists(), f"{page.name} names {name}"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "tenure-store-toy.so", "toy.c",
+                    f"-I{documents.parents[2]}/include"], check=True,
+                   cwd=documents / "examples/conformance")
+    subprocess.run([BUILD / "tests/conformance/tenure-conformance", "--dir", tmp_path, "--filter",
+                    "create", "toy:@TMP@/registers"], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_a_minute(home):
