@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/driver_inner.h"
+#include "base/text.h"
 #include "os/poll.h"
 
 /* ---- Telling ------------------------------------------------------------- */
@@ -40,6 +41,7 @@ static void trouble(tenure_elector *e, unsigned what, const char *doing, enum te
     pthread_mutex_lock(&e->lock);
     e->status.troubles++;
     snprintf(e->status.trouble, sizeof e->status.trouble, "%.255s", text);
+    tn_text_mend(e->status.trouble, '?');
     pthread_mutex_unlock(&e->lock);
     if (!e->failing)
         e->failing_since_ns = tenure_now();

@@ -7,6 +7,7 @@
 
 #include "agent/election_inner.h"
 #include "agent/outage.h"
+#include "base/text.h"
 #include "core/timing.h"
 #include "os/clock.h"
 
@@ -374,6 +375,7 @@ void tn_election_committed(struct tn_election *e, const char *collection, const 
     f->commits++;
     snprintf(note->collection, sizeof note->collection, "%s", collection);
     snprintf(note->id, sizeof note->id, "%s", id);
+    tn_text_mend(note->id, '?');
     note->seq = seq;
     note->at_ms = tn_wall_ms();
     f->last_at = (f->last_at + 1) % TN_COMMITS;

@@ -6,6 +6,7 @@
 
 #include "agent/election_inner.h"
 #include "base/rfc3339.h"
+#include "base/text.h"
 #include "core/timing.h"
 
 /* One look at everything, so that an answer does not contradict itself. */
@@ -111,6 +112,7 @@ static void describe(const struct tn_election *e, const struct view *v, char *ou
     n = strlen(out);
     if (v->status.trouble[0] && v->sight.seen != TN_SEEN_NOTHING && n + 16 < size)
         snprintf(out + n, size - n, "; the store: %s", v->status.trouble);
+    tn_text_mend(out, '?');
 }
 
 void tn_election_reason(struct tn_election *e, char *out, size_t size)

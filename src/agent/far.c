@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/hub_inner.h"
+#include "base/text.h"
 #include "tenure/store.h"
 
 /* ---- Who leads: from the page, by our own clock -------------------------- */
@@ -157,6 +158,7 @@ static void describe(const struct told *t, char *out, size_t size)
         snprintf(out, size, "does not lead any more");
     else
         snprintf(out, size, "%s", said);
+    tn_text_mend(out, '?');
 }
 
 /* Changes whenever an answer does that somebody may wait for. */

@@ -65,8 +65,7 @@ bool tn_log_wants(enum tn_log_level level)
 /* ---- Lines --------------------------------------------------------------- */
 
 /* JSON wants quotes, backslashes and control characters escaped, terminals those
- * of UTF-8 as well; other bytes are passed on, as all our words are ASCII or a
- * store's own UTF-8. */
+ * of UTF-8 as well; other characters are passed on, and never half of one. */
 static void escape(const char *text, char *out, size_t size)
 {
     size_t n = 0;
@@ -83,6 +82,7 @@ static void escape(const char *text, char *out, size_t size)
             out[n++] = *text;
     }
     out[n] = '\0';
+    tn_text_mend(out, '?');
 }
 
 void tn_log_as(const char *new_verb)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/duration.h"
+#include "base/text.h"
 #include "cli/doctor.h"
 
 #define COLUMNS 80
@@ -47,6 +48,7 @@ void doctor_say(struct doctor *d, enum doctor_verdict verdict, const char *forma
     va_start(args, format);
     vsnprintf(f->text, sizeof f->text, format, args);
     va_end(args);
+    tn_text_mend(f->text, '?');
 }
 
 void doctor_say_error(struct doctor *d, const char *what, enum tenure_status status)

@@ -6,6 +6,7 @@
 
 #include "base/hex.h"
 #include "base/rfc3339.h"
+#include "base/text.h"
 #include "os/clock.h"
 #include "store/lease.h"
 #include "store/lease_record.h"
@@ -64,6 +65,7 @@ enum tenure_status tn_lease_view_fill(const struct tenure_value *value,
     if (seen.refused) {
         v.state = TENURE_LEASE_REFUSED;
         snprintf(v.trouble, sizeof v.trouble, "%.255s", seen.why.text);
+        tn_text_mend(v.trouble, '?');
     } else if (seen.present && !seen.tombstone) {
         v.state = tn_lease_held(&seen.lease) ? TENURE_LEASE_HELD : TENURE_LEASE_FREE;
     }

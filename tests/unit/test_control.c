@@ -283,6 +283,34 @@ static void test_hostile_candidates_are_passed_over(void **state)
 }
 
 /* Two ids never share a register, whatever is in them. */
+/* A text that is too long ends with a whole character: with half of one it could not be told on. */
+static void test_a_cut_never_halves_a_character(void **state)
+{
+    struct tenure_candidate c = TENURE_CANDIDATE, again = TENURE_CANDIDATE;
+    struct bed *b = *state;
+    char text[2048], long_text[512] = "";
+
+    for (size_t shift = 0; shift < 4; shift++) {
+        memset(long_text, 'x', shift);
+        long_text[shift] = '\0';
+        while (strlen(long_text) + 4 < sizeof long_text)
+            strcat(long_text, shift % 2 ? "\u20ac" : "\U0001f512");
+        snprintf(text, sizeof text, "{\"id\":\"%s\",\"trouble\":\"%s\"}", long_text, long_text);
+        assert_int_equal(tn_candidate_decode(text, strlen(text), &c, NULL), TENURE_OK);
+        assert_true(strlen(c.trouble) > sizeof c.trouble - 5);
+        char *told = tn_candidate_encode(&c);
+        assert_non_null(told);
+        assert_int_equal(tn_candidate_decode(told, strlen(told), &again, NULL), TENURE_OK);
+        assert_string_equal(c.id, again.id);
+        assert_string_equal(c.trouble, again.trouble);
+        free(told);
+        /* What an operator says is cut as well, and everybody can read it. */
+        assert_int_equal(tenure_control_pause(b->store, "w", long_text, long_text, soon(), NULL),
+                         TENURE_OK);
+        assert_int_equal(strncmp(look(b, TENURE_OK).reason, long_text, 156), 0);
+    }
+}
+
 static void test_keys_of_candidates_differ(void **state)
 {
     static const char *const ids[] = {"a",
@@ -339,6 +367,7 @@ int main(void)
         CASE(test_an_edit_that_nobody_answers),
         CASE(test_announce_and_withdraw),
         CASE(test_hostile_candidates_are_passed_over),
+        CASE(test_a_cut_never_halves_a_character),
         CASE(test_keys_of_candidates_differ),
         CASE(test_a_call_that_nobody_answers),
     };

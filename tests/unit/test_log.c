@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/log.h"
+#include "base/text.h"
 
 static int saved = -1;
 
@@ -61,6 +62,33 @@ static void an_id_with_quotes_stays_one_member(void **state)
     assert_non_null(strstr(line, "\"id\":\"a\\\",\\\"event\\\":\\\"\\\\\","));
     assert_non_null(strstr(line, "\"event\":\"leading\",\"text\":\"epoch 7"
                                  "\\u001b\\u007f\\u009b\303\251\"}\n"));
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Half a character makes a line that no reader of JSON takes. */
+static void a_long_line_ends_with_a_whole_character(void **state)
+{
+    char line[4096] = "", text[4000] = "";
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    for (size_t i = 0; i < sizeof text - 1; i += 3)
+        memcpy(text + i, "\u20ac", 3);
+    for (size_t shift = 0; shift < 3; shift++) {
+        tn_log_setup(TN_LOG_JSON, "job", "a");
+        stderr_to(ends[1]);
+        tn_log("leading", "%s\xff%s", &"xxx"[shift], text);
+        stderr_back();
+        ssize_t n = read(ends[0], line, sizeof line - 1);
+        assert_true(n > 700);
+        line[n] = '\0';
+        assert_non_null(strstr(line, "x?\u20ac\u20ac"));
+        for (const char *p = line; *p; p += tn_text_char(p))
+            assert_true(tn_text_char(p) > 0);
+        assert_string_equal(line + n - 6, "\u20ac\"}\n");
+    }
     close(ends[0]);
     close(ends[1]);
 }
@@ -125,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reader_that_stands_still_holds_nobody_up),
         cmocka_unit_test(an_id_with_quotes_stays_one_member),
+        cmocka_unit_test(a_long_line_ends_with_a_whole_character),
         cmocka_unit_test(a_line_is_one_line),
         cmocka_unit_test(a_level_is_a_limit),
     };
