@@ -86,14 +86,14 @@ struct tenure_control {
 TENURE_API enum tenure_status tenure_control_look(tenure_store *store, const char *name,
                                                   struct tenure_control *control, int64_t deadline,
                                                   struct tenure_error *err);
-/* by and reason are for people; may be NULL. */
+/* by and reason are for people, and cut to what tenure_control holds; may be NULL. */
 TENURE_API enum tenure_status tenure_control_pause(tenure_store *store, const char *name,
                                                    const char *by, const char *reason,
                                                    int64_t deadline, struct tenure_error *err);
 TENURE_API enum tenure_status tenure_control_resume(tenure_store *store, const char *name,
                                                     int64_t deadline, struct tenure_error *err);
-/* An operator's repair: a register that cannot be read is replaced by an empty one.  One that can
- * be stays as it is. */
+/* An operator's repair: a register that cannot be read, or has no room for a change, is replaced by
+ * an empty one.  Any other stays as it is. */
 TENURE_API enum tenure_status tenure_control_reset(tenure_store *store, const char *name,
                                                    int64_t deadline, struct tenure_error *err);
 

@@ -17,7 +17,8 @@
 /* A last look, when the time for answers is over. */
 #define LOOK_NS   INT64_C(1000000000)
 
-#define CONTROL_MAX 16384 /* bytes of the register that we look at */
+#define CONTROL_MAX  16384 /* bytes of the register that we look at */
+#define CONTROL_ROOM 1024  /* that any change of ours fits into */
 
 void tn_control_key(const char *name, char key[TENURE_KEY_MAX + 1])
 {
@@ -26,13 +27,17 @@ void tn_control_key(const char *name, char key[TENURE_KEY_MAX + 1])
 
 /* ---- The record ---------------------------------------------------------- */
 
-/* For people and terminals: printable, cut to size.  "" if it is not a string. */
-static void get_text(const json_t *object, const char *member, char *out, size_t size)
+/* For people and terminals: printable, cut to size. */
+static void put_text(const char *text, char *out, size_t size)
 {
-    const char *text = json_string_value(json_object_get(object, member));
-
     snprintf(out, size, "%s", text ? text : "");
     tn_text_tame(out, '?');
+}
+
+/* The same; "" if it is not a string. */
+static void get_text(const json_t *object, const char *member, char *out, size_t size)
+{
+    put_text(json_string_value(json_object_get(object, member)), out, size);
 }
 
 static json_t *load(const struct tenure_value *value, struct tenure_error *err)
@@ -123,7 +128,17 @@ static enum tenure_status change(void *arg, const struct tenure_value *value, st
         return TENURE_CORRUPT;
     edit->text = c->make(object, c->arg) ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
-    return edit->text ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
+    if (!edit->text)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    /* What is longer nobody could read again, us included. */
+    if (strlen(edit->text) <= CONTROL_MAX)
+        return TENURE_OK;
+    free(edit->text);
+    edit->text = NULL;
+    return tenure_fail(err, TENURE_CORRUPT,
+                       "the control register is full: what tenure does not know takes most of "
+                       "its %d bytes; `tenure resume --force` writes a fresh one",
+                       CONTROL_MAX);
 }
 
 static enum tenure_status edit_control(tenure_store *store, const char *name, change_fn make,
@@ -136,8 +151,10 @@ static enum tenure_status edit_control(tenure_store *store, const char *name, ch
     return tn_edit_register(store, key, change, &c, deadline, err);
 }
 
+/* As long as it can be read again; longer ones would only fill the register. */
 struct pause {
-    const char *by, *reason;
+    char by[sizeof((struct tenure_control *)0)->paused_by];
+    char reason[sizeof((struct tenure_control *)0)->reason];
     char at[TN_RFC3339_SIZE];
 };
 
@@ -146,9 +163,9 @@ static bool put_pause(json_t *object, const void *arg)
     const struct pause *p = arg;
 
     return json_object_set_new(object, "paused", json_true()) == 0 &&
-           json_object_set_new(object, "paused_by", json_string(p->by ? p->by : "")) == 0 &&
+           json_object_set_new(object, "paused_by", json_string(p->by)) == 0 &&
            json_object_set_new(object, "paused_at", json_string(p->at)) == 0 &&
-           json_object_set_new(object, "reason", json_string(p->reason ? p->reason : "")) == 0;
+           json_object_set_new(object, "reason", json_string(p->reason)) == 0;
 }
 
 static bool put_resume(json_t *object, const void *arg)
@@ -165,7 +182,9 @@ static bool put_roll(json_t *object, const void *arg)
     (void)arg;
     json_int_t roll = json_integer_value(json_object_get(object, "roll"));
 
-    return json_object_set_new(object, "roll", json_integer(roll + 1)) == 0;
+    /* Anybody's number; all that counts is that it is another one. */
+    roll = roll > 0 && roll < INT64_MAX ? roll + 1 : 1;
+    return json_object_set_new(object, "roll", json_integer(roll)) == 0;
 }
 
 static bool put_request(json_t *object, const void *arg)
@@ -182,8 +201,10 @@ enum tenure_status tenure_control_pause(tenure_store *store, const char *name, c
                                         const char *reason, int64_t deadline,
                                         struct tenure_error *err)
 {
-    struct pause pause = {.by = by, .reason = reason};
+    struct pause pause;
 
+    put_text(by, pause.by, sizeof pause.by);
+    put_text(reason, pause.reason, sizeof pause.reason);
     tn_rfc3339_format(tn_wall_ms(), pause.at);
     return edit_control(store, name, put_pause, &pause, deadline, err);
 }
@@ -192,11 +213,12 @@ static enum tenure_status replace(void *arg, const struct tenure_value *value, s
                                   struct tenure_error *err)
 {
     json_t *object = load(value, NULL);
+    bool good = object && json_dumpb(object, NULL, 0, JSON_COMPACT) <= CONTROL_MAX - CONTROL_ROOM;
 
     (void)arg;
-    if (!object && !(edit->text = strdup("{}")))
-        return tenure_fail(err, TENURE_NOMEM, "out of memory");
     json_decref(object);
+    if (!good && !(edit->text = strdup("{}")))
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
     return TENURE_OK;
 }
 
@@ -241,7 +263,7 @@ enum tenure_status tenure_control_yield(tenure_store *store, const char *name, u
 {
     struct tenure_control c = {.kind = "yield", .epoch = epoch, .for_ms = for_ms};
 
-    snprintf(c.to, sizeof c.to, "%s", to ? to : "");
+    put_text(to, c.to, sizeof c.to);
     return ask(store, name, &c, deadline, err);
 }
 
@@ -272,7 +294,7 @@ enum tenure_status tenure_control_call(tenure_store *store, const char *name, co
     int64_t enough = 0, now;
     enum tenure_status status;
 
-    snprintf(c.to, sizeof c.to, "%s", to ? to : "");
+    put_text(to, c.to, sizeof c.to);
     status = ask(store, name, &c, deadline, err);
     while (!status) {
         struct answers a = {.request = c.request, .to = to};

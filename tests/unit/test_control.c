@@ -311,6 +311,44 @@ static void test_a_cut_never_halves_a_character(void **state)
     }
 }
 
+/* Nobody could read a register that is longer than we look at, and all would pause for good. */
+static void test_what_is_written_can_be_read(void **state)
+{
+    static char reason[40000], theirs[16300];
+    struct bed *b = *state;
+
+    memset(reason, 'r', sizeof reason - 1);
+    assert_int_equal(tenure_control_pause(b->store, "w", reason, reason, soon(), NULL), TENURE_OK);
+    assert_int_equal(strlen(look(b, TENURE_OK).reason), 159);
+    assert_int_equal(tenure_control_pause(b->store, "w", "\xff", "caf\xe9 \n.", soon(), NULL),
+                     TENURE_OK);
+    assert_string_equal(look(b, TENURE_OK).reason, "caf? ?.");
+    assert_int_equal(tenure_control_resume(b->store, "w", soon(), NULL), TENURE_OK);
+    snprintf(theirs, sizeof theirs, "{\"theirs\":\"%.16200s\"}", reason);
+    put(b, "w/control", theirs);
+    assert_int_equal(tenure_control_pause(b->store, "w", reason, reason, soon(), NULL),
+                     TENURE_CORRUPT);
+    assert_false(look(b, TENURE_OK).paused);
+    assert_int_equal(tenure_control_reset(b->store, "w", soon(), NULL), TENURE_OK);
+    assert_int_equal(tenure_control_pause(b->store, "w", "me", NULL, soon(), NULL), TENURE_OK);
+    assert_true(look(b, TENURE_OK).paused);
+}
+
+/* However far somebody has counted. */
+static void test_the_roll_never_overflows(void **state)
+{
+    struct bed *b = *state;
+
+    put(b, "w/control", "{\"roll\":9223372036854775807}");
+    assert_int_equal(tn_control_roll(b->store, "w", soon(), NULL), TENURE_OK);
+    assert_int_equal(look(b, TENURE_OK).roll, 1);
+    put(b, "w/control", "{\"roll\":-9}");
+    assert_int_equal(tn_control_roll(b->store, "w", soon(), NULL), TENURE_OK);
+    assert_int_equal(look(b, TENURE_OK).roll, 1);
+    assert_int_equal(tn_control_roll(b->store, "w", soon(), NULL), TENURE_OK);
+    assert_int_equal(look(b, TENURE_OK).roll, 2);
+}
+
 static void test_keys_of_candidates_differ(void **state)
 {
     static const char *const ids[] = {"a",
@@ -368,6 +406,8 @@ int main(void)
         CASE(test_announce_and_withdraw),
         CASE(test_hostile_candidates_are_passed_over),
         CASE(test_a_cut_never_halves_a_character),
+        CASE(test_what_is_written_can_be_read),
+        CASE(test_the_roll_never_overflows),
         CASE(test_keys_of_candidates_differ),
         CASE(test_a_call_that_nobody_answers),
     };
