@@ -182,7 +182,9 @@ static enum tenure_status block_pending(tenure_state *s, struct tn_root *root, i
         struct tn_entry *entry;
 
         snprintf(key, sizeof key, "%s/%s", root->entry->key, root->pending[i]);
-        entry = strlen(key) <= TENURE_KEY_MAX ? tn_entry_get(s, key) : NULL;
+        if (strlen(key) > TENURE_KEY_MAX)
+            continue; /* nobody can create it, late or not */
+        entry = tn_entry_get(s, key);
         if (!entry)
             status = tenure_fail(err, TENURE_NOMEM, "out of memory");
         else if (tenure_token_absent(&entry->token))

@@ -59,6 +59,18 @@ static const char *next_line(const char **text, const char *end, size_t *n)
     return line;
 }
 
+/* Is it what a key may end in?  Whoever seals the collection asks for the documents by it. */
+static bool is_segment(const char *line, size_t n)
+{
+    char segment[TENURE_KEY_MAX + 1];
+
+    if (n == 0 || n > TENURE_KEY_MAX || memchr(line, '\0', n) || memchr(line, '/', n))
+        return false;
+    memcpy(segment, line, n);
+    segment[n] = '\0';
+    return tenure_key_valid(segment);
+}
+
 enum tenure_status tn_root_decode(const struct tenure_value *value, struct tn_document *doc,
                                   struct tenure_error *err)
 {
@@ -70,7 +82,7 @@ enum tenure_status tn_root_decode(const struct tenure_value *value, struct tn_do
     const char *text = (const char *)d.data, *end = text + d.len, *line;
     size_t n;
     while ((line = next_line(&text, end, &n))) {
-        if (n == 0 || n > TENURE_KEY_MAX || memchr(line, '\0', n))
+        if (!is_segment(line, n))
             return tenure_fail(err, TENURE_CORRUPT,
                                "the root of the collection is damaged: "
                                "what it announces is no list of ids");

@@ -85,6 +85,38 @@ static void the_root_keeps_the_floor(void **state)
     }
 }
 
+/* A root that announces what is no id is damaged, and told as such; one that announces an id which
+ * no key can hold keeps nobody from leading. */
+static void what_a_root_announces(void **state)
+{
+    static const char head[] = "tenure-doc 1 10 0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a 7 -\n";
+    static const char *const bad[] = {"a/b", "a\n\nb", "x y", ".hidden", "\xff"};
+    char kept[TENURE_KEEP_MAX + 1] = "", text[400];
+    struct tenure_error err;
+
+    inner_url = *state;
+    tenure_state *a = lead(inner_url, 10), *op = lead(inner_url, 0), *b;
+    assert_int_equal(put(a, "x", "1"), TENURE_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(text, sizeof text, "%s%s\n", head, bad[i]);
+        spoil("app/state/docs", text);
+        b = lead(inner_url, 11 + i);
+        assert_int_equal(tenure_state_seal(b, "docs", soon(), &err), TENURE_CORRUPT);
+        assert_int_equal(tenure_state_repair(op, "docs", "", NULL, 0, NULL, kept, soon(), &err),
+                         TENURE_OK);
+        assert_int_equal(tenure_state_seal(b, "docs", soon(), &err), TENURE_OK);
+        tenure_state_close(b);
+    }
+    snprintf(text, sizeof text, "%s%0250d\n", head, 1);
+    spoil("app/state/docs", text);
+    b = lead(inner_url, 20);
+    assert_int_equal(tenure_state_seal(b, "docs", soon(), &err), TENURE_OK);
+    assert_int_equal(put(b, "new", "2"), TENURE_OK);
+    tenure_state_close(a);
+    tenure_state_close(b);
+    tenure_state_close(op);
+}
+
 /* An epoch that nobody can have had does not keep everybody out for good. */
 static void absurd_claims_are_not_believed(void **state)
 {
@@ -284,6 +316,7 @@ int main(void)
         T(commits_without_end),   T(repaired_by_somebody_else), T(absurd_claims_are_not_believed),
         T(unknown_stays_unknown), T(stale_leaders_stay_out),    T(the_root_keeps_the_floor),
         T(cut_short_anywhere),    T(changed_meanwhile),         T(collections_are_told_once),
+        T(what_a_root_announces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
