@@ -176,7 +176,9 @@ static json_t *leader_of(const struct told *t)
     if (!json_is_object(leader) ||
         (t->gone && strcmp(text_of(leader, "id"), text_of(t->last, "id")) == 0))
         return json_null();
-    json_int_t seen_ms = json_integer_value(json_object_get(leader, "seen_ms")) + t->age_ms;
+    json_int_t seen_ms = json_integer_value(json_object_get(leader, "seen_ms"));
+    if (__builtin_add_overflow(seen_ms, t->age_ms, &seen_ms))
+        seen_ms = INT64_MAX;
     json_object_set_new(leader, "seen_ms", json_integer(seen_ms));
     return json_incref(leader);
 }

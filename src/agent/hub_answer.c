@@ -6,13 +6,26 @@
 #include "agent/hub_inner.h"
 #include "agent/state_http.h"
 
+/* Three digits of an answer, which has no NUL at its end; 0 if they are none. */
+static unsigned code_of(const char *text)
+{
+    unsigned code = 0;
+
+    for (int i = 0; i < 3; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return 0;
+        code = code * 10 + (unsigned)(text[i] - '0');
+    }
+    return code;
+}
+
 const char *tn_leg_body(const struct tn_leg *leg, unsigned *status, size_t *len)
 {
     const char *end = leg->whole ? memmem(leg->in.data, leg->in.len, "\r\n\r\n", 4) : NULL;
 
     if (!end || leg->in.len < 12 || memcmp(leg->in.data, "HTTP/1.", 7) != 0)
         return NULL;
-    *status = (unsigned)strtoul(leg->in.data + 9, NULL, 10);
+    *status = code_of(leg->in.data + 9);
     if (*status < 200 || *status > 599)
         return NULL;
     *len = leg->in.len - (size_t)(end + 4 - leg->in.data);

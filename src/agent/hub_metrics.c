@@ -42,7 +42,32 @@ static struct family *family_of(struct merge *m, const char *name)
     return f;
 }
 
-/* "# HELP name ..." begins a family, "# TYPE name ..." is the other line of its head. */
+static bool begins(const char *line, size_t n, const char *word)
+{
+    size_t len = strlen(word);
+
+    return n >= len && memcmp(line, word, len) == 0;
+}
+
+/* The name in "# HELP name ..."; false if the line is another one. */
+static bool name_in(const char *line, size_t n, char *out, size_t size)
+{
+    static const char word[] = "# HELP ";
+    const char *name = line + sizeof word - 1;
+    size_t len = 0;
+
+    if (!begins(line, n, word))
+        return false;
+    n -= sizeof word - 1;
+    while (len < n && len + 1 < size && name[len] != ' ')
+        len++;
+    memcpy(out, name, len);
+    out[len] = '\0';
+    return len > 0;
+}
+
+/* "# HELP name ..." begins a family, "# TYPE name ..." is the other line of its head.  There is no
+ * NUL behind the text. */
 static void take_text(struct merge *m, const char *text, size_t len)
 {
     struct family *f = NULL;
@@ -54,17 +79,17 @@ static void take_text(struct merge *m, const char *text, size_t len)
         end = memchr(at, '\n', (size_t)(text + len - at));
         if (!end)
             return; /* half a line is none */
-        int n = (int)(end - at);
-        if (strncmp(at, "# HELP ", 7) == 0 && sscanf(at + 7, "%95s", name) == 1) {
+        size_t n = (size_t)(end - at);
+        if (name_in(at, n, name, sizeof name)) {
             f = ours(name) ? NULL : family_of(m, name);
             fresh = f && f->head_out && ftell(f->head_out) == 0;
         }
-        if (!f || strncmp(at, "# EOF", 5) == 0)
+        if (!f || begins(at, n, "# EOF"))
             continue;
         if (*at == '#' && fresh && f->head_out)
-            fprintf(f->head_out, "%.*s\n", n, at);
+            fwrite(at, 1, n + 1, f->head_out);
         else if (*at != '#' && f->samples_out)
-            fprintf(f->samples_out, "%.*s\n", n, at);
+            fwrite(at, 1, n + 1, f->samples_out);
     }
 }
 
