@@ -7,21 +7,33 @@ static const char known[] =
     "user, password_file, password_env, mend; with etcds: ca_file, cert_file, "
     "key_file, verify";
 
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+#define DIGITS  "0123456789"
+
+/* The bytes of "host" or "[v6]" at the beginning of text; 0: there is neither. */
+static size_t host_len(const char *text)
+{
+    size_t n;
+
+    if (*text != '[')
+        return strspn(text, LETTERS DIGITS "._-");
+    n = strspn(text + 1, "ABCDEFabcdef" DIGITS ":.");
+    return n && text[n + 1] == ']' ? n + 2 : 0;
+}
+
 /* "host", "host:port" or "[v6]:port", as an endpoint of HTTP. */
 static bool add_host(struct tn_etcd_conf *c, const char *text, size_t n)
 {
-    const char *good = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-:[]";
-    const char *colon = memrchr(text, ':', n);
-    const char *bracket = memchr(text, ']', n);
-    bool port = colon && (!bracket || colon > bracket);
+    size_t host = host_len(text);
+    bool port = host < n;
     unsigned number = 0;
 
-    if (n == 0 || n > 255 || strspn(text, good) < n || (port && colon == text))
+    if (host == 0 || n > 255 || (port && text[host] != ':'))
         return false;
-    for (const char *p = port ? colon + 1 : text + n; p < text + n; p++) {
-        if (*p < '0' || *p > '9' || number > 65535)
+    for (size_t i = host + 1; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9' || number > 65535)
             return false;
-        number = number * 10 + (unsigned)(*p - '0');
+        number = number * 10 + (unsigned)(text[i] - '0');
     }
     if (port && (number == 0 || number > 65535))
         return false;
