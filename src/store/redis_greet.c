@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define OLDEST 5 /* Redis 5 made scripts replicate by their effects */
 
 /* A server that hangs up on a new client (maxclients) has said why before. */
@@ -90,6 +92,7 @@ static void write_promise(struct tn_redis *h, const char *info)
              evicts ? "; WARNING: maxmemory-policy " : "", evicts ? policy : "",
              evicts ? " may evict leases, set noeviction" : "",
              h->conf.blind ? "; WARNING: verify=none, anybody may pose as the server" : "");
+    tn_text_tame(h->promise, '?'); /* a server's words are in it */
 }
 
 enum tenure_status tn_redis_judge(struct tn_redis *h, const char *info, struct tn_redis_answer *a,
