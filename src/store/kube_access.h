@@ -66,6 +66,9 @@ json_t *tn_kube_yaml(const char *text, size_t len, struct tenure_error *err);
 /* Run the plug-in and take what it prints into access. */
 enum tenure_status tn_kube_exec(struct tn_kube_access *access, int64_t deadline,
                                 struct tenure_error *err);
+/* The second half of it.  DENIED if it is no credential; then access is untouched. */
+enum tenure_status tn_kube_exec_take(struct tn_kube_access *access, const char *out,
+                                     struct tenure_error *err);
 
 /* ---- kube_access.c */
 

@@ -207,7 +207,8 @@ static void replace(char **member, const char *with)
     *member = with ? strdup(with) : NULL;
 }
 
-static enum tenure_status take(struct tn_kube_access *a, const char *out, struct tenure_error *err)
+enum tenure_status tn_kube_exec_take(struct tn_kube_access *a, const char *out,
+                                     struct tenure_error *err)
 {
     json_t *root = json_loads(out, 0, NULL);
     const json_t *status = json_object_get(root, "status");
@@ -239,7 +240,7 @@ enum tenure_status tn_kube_exec(struct tn_kube_access *a, int64_t deadline,
         out ? run(a->exec, out, deadline, err) : tenure_fail(err, TENURE_NOMEM, "out of memory");
 
     if (!status)
-        status = take(a, out, err);
+        status = tn_kube_exec_take(a, out, err);
     if (out)
         explicit_bzero(out, OUTPUT_MAX);
     free(out);

@@ -1,5 +1,5 @@
 /*
- * Hostile bytes from a Redis server: registers, news, errors and the counter.
+ * Hostile bytes from a Redis server: registers, news, errors, the counter and INFO.
  * The first byte chooses; what decodes must encode to the same bytes.
  */
 #include <stdint.h>
@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "check.h"
+#include "store/redis_greet.h"
 #include "store/redis_reply.h"
 #include "store/redis_wait.h"
 
@@ -65,6 +67,23 @@ static void check_error(char *text, size_t size)
         abort();
 }
 
+/* What INFO says: the promise that is made of it is shown to people, and in JSON. */
+static void check_info(const char *text)
+{
+    struct tn_redis h = {.conf = {.n_hosts = 1}};
+    struct tn_redis_answer answer = {0};
+    struct tenure_error err = {0};
+    enum tenure_status status = tn_redis_judge(&h, text, &answer, &err);
+
+    if (status) {
+        check_refusal(&err, status);
+        assert(!h.timeline[0] && !h.promise[0]);
+    } else {
+        assert(strspn(h.timeline, "0123456789abcdef") == TN_REDIS_TIMELINE && h.promise[0]);
+        CHECK_TEXT(h.promise);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     char mark[TENURE_VERSION_MAX + 1];
@@ -75,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     char *text = malloc(size);
     memcpy(text, bytes + 1, size - 1);
     text[size - 1] = '\0';
-    switch (bytes[0] % 4) {
+    switch (bytes[0] % 5) {
     case 0:
         check_value(text, size - 1);
         break;
@@ -85,8 +104,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     case 2:
         check_error(text, strlen(text));
         break;
-    default:
+    case 3:
         tn_redis_mark(text, size - 1, TIMELINE, mark);
+        break;
+    default:
+        check_info(text);
     }
     free(text);
     return 0;
