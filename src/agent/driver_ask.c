@@ -81,6 +81,7 @@ static void refuse(tenure_elector *e, const char *why)
 {
     pthread_mutex_lock(&e->lock);
     snprintf(e->status.trouble, sizeof e->status.trouble, "%.255s", why);
+    tn_text_mend(e->status.trouble, '?');
     pthread_mutex_unlock(&e->lock);
     if (!e->failing)
         e->failing_since_ns = tenure_now();

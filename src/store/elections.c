@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "store/control.h"
 #include "store/lease.h"
 
@@ -99,6 +100,7 @@ static void ask_why(tenure_store *store, struct tenure_election *e, int64_t dead
     case TENURE_CORRUPT:
         snprintf(e->lease.trouble, sizeof e->lease.trouble, "%.*s",
                  (int)sizeof e->lease.trouble - 1, why.text);
+        tn_text_mend(e->lease.trouble, '?');
         break;
     default:
         break;

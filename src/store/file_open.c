@@ -253,7 +253,8 @@ static enum tenure_status read_marker(struct tn_file *f, const char *path, int64
         *retain_ns > RETAIN_MAX)
         return tenure_fail(err, TENURE_CORRUPT,
                            "file: %.200s/" TN_FILE_MARKER " cannot be understood; it should be a "
-                           "file with the line '" MARKER_LINE "150s'",
+                           "file with the line '" MARKER_PLACE "150s', or '" MARKER_LINE "150s' if "
+                           "it was made with commits=slots or on a network",
                            f->root);
     return TENURE_OK;
 }

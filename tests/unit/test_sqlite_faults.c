@@ -420,7 +420,8 @@ static int read_only_disk(void)
     tenure_store_close(store);
     mount("none", kit_dir, NULL, MS_REMOUNT | MS_RDONLY, NULL);
     store = NULL;
-    bad += says(tenure_store_open(kit_url, kit_soon(), &store, &kit_err), TENURE_DENIED, "write");
+    bad += says(tenure_store_open(kit_url, kit_soon(), &store, &kit_err), TENURE_DENIED,
+                "Read-only file system");
     tenure_value_free(&value);
     return bad;
 }
