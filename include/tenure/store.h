@@ -190,6 +190,11 @@ TENURE_API enum tenure_status tenure_store_module_dir(const char *dir, struct te
  */
 TENURE_API enum tenure_status tenure_store_open(const char *url, int64_t deadline,
                                                 tenure_store **store, struct tenure_error *err);
+/*
+ * Is there a store for this URL, with the client library that it needs?  Loads it, and connects to
+ * nothing.  CONFIG and UNSUPPORTED as tenure_store_open().
+ */
+TENURE_API enum tenure_status tenure_store_known(const char *url, struct tenure_error *err);
 /* Accepts NULL. */
 TENURE_API void tenure_store_close(tenure_store *store);
 TENURE_API void tenure_store_info(const tenure_store *store, struct tenure_store_info *info);

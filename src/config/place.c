@@ -330,7 +330,8 @@ static bool keep(struct tn_reader *r, const char *text, const char *shown, struc
     return out->text && out->shown;
 }
 
-/* A URL that can be taken apart; which parameters it may have, the store knows. */
+/* A URL that can be taken apart, of a store that there is; which parameters it may have, that
+ * knows. */
 static bool check_url(struct tn_reader *r, unsigned line, const char *path, const char *text)
 {
     struct tn_url url = {0};
@@ -338,6 +339,8 @@ static bool check_url(struct tn_reader *r, unsigned line, const char *path, cons
     enum tenure_status status = tn_url_parse(text, &url, &err);
 
     tn_url_free(&url);
+    if (!status && r->world->store)
+        status = r->world->store(r->world->arg, text, &err);
     if (status)
         tn_complain(r, line, "%s: %s", path, err.text);
     return status == TENURE_OK;

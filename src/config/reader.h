@@ -39,6 +39,8 @@ struct tn_config_world {
     const char *(*variable)(void *arg, const char *name);
     /* The first line of a file, malloc'ed; NULL with err set. */
     char *(*file)(void *arg, const char *path, struct tenure_error *err);
+    /* OPTIONAL: is there a store for this URL?  Else with err set. */
+    enum tenure_status (*store)(void *arg, const char *url, struct tenure_error *err);
 };
 
 struct tn_reader {

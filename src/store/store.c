@@ -205,6 +205,18 @@ done:
     return status;
 }
 
+enum tenure_status tenure_store_known(const char *url, struct tenure_error *err)
+{
+    const struct tenure_store_ops *ops;
+    struct tn_url parsed = {0};
+    enum tenure_status status = tn_url_parse(url, &parsed, err);
+
+    if (!status)
+        status = lookup(parsed.scheme, &ops, err);
+    tn_url_free(&parsed);
+    return status;
+}
+
 void tenure_store_close(tenure_store *store)
 {
     if (!store)

@@ -35,8 +35,20 @@ def test_the_readme_can_be_used(tmp_path):
 @pytest.mark.parametrize("path", sorted(CASES.glob("seed_*.yaml")), ids=lambda path: path.stem)
 def test_files_of_other_programs_can_be_used(path):
     done = check(path)
-    assert done.returncode == 0, done.stderr
     assert "c4n4ry" not in done.stdout + done.stderr
+    if "type: s3" in path.read_text() or "store: s3" in path.read_text():  # the day will come
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+        assert "no store is called 's3:'; known are " in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+
+
+def test_stores_that_are_not_here(tmp_path):
+    """A store without its module or its library cannot be used, whatever else is right."""
+    file = tmp_path / "tenure.yaml"
+    file.write_text("coordinate: {type: consul, endpoints: [h]}\nelections: [{name: web}]\n")
+    done = check(file)
+    assert done.returncode == 2 and done.stderr.startswith(f"{file}:1: coordinate: no store is called")
 
 
 def test_everything_that_is_wrong_is_told():
