@@ -17,9 +17,9 @@ static const char help[] =
     "usage: tenure agent [--config FILE] [--log FORMAT] [--log-level LEVEL]\n"
     "\n"
     "Takes part in the elections of FILE (default: TENURE_CONFIG, ./tenure.yaml,\n"
-    "/etc/tenure/tenure.yaml): with a program each, run only while leading, as `tenure run`\n"
-    "does; or without one, for programs in any language that ask.  tenure.yaml(5) has the\n"
-    "keys, `tenure config check` says what they come to.\n"
+    "/etc/tenure/tenure.yaml): with a program each, run only while leading, as\n"
+    "`tenure run` does; or without one, for programs in any language that ask.\n"
+    "tenure.yaml(5) has the keys, `tenure config check` says what they come to.\n"
     "\n"
     "  --config FILE        what to do\n"
     "  --log FORMAT         on stderr: auto, text, json, none; wins over log.format\n"
@@ -321,7 +321,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     struct agent a = {.verb = verb, .log = -1, .log_level = -1};
     int opt;
 
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((opt = cli_getopt(verb, argc, argv, CLI_ANY_ORDER, options)) != -1) {
         if (opt == CLI_OPT_HELP) {
             fputs(help, stdout);
             return CLI_OK;
@@ -336,8 +336,6 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
             a.election = optarg;
         else if (opt == OPT_INNER)
             a.inner = true;
-        else
-            return cli_hint(verb);
     }
     if (optind < argc)
         return cli_misuse(verb, "'%.40s': the programs are in the configuration file",

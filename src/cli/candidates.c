@@ -10,7 +10,7 @@ static const char help[] =
     "Lists the candidates as they last announced themselves; asks all of them, and\n"
     "shows who answers within half a second.\n"
     "\n"
-    "Exit: 0, 1 the store said no, 2 usage.\n";
+    "Exit: 0, 1 the store said no, 2 usage or no such store.\n";
 
 struct listing {
     bool json;
@@ -49,6 +49,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     int code;
 
     cli_common_init(&c);
+    c.absent = CLI_REFUSE;
     if (!cli_begin(verb, argc, argv, NULL, &c, &store, &code))
         return code;
     l.json = c.json;
@@ -58,7 +59,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     int64_t by = tenure_now() + c.timeout_ns;
     if (tenure_control_ping(store, c.name, tenure_now() + 500 * INT64_C(1000000), request, &err) ||
         tenure_candidates(store, c.name, show, &l, by, &err))
-        code = cli_fail(verb, CLI_FAILED, "%s", err.text);
+        code = cli_fail_with(verb, &err);
     else if (c.json)
         code = cli_print_json(json_incref(l.array));
     else if (l.n == 0)

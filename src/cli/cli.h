@@ -19,7 +19,7 @@
 enum {
     CLI_OK = 0,
     CLI_FAILED = 1,       /* the store or the system said no; a line says why */
-    CLI_USAGE = 2,        /* the command line makes no sense */
+    CLI_USAGE = 2,        /* the command line makes no sense, or no store can be as it says */
     CLI_NOT_HELD = 3,     /* status: nobody leads */
     CLI_UNSOUND = 4,      /* doctor: a promise is broken */
     CLI_WEAK = 5,         /* doctor --strict: a promise is weak */
@@ -40,10 +40,21 @@ extern const struct cli_verb cli_run, cli_status, cli_watch, cli_reset, cli_stat
     cli_store, cli_release_grant, cli_pause, cli_resume, cli_handover, cli_step_down,
     cli_candidates, cli_agent, cli_config, cli_history, cli_doctor;
 
+/* What a verb does where no store is yet.  Only who leaves something there makes one. */
+enum cli_absent {
+    CLI_MAKE,   /* make it */
+    CLI_REFUSE, /* say so, and end */
+    CLI_EMPTY,  /* the default one is taken for empty; any other is refused: it may be mistyped */
+    CLI_WAIT,   /* say so, and wait until somebody makes it */
+};
+
 /* Options that most verbs take.  Strings are argv's or the environment's. */
 struct cli_common {
     const char *store; /* --store, TENURE_STORE; NULL: the user's own SQLite file */
-    const char *name;  /* --name, TENURE_NAME */
+    const char *name;  /* --name, an argument, TENURE_NAME */
+    bool store_given;  /* by --store */
+    bool name_given;   /* by --name */
+    enum cli_absent absent;
     bool json;
     int64_t timeout_ns; /* --timeout */
     bool any;           /* the verb does without a name: it means every election */
@@ -76,25 +87,36 @@ bool cli_common_take(struct cli_common *c, const struct cli_verb *verb, int opt)
 
 /* "tenure VERB: text" on stderr.  Returns code, so that `return cli_fail(...)` reads well. */
 int cli_fail(const struct cli_verb *verb, int code, const char *format, ...) TENURE_PRINTF(3, 4);
-/* The usage form of it, with a hint at --help. */
+/* The same with CLI_USAGE: the text says what to give. */
 int cli_misuse(const struct cli_verb *verb, const char *format, ...) TENURE_PRINTF(2, 3);
-/* The hint alone: getopt_long() has said what is wrong. */
-int cli_hint(const struct cli_verb *verb);
+/* Say err.  CLI_USAGE if somebody has to write something else (CONFIG, INVALID), or CLI_FAILED. */
+int cli_fail_with(const struct cli_verb *verb, const struct tenure_error *err);
 /* For verbs that live long with passwords in memory: no core of this process is written.  What it
  * executes is as before. */
 void cli_no_core(void);
 /* Can an election be called that?  false: said. */
 bool cli_named(const struct cli_verb *verb, const char *name);
 
+/* getopt_long(), which says in one line what is wrong and what to do, and exits with CLI_USAGE. */
+int cli_getopt(const struct cli_verb *verb, int argc, char **argv, const char *order,
+               const struct option *options);
+#define CLI_ANY_ORDER     ":"  /* options and arguments may be mixed */
+#define CLI_OPTIONS_FIRST "+:" /* what begins with the first argument is a command */
+
 /* A duration option; exits with CLI_USAGE and a message if it cannot be read. */
 int64_t cli_duration(const struct cli_verb *verb, const char *option, const char *text);
 
-/* The URL to use when none was given: an SQLite file in the user's state
- * directory, which is made if need be.  Static buffer; NULL with a message on stderr. */
-const char *cli_default_store(const struct cli_verb *verb);
+/* The store that c names, or else an SQLite file in the user's state directory.  Nothing is made.
+ * Static buffer; NULL with a message on stderr. */
+const char *cli_store_url(const struct cli_verb *verb, const struct cli_common *c);
+/* The one to open, by c->absent: of who makes it, its directory is there then.  As above. */
+const char *cli_store_find(const struct cli_verb *verb, const struct cli_common *c);
+/* Behind a command that is told: " --store URL" as it was given there, without secrets; or "". */
+#define CLI_AGAIN_MAX 600
+void cli_store_again(const struct cli_common *c, char out[CLI_AGAIN_MAX]);
 
-/* Open the store of c.  NULL with a message on stderr. */
-tenure_store *cli_open(const struct cli_verb *verb, const struct cli_common *c);
+/* Open the store of c.  NULL with a message on stderr, and *code is the exit code. */
+tenure_store *cli_open(const struct cli_verb *verb, const struct cli_common *c, int *code);
 /* Some stores can be opened to see what is damaged as it is.  true: *store is such a one now. */
 bool cli_mend(const struct cli_verb *verb, const struct cli_common *c, tenure_store **store,
               int64_t deadline);
@@ -107,10 +129,13 @@ struct cli_own {
 };
 
 /*
- * The beginning of every verb on an election: the common options and own (may
- * be NULL), its name (an argument will do), the store.  c was initialised, and
- * perhaps given other defaults.  false: *code is the exit code, all is said.
+ * The command line of a verb on an election: the common options and own (may be
+ * NULL), and its name (an argument will do).  c was initialised, and perhaps
+ * given other defaults.  false: said; the exit code is CLI_USAGE.
  */
+bool cli_take(const struct cli_verb *verb, int argc, char **argv, const struct cli_own *own,
+              struct cli_common *c);
+/* The same, and the store.  false: *code is the exit code, all is said. */
 bool cli_begin(const struct cli_verb *verb, int argc, char **argv, const struct cli_own *own,
                struct cli_common *c, tenure_store **store, int *code);
 

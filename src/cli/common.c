@@ -1,16 +1,13 @@
-#include <errno.h>
-#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/duration.h"
-#include "base/url.h"
 #include "cli/cli.h"
+#include "config/keys.h"
 #include "tenure/elector.h"
 
 /* ---- Words on stderr ----------------------------------------------------- */
@@ -40,13 +37,14 @@ int cli_misuse(const struct cli_verb *verb, const char *format, ...)
     va_start(args, format);
     say(verb, format, args);
     va_end(args);
-    return cli_hint(verb);
+    return CLI_USAGE;
 }
 
-int cli_hint(const struct cli_verb *verb)
+int cli_fail_with(const struct cli_verb *verb, const struct tenure_error *err)
 {
-    fprintf(stderr, "Try 'tenure %s --help'.\n", verb->name);
-    return CLI_USAGE;
+    bool ours = err->code == TENURE_CONFIG || err->code == TENURE_INVALID;
+
+    return cli_fail(verb, ours ? CLI_USAGE : CLI_FAILED, "%s", err->text);
 }
 
 void cli_no_core(void)
@@ -95,10 +93,12 @@ bool cli_common_take(struct cli_common *c, const struct cli_verb *verb, int opt)
     switch (opt) {
     case CLI_OPT_STORE:
         c->store = optarg;
+        c->store_given = true;
         warn_of_secrets(verb, optarg);
         return true;
     case CLI_OPT_NAME:
         c->name = optarg;
+        c->name_given = true;
         return true;
     case CLI_OPT_JSON:
         c->json = true;
@@ -116,6 +116,46 @@ bool cli_common_take(struct cli_common *c, const struct cli_verb *verb, int opt)
     }
 }
 
+/* ---- What getopt_long() finds wrong -------------------------------------- */
+
+/* An option that is not there, or that stands for several. */
+static void unknown_option(const struct cli_verb *verb, const char *word,
+                           const struct option *options)
+{
+    char name[48], names[1024] = "", hint[96];
+    size_t n = 0, similar = 0;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    for (; options->name && n < sizeof names; options++) {
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s--%s", n ? " " : "", options->name);
+        similar += strlen(name) > 2 && strncmp(options->name, name + 2, strlen(name + 2)) == 0;
+    }
+    if (similar > 1)
+        snprintf(hint, sizeof hint, " (there are %zu that begin so)", similar);
+    else
+        tn_did_you_mean(name, names, hint, sizeof hint);
+    cli_misuse(verb, "unrecognized option '%s'%s; 'tenure %s --help' lists them", name, hint,
+               verb->name);
+}
+
+int cli_getopt(const struct cli_verb *verb, int argc, char **argv, const char *order,
+               const struct option *options)
+{
+    opterr = 0; /* a line of our own says what to do as well */
+    int opt = getopt_long(argc, argv, order, options, NULL);
+
+    if (opt != '?' && opt != ':')
+        return opt;
+    const char *word = argv[optind - 1];
+    if (opt == ':')
+        cli_misuse(verb, "%.40s needs a value: %.40s=...", word, word);
+    else if (optopt >= CLI_OPT_STORE)
+        cli_misuse(verb, "%.*s takes no value", (int)strcspn(word, "="), word);
+    else
+        unknown_option(verb, word, options);
+    exit(CLI_USAGE);
+}
+
 int64_t cli_duration(const struct cli_verb *verb, const char *option, const char *text)
 {
     int64_t ns;
@@ -126,78 +166,11 @@ int64_t cli_duration(const struct cli_verb *verb, const char *option, const char
     return ns;
 }
 
-/* ---- Stores -------------------------------------------------------------- */
-
-static bool make_dirs(char *path)
-{
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/')
-            continue;
-        *p = '\0';
-        bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
-        *p = '/';
-        if (!made)
-            return false;
-    }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
-const char *cli_default_store(const struct cli_verb *verb)
-{
-    static char url[1100];
-    char dir[1024];
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-
-    if (!home || *home != '/') {
-        const struct passwd *user = getpwuid(getuid());
-        home = user ? user->pw_dir : "/";
-    }
-    if (state && *state == '/')
-        snprintf(dir, sizeof dir, "%s/tenure", state);
-    else
-        snprintf(dir, sizeof dir, "%s/.local/state/tenure", home);
-    if (!make_dirs(dir)) {
-        cli_fail(verb, 0, "cannot make %s for the default store: %s; name one with --store", dir,
-                 strerror(errno));
-        return NULL;
-    }
-    snprintf(url, sizeof url, "sqlite:%s/tenure.db", dir);
-    return url;
-}
-
-tenure_store *cli_open(const struct cli_verb *verb, const struct cli_common *c)
-{
-    const char *url = c->store ? c->store : cli_default_store(verb);
-    tenure_store *store = NULL;
-    struct tenure_error err;
-
-    if (url && tenure_store_open(url, tenure_now() + c->timeout_ns, &store, &err) != TENURE_OK)
-        cli_fail(verb, 0, "%s", err.text);
-    return store;
-}
-
-bool cli_mend(const struct cli_verb *verb, const struct cli_common *c, tenure_store **store,
-              int64_t deadline)
-{
-    const char *known = c->store ? c->store : cli_default_store(verb);
-    tenure_store *mender = NULL;
-    char *url = known ? tn_url_mending(known) : NULL;
-
-    if (url && tenure_store_open(url, deadline, &mender, NULL) == TENURE_OK) {
-        tenure_store_close(*store);
-        *store = mender;
-    }
-    tn_url_wipe(url);
-    return mender != NULL;
-}
-
 /* ---- The beginning of a verb --------------------------------------------- */
 
 #define OWN_MAX 4
 
-/* false: getopt_long() has said why. */
-static bool take_options(const struct cli_verb *verb, int argc, char **argv,
+static void take_options(const struct cli_verb *verb, int argc, char **argv,
                          const struct cli_own *own, struct cli_common *c)
 {
     struct option options[5 + OWN_MAX + 1] = {CLI_COMMON_OPTIONS};
@@ -206,43 +179,47 @@ static bool take_options(const struct cli_verb *verb, int argc, char **argv,
     for (int i = 0; own && own[i].name && i < OWN_MAX; i++)
         options[5 + i] = (struct option){
             own[i].name, own[i].value ? required_argument : no_argument, NULL, CLI_OPT_OWN + i};
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (opt < CLI_OPT_OWN) {
-            if (!cli_common_take(c, verb, opt))
-                return false;
-        } else if (own[opt - CLI_OPT_OWN].value) {
+    while ((opt = cli_getopt(verb, argc, argv, CLI_ANY_ORDER, options)) != -1) {
+        if (opt < CLI_OPT_OWN)
+            cli_common_take(c, verb, opt);
+        else if (own[opt - CLI_OPT_OWN].value)
             *own[opt - CLI_OPT_OWN].value = optarg;
-        } else {
+        else
             *own[opt - CLI_OPT_OWN].flag = true;
-        }
     }
-    return true;
+}
+
+/* An argument is nearer than the environment, and wins over it. */
+static bool take_name(const struct cli_verb *verb, int argc, char **argv, struct cli_common *c)
+{
+    if (c->all)
+        c->name = NULL;
+    else if (optind < argc && !c->name_given)
+        c->name = argv[optind++];
+    if (optind < argc)
+        cli_misuse(verb, "unexpected '%.40s': give %s", argv[optind],
+                   c->all ? "a name or --all" : "one election, once");
+    else if (!c->name && !c->any)
+        cli_misuse(verb, "which election? give --name NAME");
+    else
+        return !c->name || cli_named(verb, c->name);
+    return false;
+}
+
+bool cli_take(const struct cli_verb *verb, int argc, char **argv, const struct cli_own *own,
+              struct cli_common *c)
+{
+    take_options(verb, argc, argv, own, c);
+    return take_name(verb, argc, argv, c);
 }
 
 bool cli_begin(const struct cli_verb *verb, int argc, char **argv, const struct cli_own *own,
                struct cli_common *c, tenure_store **store, int *code)
 {
     *code = CLI_USAGE;
-    if (!take_options(verb, argc, argv, own, c)) {
-        cli_hint(verb);
+    if (!cli_take(verb, argc, argv, own, c))
         return false;
-    }
-    if (c->all)
-        c->name = NULL;
-    else if (optind < argc && !c->name)
-        c->name = argv[optind++];
-    if (optind < argc) {
-        cli_misuse(verb, "unexpected '%.40s'", argv[optind]);
-        return false;
-    }
-    if (!c->name && !c->any) {
-        cli_misuse(verb, "which election? give --name NAME");
-        return false;
-    }
-    if (c->name && !cli_named(verb, c->name))
-        return false;
-    *store = cli_open(verb, c);
-    *code = CLI_FAILED;
+    *store = cli_open(verb, c, code);
     return *store != NULL;
 }
 

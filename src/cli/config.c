@@ -16,8 +16,8 @@ static const char help[] =
     "usage: tenure config check [FILE] [--json]\n"
     "\n"
     "Reads FILE (default: TENURE_CONFIG, ./tenure.yaml, /etc/tenure/tenure.yaml) as\n"
-    "`tenure agent` would, and prints what takes effect: secrets hidden, each timing with\n"
-    "its arithmetic.  Or everything that is wrong, with file, line and the fix.\n"
+    "`tenure agent` would, and prints what takes effect: secrets hidden, each timing\n"
+    "with its arithmetic.  Or everything that is wrong, with file, line and the fix.\n"
     "\n"
     "  --json               for programs\n"
     "\n"
@@ -125,17 +125,15 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     int opt;
 
     cli_common_init(&c);
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (opt == '?')
-            return cli_hint(verb);
+    while ((opt = cli_getopt(verb, argc, argv, CLI_ANY_ORDER, options)) != -1) {
         if (opt == CLI_OPT_STORE || opt == CLI_OPT_NAME || opt == CLI_OPT_TIMEOUT)
-            return cli_misuse(verb, "that option is not known here");
+            return cli_misuse(verb, "give a FILE and --json, nothing else");
         cli_common_take(&c, verb, opt);
     }
     if (optind >= argc || strcmp(argv[optind], "check") != 0)
         return cli_misuse(verb, "say what to do: check");
     if (argc - optind > 2)
-        return cli_misuse(verb, "one file at a time");
+        return cli_misuse(verb, "give one FILE at a time");
     return check(verb, cli_config_path(argv[optind + 1]), c.json);
 }
 

@@ -19,9 +19,9 @@ static const char help[] =
     "\n"
     "Shows on your own store, with throw-away registers, whether it keeps what\n"
     "leadership rests on: conditions that are enforced, swaps that are atomic under\n"
-    "contention, reads that are fresh, notifications that arrive; how long requests take\n"
-    "against the ttl; the clock of this machine; what the guard may use.  A line and a\n"
-    "verdict for each: ok, weak, broken.  No election is touched.\n"
+    "contention, reads that are fresh, notifications that arrive; how long requests\n"
+    "take against the ttl; the clock of this machine; what the guard may use.  A line\n"
+    "and a verdict for each: ok, weak, broken.  No election is touched.\n"
     "\n"
     "  --store URL      the store; without it, the default one of this user\n"
     "  --ttl 15s        the ttl that you mean to use\n"
@@ -32,9 +32,9 @@ static const char help[] =
     "\n"
     "What stays: about twenty tombstones below tenure-doctor/.\n"
     "\n"
-    "Exit: 0 nothing is broken, 1 the store cannot be reached or did not let everything\n"
-    "      be tested, 2 usage or a ttl that cannot work, 4 a promise is broken, 5 one is\n"
-    "      weak (with --strict).\n";
+    "Exit: 0 nothing is broken, 1 the store cannot be reached or did not let\n"
+    "      everything be tested, 2 usage, a ttl that cannot work or a store that\n"
+    "      cannot be, 4 a promise is broken, 5 one is weak (with --strict).\n";
 
 enum { OPT_TTL = CLI_OPT_OWN, OPT_QUICK, OPT_STRICT };
 
@@ -107,6 +107,7 @@ static bool reach(struct doctor *d)
                        "opened in %s; it is for this process alone: nobody else sees it", took);
         status = doctor_crew_open(&d->crew, doctor_by(d), &d->err);
     }
+    d->misnamed = status == TENURE_CONFIG || status == TENURE_INVALID;
     if (status)
         doctor_say(d, DOCTOR_UNTESTED, "%s", d->err.text);
     else
@@ -154,15 +155,15 @@ static int take_options(struct doctor *d, int argc, char **argv, int64_t *ttl_ns
     int opt;
 
     cli_common_init(&d->common);
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((opt = cli_getopt(d->verb, argc, argv, CLI_ANY_ORDER, options)) != -1) {
         if (opt == OPT_TTL)
             *ttl_ns = cli_duration(d->verb, "--ttl", optarg);
         else if (opt == OPT_QUICK)
             d->quick = true;
         else if (opt == OPT_STRICT)
             d->strict = true;
-        else if (!cli_common_take(&d->common, d->verb, opt))
-            return cli_hint(d->verb);
+        else
+            cli_common_take(&d->common, d->verb, opt);
     }
     if (optind < argc)
         return cli_misuse(d->verb, "'%.40s': give options only", argv[optind]);
@@ -196,9 +197,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         tn_timing_explain(fault, &d->timing, &d->err);
         return cli_misuse(verb, "%s", d->err.text);
     }
-    d->url = d->common.store ? d->common.store : cli_default_store(verb);
+    d->url = cli_store_find(verb, &d->common);
     if (!d->url)
-        return CLI_FAILED;
+        return CLI_USAGE;
     tenure_url_redact(d->url, d->shown, sizeof d->shown);
     doctor_clocks_read(&d->start);
     if (!draw_prefix(d) || doctor_crew_fork(&d->crew, d->url, &d->err) != TENURE_OK) {

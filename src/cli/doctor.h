@@ -60,6 +60,7 @@ struct doctor {
     struct tenure_error err; /* of the last call */
     struct tenure_value value;
     struct doctor_crew crew;
+    bool misnamed; /* no store can be as the URL says */
 
     char prefix[48];
     char keys[DOCTOR_KEYS_MAX][96]; /* those that were used */

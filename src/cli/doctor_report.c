@@ -200,5 +200,7 @@ int doctor_conclude(struct doctor *d)
         show_json(d, worst);
     else
         show_end(d, count, worst);
+    if (worst == DOCTOR_UNTESTED && d->misnamed)
+        return CLI_USAGE;
     return worst == DOCTOR_WEAK && d->strict ? CLI_WEAK : codes[worst];
 }

@@ -9,22 +9,23 @@
 #include "tenure/lease.h"
 
 static const char handover_help[] =
-    "usage: tenure handover --name NAME [--store URL] [--to ID] [--timeout 60s] [--json]\n"
+    "usage: tenure handover --name NAME [--store URL] [--to ID] [--timeout 60s]\n"
+    "                       [--json]\n"
     "\n"
     "Asks the leader to drain its program and to hand over to a candidate that is\n"
     "waiting and healthy: ID, or the one with the highest priority.  Waits until it\n"
     "leads, and prints how long no program ran.\n"
     "\n"
     "Exit: 0 done, 1 nobody could take over (nothing was changed), or not in time, or\n"
-    "      another one than ID has it; 2 usage; 3 nobody leads.\n";
+    "      another one than ID has it; 2 usage or no such store; 3 nobody leads.\n";
 
 static const char step_down_help[] =
     "usage: tenure step-down --name NAME [--store URL] [--for 30s] [--timeout 5s]\n"
     "\n"
-    "Asks the leader to drain its program, to release, and not to contend for a while.\n"
-    "Whoever is there takes over; nobody, if nobody is.\n"
+    "Asks the leader to drain its program, to release, and not to contend for a\n"
+    "while.  Whoever is there takes over; nobody, if nobody is.\n"
     "\n"
-    "Exit: 0 asked, 1 the store said no, 2 usage, 3 nobody leads.\n";
+    "Exit: 0 asked, 1 the store said no, 2 usage or no such store, 3 nobody leads.\n";
 
 static int show(const struct cli_common *c, const struct tenure_handover *r, const char *to)
 {
@@ -59,13 +60,15 @@ static int run_handover(const struct cli_verb *verb, int argc, char **argv)
 
     cli_common_init(&c);
     c.timeout_ns = INT64_C(60000000000);
+    c.absent = CLI_REFUSE;
     if (!cli_begin(verb, argc, argv, own, &c, &store, &code))
         return code;
     enum tenure_status status =
         tenure_handover(store, c.name, to, &result, tenure_now() + c.timeout_ns, &err);
-    if (status)
-        code =
-            cli_fail(verb, status == TENURE_NOT_LEADER ? CLI_NOT_HELD : CLI_FAILED, "%s", err.text);
+    if (status == TENURE_NOT_LEADER)
+        code = cli_fail(verb, CLI_NOT_HELD, "%s", err.text);
+    else if (status)
+        code = cli_fail_with(verb, &err);
     else
         code = show(&c, &result, to);
     tenure_store_close(store);
@@ -80,11 +83,11 @@ static int step_down(const struct cli_verb *verb, tenure_store *store, const str
     struct tenure_error err;
 
     if (tenure_lease_look(store, c->name, &lease, by, &err))
-        return cli_fail(verb, CLI_FAILED, "%s", err.text);
+        return cli_fail_with(verb, &err);
     if (lease.state != TENURE_LEASE_HELD)
         return cli_fail(verb, CLI_NOT_HELD, "%s: nobody leads", c->name);
     if (tenure_control_yield(store, c->name, lease.epoch, NULL, for_ns / 1000000, by, &err))
-        return cli_fail(verb, CLI_FAILED, "%s", err.text);
+        return cli_fail_with(verb, &err);
     printf("%s was asked to step down\n", lease.holder);
     return CLI_OK;
 }
@@ -98,6 +101,7 @@ static int run_step_down(const struct cli_verb *verb, int argc, char **argv)
     int code;
 
     cli_common_init(&c);
+    c.absent = CLI_REFUSE;
     if (!cli_begin(verb, argc, argv, own, &c, &store, &code))
         return code;
     code = step_down(verb, store, &c, cli_duration(verb, "--for", span));

@@ -9,18 +9,20 @@
 #include "cli/show.h"
 
 static const char help[] =
-    "usage: tenure history --name NAME [--follow] [--store URL] [--json] [--timeout 5s]\n"
+    "usage: tenure history --name NAME [--follow] [--store URL] [--json]\n"
+    "                      [--timeout 5s]\n"
     "\n"
-    "Lists the last terms of an election, the oldest first: who led, from when to when,\n"
-    "why it began and why it ended, and how long nobody led before it.  The candidates\n"
-    "write it beside the lease, the last 64 terms.  A time with ~ is an estimate: nobody\n"
-    "saw that term end.\n"
+    "Lists the last terms of an election, the oldest first: who led, from when and\n"
+    "for how long, why it began and why it ended, and how long nobody led before it.\n"
+    "The candidates write it beside the lease, the last 64 terms.  A time with ~ is\n"
+    "an estimate: nobody saw that term end.  A time that nobody knows is a -.\n"
     "\n"
     "  --follow   and then, until Ctrl-C, each term as it begins and again as it ends\n"
     "  --json     one JSON object: name, history (epoch, holder, from_ms, to_ms,\n"
-    "             estimated, cause, end, gap_ms); with --follow each term, a line each\n"
+    "             estimated, cause, end, gap_ms); with --follow a line for each term\n"
     "\n"
-    "Exit: 0, 1 the store said no or the register is damaged, 2 usage.\n";
+    "Exit: 0, 1 the store said no or the register is damaged, 2 usage or no such\n"
+    "      store.\n";
 
 static int print_json(const char *name, const struct tenure_history *h)
 {
@@ -169,19 +171,24 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     struct cli_common c;
     bool follows = false;
     const struct cli_own own[] = {{"follow", NULL, &follows}, {0}};
-    int code;
+    int code = CLI_USAGE;
 
     cli_common_init(&c);
+    bool taken = cli_take(verb, argc, argv, own, &c);
+    c.absent = follows ? CLI_WAIT : CLI_REFUSE;
     if (!h)
         code = cli_fail(verb, CLI_FAILED, "out of memory");
-    else if (!cli_begin(verb, argc, argv, own, &c, &store, &code))
-        store = NULL; /* and all is said */
-    else if (follows)
+    else if (taken)
+        store = cli_open(verb, &c, &code);
+    if (!store) /* and all is said */
+        goto done;
+    if (follows)
         code = follow(verb, &c, store, h);
     else if (tenure_history_look(store, c.name, h, tenure_now() + c.timeout_ns, &err))
-        code = cli_fail(verb, CLI_FAILED, "%s", err.text);
+        code = cli_fail_with(verb, &err);
     else
         code = c.json ? print_json(c.name, h) : print_table(c.name, h);
+done:
     tenure_store_close(store);
     free(h);
     return code;

@@ -20,6 +20,20 @@ struct cli_look *cli_look_new(void)
 
 /* ---- One ----------------------------------------------------------------- */
 
+enum tenure_status cli_lease_look(tenure_store *store, const char *name,
+                                  struct tenure_lease_view *view, int64_t deadline,
+                                  struct tenure_error *err)
+{
+    enum tenure_status status = tenure_lease_look(store, name, view, deadline, err);
+
+    if (status != TENURE_CORRUPT)
+        return status;
+    *view = (struct tenure_lease_view)TENURE_LEASE_VIEW;
+    view->state = TENURE_LEASE_REFUSED;
+    snprintf(view->trouble, sizeof view->trouble, "%.255s", err->text);
+    return TENURE_OK;
+}
+
 static bool keep_candidate(void *arg, const struct tenure_candidate *candidate)
 {
     struct cli_look *l = arg;
@@ -49,7 +63,7 @@ enum tenure_status cli_look_again(struct cli_look *l, tenure_store *store, const
 {
     struct tenure_lease_view lease = TENURE_LEASE_VIEW;
     struct tenure_error why = {0};
-    enum tenure_status status = tenure_lease_look(store, name, &lease, deadline, err);
+    enum tenure_status status = cli_lease_look(store, name, &lease, deadline, err);
 
     if (status)
         return status;
@@ -100,6 +114,20 @@ static bool keep_row(void *arg, const struct tenure_election *e)
     return true;
 }
 
+/* A listing cannot say why a record cannot be used, if the store itself finds it damaged. */
+static void ask_why(struct cli_rows *rows, tenure_store *store, int64_t deadline)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        struct tenure_election *e = &rows->row[i].election;
+        struct tenure_lease_view view = TENURE_LEASE_VIEW;
+        struct tenure_error err;
+
+        if (e->lease.state == TENURE_LEASE_REFUSED &&
+            cli_lease_look(store, e->name, &view, deadline, &err) == TENURE_OK)
+            e->lease = view;
+    }
+}
+
 enum tenure_status cli_rows_again(struct cli_rows *rows, tenure_store *store,
                                   char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
                                   struct tenure_error *err)
@@ -113,6 +141,7 @@ enum tenure_status cli_rows_again(struct cli_rows *rows, tenure_store *store,
     }
     cli_rows_free(rows);
     *rows = c.new;
+    ask_why(rows, store, deadline);
     return TENURE_OK;
 }
 

@@ -12,12 +12,13 @@
 static const char pause_help[] =
     "usage: tenure pause --name NAME [--store URL] [--reason TEXT] [--timeout 5s]\n"
     "\n"
-    "Nobody takes over until `tenure resume`: who leads goes on leading for as long as\n"
-    "it renews its lease, and if it stops, nobody leads.  `tenure status` says so.\n"
+    "Nobody takes over until `tenure resume`: who leads goes on leading for as long\n"
+    "as it renews its lease, and if it stops, nobody leads.  `tenure status` says so.\n"
+    "It may come before the first `tenure run`, and makes the store then.\n"
     "\n"
     "  --reason TEXT    for those who wonder\n"
     "\n"
-    "Exit: 0 done, 1 the store said no, 2 usage.\n";
+    "Exit: 0 done, 1 the store said no, 2 usage or a store that cannot be.\n";
 
 static const char resume_help[] =
     "usage: tenure resume --name NAME [--store URL] [--force] [--timeout 5s]\n"
@@ -27,7 +28,7 @@ static const char resume_help[] =
     "  --force          also if what is asked of the candidates cannot be\n"
     "                   read any more: an empty register replaces it\n"
     "\n"
-    "Exit: 0 done, 1 the store said no, 2 usage.\n";
+    "Exit: 0 done, 1 the store said no, 2 usage or no such store.\n";
 
 /*
  * Replace what cannot be read.  If it is the store itself that cannot read it, some
@@ -69,6 +70,7 @@ static int change(const struct cli_verb *verb, int argc, char **argv, bool pause
     int code;
 
     cli_common_init(&c);
+    c.absent = pause ? CLI_MAKE : CLI_REFUSE;
     if (!cli_begin(verb, argc, argv, pause ? pause_own : resume_own, &c, &store, &code))
         return code;
     code = CLI_OK;
@@ -81,7 +83,7 @@ static int change(const struct cli_verb *verb, int argc, char **argv, bool pause
     if (status == TENURE_CORRUPT && !force && !strstr(err.text, "resume --force"))
         code = cli_fail(verb, CLI_FAILED, "%s; `tenure resume --force` replaces it", err.text);
     else if (status)
-        code = cli_fail(verb, CLI_FAILED, "%s", err.text);
+        code = cli_fail_with(verb, &err);
     else
         printf(pause ? "%s is paused: nobody takes over until `tenure resume`\n" : "%s goes on\n",
                c.name);

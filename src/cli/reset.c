@@ -19,10 +19,11 @@ static const char help[] =
     "                   your data has seen, if you know it.  Needed if the record\n"
     "                   cannot tell its epoch\n"
     "  --force          also when a candidate holds it.  Its holder loses leadership\n"
-    "                   at once; make sure that it is really gone.  Also when no epoch\n"
-    "                   is known: the new one is the time, as for a first leader\n"
+    "                   at once; make sure that it is really gone.  Also when no\n"
+    "                   epoch is known: the new one is the time, as for a first\n"
+    "                   leader\n"
     "\n"
-    "Exit: 0 done, 1 refused or failed, 2 usage.\n";
+    "Exit: 0 done, 1 refused or failed, 2 usage or no such store.\n";
 
 enum { OPT_EPOCH = CLI_OPT_OWN, OPT_FORCE };
 
@@ -69,28 +70,28 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     struct cli_common c;
     bool force = false, above = false;
     uint64_t at_least = 0, epoch = 0;
-    int opt, code = CLI_FAILED;
+    int opt, code;
 
     cli_common_init(&c);
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    c.absent = CLI_REFUSE;
+    while ((opt = cli_getopt(verb, argc, argv, CLI_ANY_ORDER, options)) != -1) {
         if (opt == OPT_FORCE)
             force = true;
         else if (opt == OPT_EPOCH && !parse_epoch(optarg, &at_least))
-            return cli_misuse(verb, "--epoch-above '%s' is not an epoch", optarg);
+            return cli_misuse(verb, "--epoch-above '%.40s': give an epoch, a whole number", optarg);
         else if (opt == OPT_EPOCH)
             above = true;
-        else if (!cli_common_take(&c, verb, opt))
-            return cli_hint(verb);
+        else
+            cli_common_take(&c, verb, opt);
     }
     if (!c.name || optind < argc)
         return cli_misuse(verb, "give --name NAME and nothing else");
     if (!cli_named(verb, c.name))
         return CLI_USAGE;
-    if (!c.store && !(c.store = cli_default_store(verb)))
-        return CLI_FAILED;
-    tenure_store *store = cli_open(verb, &c);
+    tenure_store *store = cli_open(verb, &c, &code);
     if (!store)
-        return CLI_FAILED;
+        return code;
+    code = CLI_FAILED;
     int64_t deadline = tenure_now() + c.timeout_ns;
     if (!look(&store, &c, verb, &view, deadline, &err)) {
         cli_fail(verb, 0, "%s", err.text);

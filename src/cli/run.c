@@ -14,11 +14,12 @@
 static const char help[] =
     "usage: tenure run --name NAME [--store URL] [options] -- COMMAND [ARGUMENT ...]\n"
     "\n"
-    "Contends for leadership of NAME and runs COMMAND only while leading.  Start it on\n"
-    "as many machines as you like: one runs COMMAND, the others stand by and take over.\n"
+    "Contends for leadership of NAME and runs COMMAND only while leading.  Start it\n"
+    "on as many machines as you like: one runs COMMAND, the others stand by and take\n"
+    "over.\n"
     "Without --store: an SQLite file in your state directory, for this machine alone.\n"
     "\n"
-    "  --id ID              this candidate; default: host name, process, random digits\n"
+    "  --id ID              this candidate; default: host, process, random digits\n"
     "  --ttl 15s            how long the others wait after the last renewal\n"
     "  --renew 5s           from one renewal to the next\n"
     "  --grace 8s           how long COMMAND may take to stop when asked to\n"
@@ -38,8 +39,10 @@ static const char help[] =
     "\n"
     "  --probe SPEC         is COMMAND well?  exec:COMMAND, http://HOST:PORT/PATH,\n"
     "                       tcp:HOST:PORT, or notify (it says WATCHDOG=1 itself)\n"
-    "  --probe-delay 0      --probe-interval 5s --probe-timeout 2s --probe-threshold 3\n"
-    "  --candidate-probe SPEC  may this machine lead?  Asked before and while it stands by\n"
+    "  --probe-delay 0      from COMMAND's start to the first time\n"
+    "  --probe-interval 5s  --probe-timeout 2s  --probe-threshold 3\n"
+    "  --candidate-probe SPEC  may this machine lead?  Asked before and while it\n"
+    "                       stands by\n"
     "\n"
     "  --on-started CMD     shell commands, with the facts in their environment;\n"
     "  --on-stopped CMD     the release waits for this one\n"
@@ -58,12 +61,15 @@ static const char help[] =
     "                       group, userns; see tenure-run(1)\n"
     "  --orphan-grace 0     from a crash of tenure itself to KILL\n"
     "  --release-delay 0    then, from COMMAND's death to the release\n"
-    "  --watchdog off       arm the machine's watchdog while leading: off, auto, required\n"
+    "  --watchdog off       arm the machine's watchdog while leading: off, auto,\n"
+    "                       required\n"
     "  --watchdog-device /dev/watchdog\n"
     "\n"
-    "  --state URL          give COMMAND a state that only the leader can change: TENURE_SOCKET\n"
-    "                       is a Unix socket (HTTP; see tenure-state(1)); URL may be 'store'\n"
-    "  --seal COLLECTION    seal it whole at a take-over, before COMMAND starts; repeatable\n"
+    "  --state URL          give COMMAND a state that only the leader can change:\n"
+    "                       TENURE_SOCKET is a Unix socket (HTTP; see\n"
+    "                       tenure-state(1)); URL may be 'store'\n"
+    "  --seal COLLECTION    seal it whole at a take-over, before COMMAND starts;\n"
+    "                       repeatable\n"
     "\n"
     "  --listen ADDR        answer HTTP: 127.0.0.1:8080 or unix:/path; repeatable\n"
     "  --token-file FILE    changes over TCP need the token in it\n"
@@ -73,16 +79,16 @@ static const char help[] =
     "\n"
     "  --log auto           what tenure tells on stderr: text, json, none\n"
     "  --log-level info     how much of it: error, warn, info, debug\n"
-    "  --trace FILE         append what the elector and COMMAND did, a JSON line each;\n"
-    "                       `tenure sim --check FILE ...` judges such traces\n"
+    "  --trace FILE         append what the elector and COMMAND did, a line of JSON\n"
+    "                       each; `tenure sim --check FILE ...` judges such traces\n"
     "\n"
-    "COMMAND gets TENURE_NAME, TENURE_ID and TENURE_EPOCH, with --state TENURE_SOCKET,\n"
-    "and nothing of the store.\n"
+    "COMMAND gets TENURE_NAME, TENURE_ID and TENURE_EPOCH, with --state also\n"
+    "TENURE_SOCKET, and nothing of the store.\n"
     "\n"
-    "Exit: that of COMMAND (128 + n for a signal); 0 when a stand-by was asked to stop;\n"
-    "      1 the store said no, 2 usage or settings that cannot work, 124 leadership\n"
-    "      was lost with --on-loss exit, 125 tenure's own failure, 126 COMMAND cannot\n"
-    "      be executed, 127 there is no such command.\n";
+    "Exit: that of COMMAND (128 + n for a signal); 0 when a stand-by was asked to\n"
+    "      stop; 1 the store said no, 2 usage or settings that cannot work,\n"
+    "      124 leadership was lost with --on-loss exit, 125 tenure's own failure,\n"
+    "      126 COMMAND cannot be executed, 127 there is no such command.\n";
 
 #define S INT64_C(1000000000)
 
@@ -119,9 +125,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     int opt, watchdog = 0;
 
     cli_common_init(&c);
-    while ((opt = getopt_long(argc, argv, "+", cli_run_options, NULL)) != -1) {
-        if (opt == '?')
-            return cli_hint(verb);
+    while ((opt = cli_getopt(verb, argc, argv, CLI_OPTIONS_FIRST, cli_run_options)) != -1) {
         if (!cli_common_take(&c, verb, opt))
             cli_run_take(verb, &o, opt, &watchdog);
     }
@@ -151,13 +155,13 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return cli_fail(verb, status == TENURE_DENIED ? CLI_CANNOT_RUN : CLI_NOT_FOUND, "%s",
                         err.text);
     o.elector.name = c.name;
-    o.elector.store = c.store ? c.store : cli_default_store(verb);
+    o.elector.store = cli_store_find(verb, &c);
     tn_log_limit(o.log_level);
     if (o.seal && !o.state)
         return cli_misuse(verb, "--seal is of use with --state only");
     if (o.state && strcmp(o.state, CLI_LEASE_STORE) == 0)
         o.state = o.elector.store;
-    return o.elector.store ? tn_run(&o, &codes) : CLI_FAILED;
+    return o.elector.store ? tn_run(&o, &codes) : CLI_USAGE;
 }
 
 const struct cli_verb cli_run = {"run", "run a command on exactly one of many machines", help, run};

@@ -182,7 +182,7 @@ int cli_screen(const struct cli_verb *verb, const struct cli_common *c, tenure_s
     struct screen s = {.common = c, .store = store, .look = cli_look_new()};
     int code = CLI_FAILED;
 
-    const char *url = c->store ? c->store : cli_default_store(verb);
+    const char *url = cli_store_url(verb, c);
     tenure_url_redact(url ? url : "", s.store_text, sizeof s.store_text);
     if (c->name)
         snprintf(s.prefix, sizeof s.prefix, "%.254s/", c->name);
@@ -190,7 +190,7 @@ int cli_screen(const struct cli_verb *verb, const struct cli_common *c, tenure_s
         return cli_fail(verb, CLI_FAILED, "out of memory");
     ask(&s);
     if (s.trouble.code == TENURE_INVALID) {
-        code = cli_fail(verb, CLI_FAILED, "%s", s.trouble.text);
+        code = cli_fail_with(verb, &s.trouble);
     } else if (cli_terminal_take()) {
         for (;;) {
             if (!draw(&s))

@@ -41,6 +41,11 @@ struct cli_rows {
 
 /* malloc'ed, or NULL. */
 struct cli_look *cli_look_new(void);
+/* The lease.  A record that the store itself cannot read is a refused one: no failure, somebody may
+ * repair it.  May block. */
+enum tenure_status cli_lease_look(tenure_store *store, const char *name,
+                                  struct tenure_lease_view *view, int64_t deadline,
+                                  struct tenure_error *err);
 /* Look again.  A failure is one of the lease; l is untouched then.  May block. */
 enum tenure_status cli_look_again(struct cli_look *l, tenure_store *store, const char *name,
                                   int64_t deadline, struct tenure_error *err);

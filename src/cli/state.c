@@ -15,7 +15,8 @@ static const char help[] =
     "       tenure state get    --name NAME COLLECTION/ID\n"
     "       tenure state put    --name NAME COLLECTION/ID [FILE] [--force]\n"
     "       tenure state delete --name NAME COLLECTION/ID [--force]\n"
-    "       tenure state repair --name NAME COLLECTION[/ID] [FILE | --delete] [--force]\n"
+    "       tenure state repair --name NAME COLLECTION[/ID] [FILE | --delete]\n"
+    "                           [--force]\n"
     "       tenure state export --name NAME [FILE]\n"
     "       tenure state import --name NAME FILE [--force]\n"
     "\n"
@@ -28,13 +29,16 @@ static const char help[] =
     "  --delete repair: leave no document there\n"
     "  --lease URL  where the lease is, if it is not beside the state\n"
     "\n"
-    "put, delete and import keep the epoch that is stored, so that they never fence the\n"
-    "leader.  export writes a line of JSON a document, and import reads that back,\n"
-    "byte for byte.  Damaged documents are shown with their place, and left as they are,\n"
-    "until repair replaces one; the damaged bytes stay, in COLLECTION.damaged/ID@VERSION.\n"
-    "show tells a damaged root of a collection too, by the collection's name alone.\n"
+    "put, delete and import keep the epoch that is stored, so that they never fence\n"
+    "the leader.  export writes a line of JSON a document, and import reads that\n"
+    "back, byte for byte.  Damaged documents are shown with their place, and left as\n"
+    "they are, until repair replaces one; the damaged bytes stay, in\n"
+    "COLLECTION.damaged/ID@VERSION.  show tells a damaged root of a collection too,\n"
+    "by the collection's name alone.  put and import make a store where none is yet,\n"
+    "the others do not.\n"
     "\n"
-    "Exit: 0 done, 1 refused or failed, 2 usage, 3 get: there is no such document.\n";
+    "Exit: 0 done, 1 refused or failed, 2 usage or no such store, 3 get: there is no\n"
+    "      such document.\n";
 
 enum { OPT_FORCE = CLI_OPT_OWN, OPT_DELETE, OPT_LEASE };
 
@@ -97,9 +101,11 @@ bool cli_state_lease(struct cli_state_call *c, struct tenure_lease_view *view)
 
     if (c->lease)
         common.store = c->lease;
-    store = cli_open(c->verb, &common);
+    common.absent = CLI_REFUSE;
+    store = cli_open(c->verb, &common, &c->code);
     if (!store)
         return false;
+    c->code = CLI_FAILED;
     status = tenure_lease_look(store, c->common.name, view, c->deadline, &err);
     if (status)
         cli_fail(c->verb, 0, "%s", err.text);
@@ -130,7 +136,7 @@ int cli_state_fail(const struct cli_state_call *c, enum tenure_status status,
                    const struct tenure_error *err)
 {
     if (status != TENURE_CORRUPT)
-        return cli_fail(c->verb, CLI_FAILED, "%s", err->text);
+        return cli_fail_with(c->verb, err);
     return cli_fail(c->verb, CLI_FAILED, "%s; " CLI_STATE_REPAIR, err->text);
 }
 
@@ -172,14 +178,14 @@ int cli_state_each(struct cli_state_call *c, const char *only,
     if (!status && l.lost)
         status = tenure_fail(&err, TENURE_NOMEM, "out of memory");
     if (status)
-        code = cli_fail(c->verb, CLI_FAILED, "%s", err.text);
+        code = cli_fail_with(c->verb, &err);
     for (size_t i = 0; i < l.n; i++) {
         /* A collection that cannot be read does not hide the others. */
         if (!status || status == TENURE_CORRUPT) {
             c->deadline = tenure_now() + c->common.timeout_ns;
             status = each(arg, l.name[i], &err);
             if (status)
-                code = cli_fail(c->verb, CLI_FAILED, "%s", err.text);
+                code = cli_fail_with(c->verb, &err);
         }
         free(l.name[i]);
     }
@@ -242,15 +248,17 @@ static enum tenure_status show_collection(void *arg, const char *collection,
 static int show(struct cli_state_call *c)
 {
     struct listing l = {.call = c};
+    char store[CLI_AGAIN_MAX];
     int code = cli_state_each(c, c->where, show_collection, &l);
 
     if (l.lost)
         code = cli_fail(c->verb, CLI_FAILED, "not all could be shown: out of memory, or of space");
+    cli_store_again(&c->common, store);
     if (l.damaged)
         code = cli_fail(c->verb, CLI_FAILED,
-                        "%u damaged, left as they are; 'tenure state repair --name %s "
+                        "%u damaged, left as they are; 'tenure state repair --name %s%s "
                         "COLLECTION[/ID]' keeps what is there and replaces it",
-                        l.damaged, c->common.name);
+                        l.damaged, c->common.name, store);
     return code;
 }
 
@@ -290,7 +298,7 @@ static int edit(struct cli_state_call *c, bool remove)
     if (!cli_state_split(c->where, collection, sizeof collection, &id))
         return cli_misuse(c->verb, "which document? give COLLECTION/ID");
     if (!may_edit(c) || (!remove && !(text = cli_state_slurp(c, c->file, &len))))
-        return CLI_FAILED;
+        return c->code;
     enum tenure_status status = tenure_state_load(c->state, collection, id, &d, c->deadline, &err);
     if (!status && remove && !d.exists) {
         code = cli_fail(c->verb, CLI_NOT_HELD, "there is no document %s", c->where);
@@ -326,7 +334,7 @@ static int export(struct cli_state_call *c)
 static int import(struct cli_state_call *c)
 {
     c->file = c->where;
-    return may_edit(c) ? cli_state_import(c) : CLI_FAILED;
+    return may_edit(c) ? cli_state_import(c) : c->code;
 }
 
 /* ---- The verb ------------------------------------------------------------ */
@@ -334,14 +342,15 @@ static int import(struct cli_state_call *c)
 static const struct {
     const char *word;
     int (*run)(struct cli_state_call *c);
-    int most; /* arguments behind the word */
+    int most;   /* arguments behind the word */
+    bool makes; /* it may be the first to leave something in the store */
 } words[] = {
     {"show", show, 1},
     {"get", get, 1},
-    {"put", put, 2},
+    {"put", put, 2, .makes = true},
     {"delete", delete, 1},
     {"export", export, 1},
-    {"import", import, 1},
+    {"import", import, 1, .makes = true},
     {"repair", cli_state_repair, 2},
 };
 
@@ -352,21 +361,21 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
                                             {"delete", no_argument, NULL, OPT_DELETE},
                                             {"lease", required_argument, NULL, OPT_LEASE},
                                             {0}};
-    struct cli_state_call c = {.verb = verb};
+    struct cli_state_call c = {.verb = verb, .code = CLI_FAILED};
     struct tenure_error err;
     size_t which = 0;
     int opt, code;
 
     cli_common_init(&c.common);
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((opt = cli_getopt(verb, argc, argv, CLI_ANY_ORDER, options)) != -1) {
         if (opt == OPT_FORCE)
             c.force = true;
         else if (opt == OPT_DELETE)
             c.remove = true;
         else if (opt == OPT_LEASE)
             c.lease = optarg;
-        else if (!cli_common_take(&c.common, verb, opt))
-            return cli_hint(verb);
+        else
+            cli_common_take(&c.common, verb, opt);
     }
     const char *word = optind < argc ? argv[optind++] : "";
     while (which < sizeof words / sizeof words[0] && strcmp(words[which].word, word) != 0)
@@ -374,17 +383,19 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     if (which == sizeof words / sizeof words[0])
         return cli_misuse(verb, "do what? show, get, put, delete, repair, export or import");
     if (argc - optind > words[which].most || !c.common.name)
-        return cli_misuse(verb, c.common.name ? "too many arguments"
+        return cli_misuse(verb, c.common.name ? "too many arguments: give one document or FILE"
                                               : "which election? give --name NAME");
     if (!cli_named(verb, c.common.name))
         return CLI_USAGE;
     c.where = optind < argc ? argv[optind] : NULL;
     c.file = optind + 1 < argc ? argv[optind + 1] : NULL;
-    if (!c.common.store && !(c.common.store = cli_default_store(verb)))
-        return CLI_FAILED;
+    c.common.absent = words[which].makes ? CLI_MAKE : CLI_REFUSE;
+    const char *url = cli_store_find(verb, &c.common);
+    if (!url)
+        return CLI_USAGE;
     c.deadline = tenure_now() + c.common.timeout_ns;
-    if (tenure_state_open(c.common.store, c.common.name, NULL, c.deadline, &c.state, &err))
-        return cli_fail(verb, CLI_FAILED, "%s", err.text);
+    if (tenure_state_open(url, c.common.name, NULL, c.deadline, &c.state, &err))
+        return cli_fail_with(verb, &err);
     code = words[which].run(&c);
     tenure_state_close(c.state);
     return code;

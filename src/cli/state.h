@@ -19,6 +19,7 @@ struct cli_state_call {
     const char *where; /* COLLECTION or COLLECTION/ID */
     const char *file;
     int64_t deadline;
+    int code; /* of what failed before the word itself could do anything */
 };
 
 /* "COLLECTION/ID" in two; false if it is not. */

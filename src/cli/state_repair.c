@@ -74,11 +74,11 @@ int cli_state_repair(struct cli_state_call *c)
                                          "--delete"
                                        : "the root of a collection takes no FILE and no --delete");
     if (!last_grant(c, &grant, &least) || (c->file && !(text = cli_state_slurp(c, c->file, &len))))
-        return CLI_FAILED;
+        return c->code;
     enum tenure_status status =
         tenure_state_repair(c->state, collection, id, text, len, least, kept, c->deadline, &err);
     free(text);
     if (status)
-        return cli_fail(c->verb, CLI_FAILED, "%s", err.text);
+        return cli_fail_with(c->verb, &err);
     return tell(c, collection, id, kept);
 }

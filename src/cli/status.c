@@ -8,19 +8,22 @@
 static const char help[] =
     "usage: tenure status [--name NAME] [--all] [--store URL] [--json] [--timeout 5s]\n"
     "\n"
-    "Shows who leads: one election in full, with its candidates and last terms; without\n"
-    "a name every election of the store, a line each.  Without --store: the SQLite file in\n"
-    "your state directory, as `tenure run` uses it.  TENURE_STORE and TENURE_NAME do as well.\n"
+    "Shows who leads: one election in full, with its candidates and last terms;\n"
+    "without a name every election of the store, a line each.  Without --store: the\n"
+    "SQLite file in your state directory, as `tenure run` uses it.  TENURE_STORE and\n"
+    "TENURE_NAME do as well.  Nothing is made where no store is yet.\n"
     "\n"
     "  --all      every election, also if TENURE_NAME is set\n"
     "  --json     one JSON object: name, state (held, free, absent, refused), holder,\n"
     "             epoch, ttl_ms, left_ms, transitions, version, paused, candidates,\n"
     "             history, and more; of all: elections, an array of these\n"
     "\n"
-    "What is left of a lease is an estimate (~): by the holder's wall clock and this one's.\n"
+    "What is left of a lease is an estimate (~): by the holder's wall clock and this\n"
+    "one's.\n"
     "\n"
     "Exit: 0 held, 3 free or absent, 1 the store said no or a record is damaged,\n"
-    "      2 usage.  Of all elections: the worst of them, and 3 if there is none.\n";
+    "      2 usage or no such store.  Of all elections: the worst of them, and 3 if\n"
+    "      there is none.\n";
 
 #define TERMS 5 /* the newest; `tenure history` has them all */
 
@@ -58,7 +61,8 @@ static void row_left(const struct tenure_lease_view *v)
     row("left", text);
 }
 
-static void print_lease(const char *name, const struct tenure_lease_view *v)
+/* store: what names it behind a command. */
+static void print_lease(const char *name, const struct tenure_lease_view *v, const char *store)
 {
     char text[96], age[24];
 
@@ -76,7 +80,8 @@ static void print_lease(const char *name, const struct tenure_lease_view *v)
     case TENURE_LEASE_REFUSED:
         printf("%s%s%s has a record that cannot be used: %s%s%s\n", cli_bold(), name, cli_plain(),
                cli_red(), v->trouble, cli_plain());
-        printf("  nobody will claim it; look at it, then `tenure reset --name %s`\n", name);
+        printf("  nobody will claim it; look at it, then `tenure reset --name %s%s`\n", name,
+               store);
         return;
     }
     snprintf(text, sizeof text, "%" PRIu64, v->epoch);
@@ -99,13 +104,16 @@ static void print_lease(const char *name, const struct tenure_lease_view *v)
     row("build", v->build);
 }
 
-static void print_one(const char *name, const struct cli_look *l)
+static void print_one(const struct cli_common *c, const struct cli_look *l)
 {
+    char store[CLI_AGAIN_MAX];
     int width = cli_width();
+
+    cli_store_again(c, store);
 
     if (l->control.paused)
         cli_show_pause(stdout, &l->control);
-    print_lease(name, &l->lease);
+    print_lease(c->name, &l->lease, store);
     if (l->n_candidates) {
         putchar('\n');
         cli_table_candidates(stdout, l, width);
@@ -139,13 +147,13 @@ static int show_one(const struct cli_verb *verb, const struct cli_common *c, ten
     if (!l)
         return cli_fail(verb, CLI_FAILED, "out of memory");
     if (cli_look_again(l, store, c->name, tenure_now() + c->timeout_ns, &err)) {
-        code = cli_fail(verb, CLI_FAILED, "%s", err.text);
+        code = cli_fail_with(verb, &err);
     } else {
         code = code_of(&l->lease);
         if (l->partly[0])
             cli_fail(verb, 0, "%s", l->partly);
         if (!c->json)
-            print_one(c->name, l);
+            print_one(c, l);
         else if (cli_print_json(one_json(c->name, l)))
             code = CLI_FAILED;
     }
@@ -191,7 +199,7 @@ static int show_all(const struct cli_verb *verb, const struct cli_common *c, ten
     struct tenure_error err;
 
     if (cli_rows_again(&rows, store, NULL, tenure_now() + c->timeout_ns, &err))
-        return cli_fail(verb, CLI_FAILED, "%s", err.text);
+        return cli_fail_with(verb, &err);
     int code = worst(&rows);
     if (c->json && cli_print_json(all_json(&rows)))
         code = CLI_FAILED;
@@ -212,6 +220,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
 
     cli_common_init(&c);
     c.any = true;
+    c.absent = CLI_EMPTY;
     if (!cli_begin(verb, argc, argv, own, &c, &store, &code))
         return code;
     code = c.name ? show_one(verb, &c, store) : show_all(verb, &c, store);

@@ -31,16 +31,16 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     int opt;
 
     cli_common_init(&c);
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((opt = cli_getopt(verb, argc, argv, CLI_ANY_ORDER, options)) != -1) {
         if (opt == OPT_ROLE)
             role = optarg;
-        else if (!cli_common_take(&c, verb, opt))
-            return cli_hint(verb);
+        else
+            cli_common_take(&c, verb, opt);
     }
     if (optind != argc - 1 || strcmp(argv[optind], "schema") != 0)
         return cli_misuse(verb, "say 'schema': there is nothing else to do with a store yet");
     if (tenure_store_schema(c.store ? c.store : "postgres://", role, &text, &err) != TENURE_OK)
-        return cli_fail(verb, CLI_FAILED, "%s", err.text);
+        return cli_fail_with(verb, &err);
     fputs(text, stdout);
     free(text);
     return CLI_OK;

@@ -11,14 +11,20 @@
 static const char help[] =
     "usage: tenure watch [--name NAME] [--all] [--store URL] [--json] [--lines]\n"
     "\n"
-    "Follows an election live, until Ctrl-C or q; without a name every election of the\n"
-    "store.  On a terminal: a table that is drawn again as things change, with the\n"
-    "candidates and the last terms; NO_COLOR takes the colours away.  Elsewhere, and with\n"
-    "--lines: a line for every change of hands.\n"
+    "Follows an election live, until Ctrl-C or q; without a name every election of\n"
+    "the store.  On a terminal: a table that is drawn again as things change, with\n"
+    "the candidates and the last terms; NO_COLOR takes the colours away.  Elsewhere,\n"
+    "and with --lines: a line for every change of hands.  A store that is not there\n"
+    "yet, does not answer or is damaged is told of once, and waited for.\n"
     "\n"
     "  --all      every election, also if TENURE_NAME is set\n"
     "  --json     one JSON object a line, as `tenure status --json`, the lease alone\n"
-    "  --lines    a line for every change of hands, on a terminal too\n";
+    "  --lines    a line for every change of hands, on a terminal too\n"
+    "  --timeout 5s  the longest that one look may take\n"
+    "\n"
+    "Exit: 0 on q; 130 on Ctrl-C and 143 on SIGTERM, as a shell tells these signals;\n"
+    "      1 the store said no for good, or nobody reads the lines; 2 usage or no\n"
+    "      such store.\n";
 
 #define REST_NS    INT64_C(10000000000) /* then it looks, whatever the store's wait says */
 #define BETWEEN_MS 200                  /* from one listing of a busy store to the next */
@@ -62,16 +68,25 @@ struct follower {
     tenure_store *store;
     bool begun;  /* it has answered */
     bool silent; /* its silence has been told */
+    int code;    /* to end with */
 };
+
+/* Can it go away while we wait?  Damage can: somebody may repair it. */
+static bool passes(enum tenure_status status)
+{
+    return tenure_status_class(status) != TENURE_CLASS_PERMANENT || status == TENURE_CORRUPT;
+}
 
 /* Said once, not every second; it goes on by itself when it can.  false: it never will. */
 static bool try_again(struct follower *f, const struct tenure_error *err)
 {
+    if (!f->begun && !passes(err->code)) {
+        f->code = cli_fail_with(f->verb, err);
+        return false;
+    }
     if (!f->silent)
         cli_fail(f->verb, 0, "%s; trying again", err->text);
     f->silent = true;
-    if (tenure_status_class(err->code) == TENURE_CLASS_PERMANENT && !f->begun)
-        return false;
     sleep(1);
     return true;
 }
@@ -89,7 +104,7 @@ static void follow_one(struct follower *f)
     struct tenure_error err;
 
     for (;;) {
-        if (tenure_lease_look(f->store, c->name, &view, tenure_now() + c->timeout_ns, &err)) {
+        if (cli_lease_look(f->store, c->name, &view, tenure_now() + c->timeout_ns, &err)) {
             if (!try_again(f, &err))
                 return;
             continue;
@@ -100,8 +115,10 @@ static void follow_one(struct follower *f)
             shown = view;
         }
         answered(f);
-        if (tenure_lease_wait(f->store, c->name, &view, -1, tenure_now() + REST_NS, &err) ==
-            TENURE_UNAVAILABLE)
+        /* A damaged one has no version to wait on. */
+        bool damaged = view.state == TENURE_LEASE_REFUSED && tenure_token_absent(&view.token);
+        if (damaged || tenure_lease_wait(f->store, c->name, &view, -1, tenure_now() + REST_NS,
+                                         &err) == TENURE_UNAVAILABLE)
             sleep(1);
     }
 }
@@ -158,22 +175,22 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     struct cli_common c;
     bool lines = false;
     const struct cli_own own[] = {{"all", NULL, &c.all}, {"lines", NULL, &lines}, {0}};
-    struct follower f = {.verb = verb, .common = &c};
+    struct follower f = {.verb = verb, .common = &c, .code = CLI_FAILED};
     int code;
 
     cli_common_init(&c);
     c.any = true;
+    c.absent = CLI_WAIT;
     if (!cli_begin(verb, argc, argv, own, &c, &f.store, &code))
         return code;
-    code = CLI_FAILED;
     if (!lines && !c.json && cli_screen_possible())
-        code = cli_screen(verb, &c, f.store);
+        f.code = cli_screen(verb, &c, f.store);
     else if (c.name)
         follow_one(&f);
     else
         follow_all(&f);
     tenure_store_close(f.store);
-    return code;
+    return f.code;
 }
 
 const struct cli_verb cli_watch = {"watch", "follow who leads, live", help, run};

@@ -89,6 +89,19 @@ def test_exit_codes(verb):
     assert told <= set(re.findall(r"\d+", section(page_of(verb), "EXIT STATUS")))
 
 
+@pytest.mark.parametrize("verb", [None, *verbs()])
+def test_help_fits_a_terminal(verb):
+    text = output(verb, "--help") if verb else output("help")
+    assert not [line for line in text.splitlines() if len(line) > 80]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_fit_a_terminal(page):
+    """Literal lines are not filled, and man(1) indents them by eleven columns."""
+    for text in re.findall(r"^```\n(.*?)^```", page.read_text(), re.M | re.S):
+        assert not [line for line in text.splitlines() if len(line) > 80 - 11], page
+
+
 # The simulator has a parser of its own, which tests/sim tries.
 @pytest.mark.parametrize("verb", [verb for verb in verbs() if verb != "sim"])
 def test_options_of_the_help_are_real(verb):

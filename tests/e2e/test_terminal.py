@@ -156,6 +156,8 @@ def test_orders_that_cannot_be_read(place):
 
 
 def test_an_empty_store(tmp_path):
+    with Store(f"sqlite:{tmp_path}/db"):
+        pass
     done = tenure("status", "--store", f"sqlite:{tmp_path}/db")
     assert (done.returncode, done.stdout) == (3, "there are no elections in this store\n")
 
