@@ -23,7 +23,8 @@ struct tenure_term_record {
     uint64_t from_ms; /* Unix time */
     uint64_t to_ms;   /* 0: not ended, as far as anybody wrote */
     bool estimated;   /* nobody saw it end: to_ms is when it was last heard of */
-    /* Why it began: "first", "handover", "released", "expired", "reclaimed". */
+    /* Why it began: "first", "handover", "released", "expired", "reclaimed"; "crashed": the guard
+     * of the leader before released, which had died. */
     char cause[32];
     char end[96];   /* why it ended, in words; "" */
     int64_t gap_ms; /* from the end of the term before; -1: unknown */

@@ -97,6 +97,9 @@ struct tn_driver_sight {
 };
 void tn_driver_look(tenure_elector *elector, struct tn_driver_sight *sight);
 
+/* What the free record that the guard's releaser leaves gives as its cause. */
+#define TN_LEASE_CRASHED "crashed"
+
 /*
  * Release the lease of (id, incarnation, grant): a read, then a swap on what
  * was read, only if all three match (I8); again while a renewal of that very

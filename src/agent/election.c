@@ -18,7 +18,8 @@ const int64_t tn_buckets_ns[TN_BUCKETS] = {
 
 const char *tn_cause_word(enum tn_cause cause)
 {
-    static const char *const words[] = {"first", "handover", "released", "expired", "reclaimed"};
+    static const char *const words[] = {"first",   "handover",  "released",
+                                        "expired", "reclaimed", "crashed"};
 
     return words[cause];
 }
@@ -138,19 +139,27 @@ static enum tn_cause cause_of(const struct tn_election_facts *f, const char *wor
         return TN_CAUSE_EXPIRED;
     if (strcmp(word, "reclaimed") == 0)
         return TN_CAUSE_RECLAIMED;
+    if (f->crashed)
+        return TN_CAUSE_CRASHED;
     if (strcmp(c->kind, "yield") == 0 && c->epoch != 0 && c->epoch == f->leader_epoch)
         return TN_CAUSE_HANDOVER;
     return TN_CAUSE_RELEASED;
 }
 
-/* A grant was won.  The driver still shows what it took over from. */
-static uint64_t last_heard(struct tn_election *e)
+/*
+ * A grant was won.  The driver still shows what it took over from: a lease that
+ * was given up says when, and whether by the guard of one that died.
+ */
+static uint64_t last_heard(struct tn_election *e, bool *crashed)
 {
     tenure_elector *elector = atomic_load(&e->elector);
     struct tn_driver_sight sight = {.seen = TN_SEEN_NOTHING};
 
     if (elector)
         tn_driver_look(elector, &sight);
+    *crashed = sight.seen == TN_SEEN_FREE && strcmp(sight.lease.cause, TN_LEASE_CRASHED) == 0;
+    if (sight.seen == TN_SEEN_FREE)
+        return sight.lease.renewed_ms;
     if (sight.seen != TN_SEEN_HELD)
         return 0;
     int64_t ago_ms = (tenure_now() - sight.observed_ns) / TN_MS;
@@ -159,7 +168,8 @@ static uint64_t last_heard(struct tn_election *e)
 }
 
 /* Under the lock.  True: those who wait for a change want to know. */
-static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint64_t heard_ms)
+static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint64_t heard_ms,
+                       bool crashed)
 {
     struct tn_election_facts *f = &e->facts;
     char trouble[sizeof f->trouble];
@@ -182,6 +192,7 @@ static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint
         break;
     case TENURE_TRACE_GRANTED:
         f->heard_ms = heard_ms;
+        f->crashed = crashed;
         break;
     case TENURE_TRACE_LEADER:
         f->trouble[0] = '\0';
@@ -198,10 +209,11 @@ static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint
 
 void tn_election_trace(struct tn_election *e, const struct tenure_trace *t)
 {
-    uint64_t heard_ms = t->kind == TENURE_TRACE_GRANTED ? last_heard(e) : 0;
+    bool crashed = false;
+    uint64_t heard_ms = t->kind == TENURE_TRACE_GRANTED ? last_heard(e, &crashed) : 0;
 
     pthread_mutex_lock(&e->lock);
-    bool news = take_trace(e, t, heard_ms);
+    bool news = take_trace(e, t, heard_ms, crashed);
     pthread_mutex_unlock(&e->lock);
     if (t->kind == TENURE_TRACE_LEADER)
         atomic_store(&e->wants_refresh, true);
@@ -235,7 +247,7 @@ void tn_election_began(struct tn_election *e, uint64_t epoch)
     pthread_mutex_lock(&e->lock);
     struct tn_election_facts *f = &e->facts;
     bool again = f->began_epoch == epoch;
-    uint64_t heard_ms = f->cause == TN_CAUSE_EXPIRED ? f->heard_ms : 0;
+    uint64_t heard_ms = f->cause == TN_CAUSE_RECLAIMED ? 0 : f->heard_ms;
     if (!again) {
         f->began_epoch = epoch;
         f->takeovers[f->cause]++;
@@ -262,6 +274,7 @@ const char *tn_election_cause(struct tn_election *e)
         [TN_CAUSE_RELEASED] = "the leader before has released",
         [TN_CAUSE_EXPIRED] = "the leader before did not renew in time",
         [TN_CAUSE_RECLAIMED] = "its own lease, claimed anew",
+        [TN_CAUSE_CRASHED] = "the leader before crashed, and its guard released",
     };
 
     pthread_mutex_lock(&e->lock);

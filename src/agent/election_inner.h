@@ -22,6 +22,7 @@ enum tn_cause {
     TN_CAUSE_RELEASED,
     TN_CAUSE_EXPIRED,
     TN_CAUSE_RECLAIMED,
+    TN_CAUSE_CRASHED,
     TN_CAUSES
 };
 
@@ -48,6 +49,7 @@ struct tn_election_facts {
     enum tn_cause cause;   /* of the grant in hand */
     uint64_t leader_epoch; /* as last seen */
     uint64_t heard_ms;     /* when the term before ours was last heard of; 0: unknown */
+    bool crashed;          /* its guard released it */
     uint64_t began_epoch;  /* the last term of ours that began */
     uint64_t ended_epoch;  /* the last that ended */
     char end[96];          /* why */

@@ -45,7 +45,7 @@ static enum tenure_status try_release(tenure_store *store, const char *name, con
     }
     seen.lease.holder[0] = '\0';
     seen.lease.renewed_ms = tn_wall_ms();
-    memcpy(seen.lease.cause, "crashed", sizeof "crashed");
+    memcpy(seen.lease.cause, TN_LEASE_CRASHED, sizeof TN_LEASE_CRASHED);
     status = tn_lease_swap(store, name, &seen.token, nonce, &seen.lease, seen.extra, &token,
                            deadline, err);
     *raced = status == TENURE_CONFLICT;

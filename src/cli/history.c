@@ -19,18 +19,37 @@ static const char help[] =
     "\n"
     "  --follow   and then, until Ctrl-C, each term as it begins and again as it ends\n"
     "  --json     one JSON object: name, history (epoch, holder, from_ms, to_ms,\n"
-    "             estimated, cause, end, gap_ms); with --follow a line for each term\n"
+    "             estimated, cause, end, gap_ms, current); with --follow a line each\n"
     "\n"
     "Exit: 0, 1 the store said no or the register is damaged, 2 usage or no such\n"
     "      store.\n";
 
-static int print_json(const char *name, const struct tenure_history *h)
+/* What is shown: the terms, and which of them goes on. */
+struct shown {
+    struct tenure_history history;
+    uint64_t current;
+};
+
+/* The terms first: who leads then is in none of them, or in the last. */
+static enum tenure_status look(tenure_store *store, const char *name, struct shown *s, int64_t by,
+                               struct tenure_error *err)
+{
+    struct tenure_lease_view lease = TENURE_LEASE_VIEW;
+    enum tenure_status status = tenure_history_look(store, name, &s->history, by, err);
+
+    if (!status)
+        status = cli_lease_look(store, name, &lease, by, err);
+    s->current = cli_current(&lease);
+    return status;
+}
+
+static int print_json(const char *name, const struct shown *s)
 {
     json_t *terms = json_array();
     json_t *object = json_pack("{s:s, s:o}", "name", name, "history", terms);
 
-    for (uint32_t i = 0; i < h->n; i++)
-        json_array_append_new(terms, cli_term_json(&h->terms[i]));
+    for (uint32_t i = 0; i < s->history.n; i++)
+        json_array_append_new(terms, cli_term_json(&s->history.terms[i], s->current));
     return cli_print_json(object);
 }
 
@@ -43,19 +62,18 @@ static void when(uint64_t ms, char *out, size_t size)
     strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm);
 }
 
-static void print_term(const struct tenure_term_record *t, int width)
+static void print_term(const struct shown *s, uint32_t i, int width)
 {
-    char from[32], lasted[24] = "now", gap[24] = "";
-    bool open = t->to_ms == 0;
+    const struct tenure_term_record *t = &s->history.terms[i];
+    struct cli_term_words words;
+    char from[32];
 
     when(t->from_ms, from, sizeof from);
-    if (!open)
-        cli_span(t->to_ms > t->from_ms ? (int64_t)(t->to_ms - t->from_ms) : 0, lasted);
-    if (t->gap_ms >= 0)
-        cli_span(t->gap_ms, gap);
-    printf("%s%s%s  %s%-*s%s  %s%-9s %-9s  %s%-9s%s  %s\n", cli_dim(), from, cli_plain(),
-           open ? cli_green() : cli_bold(), width, t->holder, cli_plain(), t->estimated ? "~" : " ",
-           lasted, t->cause, t->gap_ms > 1000 ? cli_red() : "", gap, cli_plain(), t->end);
+    cli_term_words(&s->history, i, s->current, &words);
+    printf("%s%s%s  %s%-*s%s  %s%-9s %-9s  %s%-9s%s%s%s\n", cli_dim(), from, cli_plain(),
+           words.now ? cli_green() : cli_bold(), width, t->holder, cli_plain(),
+           t->estimated ? "~" : " ", words.lasted, t->cause, words.alarm, words.gap, cli_plain(),
+           t->end[0] ? "  " : "", t->end);
 }
 
 static int print_head(const struct tenure_history *h)
@@ -72,15 +90,15 @@ static int print_head(const struct tenure_history *h)
     return width;
 }
 
-static int print_table(const char *name, const struct tenure_history *h)
+static int print_table(const char *name, const struct shown *s)
 {
-    if (h->n == 0) {
+    if (s->history.n == 0) {
         printf("%s has no history\n", name);
         return CLI_OK;
     }
-    int width = print_head(h);
-    for (uint32_t i = 0; i < h->n; i++)
-        print_term(&h->terms[i], width);
+    int width = print_head(&s->history);
+    for (uint32_t i = 0; i < s->history.n; i++)
+        print_term(s, i, width);
     return CLI_OK;
 }
 
@@ -108,8 +126,9 @@ static bool somebody_reads(void)
 }
 
 /* The version first: what comes between the two is looked at again. */
-static enum tenure_status look(tenure_store *store, const char *name, struct tenure_watch *watch,
-                               struct tenure_history *h, int64_t by, struct tenure_error *err)
+static enum tenure_status look_again(tenure_store *store, const char *name,
+                                     struct tenure_watch *watch, struct shown *s, int64_t by,
+                                     struct tenure_error *err)
 {
     struct tenure_value value = {0};
     enum tenure_status status = tenure_store_read(store, watch->key, &value, by, err);
@@ -117,42 +136,50 @@ static enum tenure_status look(tenure_store *store, const char *name, struct ten
     if (!status)
         watch->seen = value.token;
     tenure_value_free(&value);
-    return status ? status : tenure_history_look(store, name, h, by, err);
+    return status ? status : look(store, name, s, by, err);
+}
+
+static void print_news(const struct cli_common *c, const struct shown *s,
+                       const struct tenure_history *told, int width)
+{
+    for (uint32_t i = 0; i < s->history.n; i++) {
+        if (told_before(told, &s->history.terms[i]))
+            continue;
+        if (!c->json)
+            print_term(s, i, width);
+        else if (cli_print_json(cli_term_json(&s->history.terms[i], s->current)))
+            break;
+    }
+    fflush(stdout);
 }
 
 static int follow(const struct cli_verb *verb, const struct cli_common *c, tenure_store *store,
-                  struct tenure_history *h)
+                  struct shown *s)
 {
     struct tenure_history *told = calloc(1, sizeof *told);
     char key[TENURE_KEY_MAX + 1];
     struct tenure_watch watch = {.key = key};
     struct tenure_error err;
     bool begun = false, silent = false;
-    int width = 0;
+    int width = 0, code = CLI_FAILED;
 
     snprintf(key, sizeof key, "%s/history", c->name);
     while (told && somebody_reads()) {
-        if (look(store, c->name, &watch, h, tenure_now() + c->timeout_ns, &err)) {
-            if (!silent)
-                cli_fail(verb, 0, begun ? "%s; trying again" : "%s", err.text);
-            if (!begun)
+        if (look_again(store, c->name, &watch, s, tenure_now() + c->timeout_ns, &err)) {
+            if (!begun) {
+                code = cli_fail_with(verb, &err);
                 break;
+            }
+            if (!silent)
+                cli_fail(verb, 0, "%s; trying again", err.text);
             silent = true;
             sleep(1);
             continue;
         }
         if (!begun && !c->json)
-            width = print_head(h);
-        for (uint32_t i = 0; i < h->n; i++) {
-            if (told_before(told, &h->terms[i]))
-                continue;
-            if (!c->json)
-                print_term(&h->terms[i], width);
-            else if (cli_print_json(cli_term_json(&h->terms[i])))
-                break;
-        }
-        fflush(stdout);
-        *told = *h;
+            width = print_head(&s->history);
+        print_news(c, s, told, width);
+        *told = s->history;
         begun = true;
         silent = false;
         if (tenure_store_wait(store, &watch, 1, -1, tenure_now() + REST_NS, &err) ==
@@ -160,12 +187,12 @@ static int follow(const struct cli_verb *verb, const struct cli_common *c, tenur
             sleep(1);
     }
     free(told);
-    return CLI_FAILED;
+    return code;
 }
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
-    struct tenure_history *h = calloc(1, sizeof *h);
+    struct shown *s = calloc(1, sizeof *s);
     tenure_store *store = NULL;
     struct tenure_error err;
     struct cli_common c;
@@ -176,21 +203,21 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     cli_common_init(&c);
     bool taken = cli_take(verb, argc, argv, own, &c);
     c.absent = follows ? CLI_WAIT : CLI_REFUSE;
-    if (!h)
+    if (!s)
         code = cli_fail(verb, CLI_FAILED, "out of memory");
     else if (taken)
         store = cli_open(verb, &c, &code);
     if (!store) /* and all is said */
         goto done;
     if (follows)
-        code = follow(verb, &c, store, h);
-    else if (tenure_history_look(store, c.name, h, tenure_now() + c.timeout_ns, &err))
+        code = follow(verb, &c, store, s);
+    else if (look(store, c.name, s, tenure_now() + c.timeout_ns, &err))
         code = cli_fail_with(verb, &err);
     else
-        code = c.json ? print_json(c.name, h) : print_table(c.name, h);
+        code = c.json ? print_json(c.name, s) : print_table(c.name, s);
 done:
     tenure_store_close(store);
-    free(h);
+    free(s);
     return code;
 }
 

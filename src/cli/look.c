@@ -77,6 +77,22 @@ enum tenure_status cli_look_again(struct cli_look *l, tenure_store *store, const
     return TENURE_OK;
 }
 
+const char *cli_role(const struct tenure_candidate *c, const struct tenure_lease_view *lease)
+{
+    bool holds = lease->state == TENURE_LEASE_HELD && strcmp(lease->holder, c->id) == 0;
+
+    if (lease->state == TENURE_LEASE_REFUSED)
+        return c->state;
+    if (holds)
+        return strcmp(c->state, "stopping") == 0 ? "stopping" : "leading";
+    return strcmp(c->state, "leading") == 0 ? "former" : c->state;
+}
+
+uint64_t cli_current(const struct tenure_lease_view *lease)
+{
+    return lease->state == TENURE_LEASE_HELD ? lease->epoch : 0;
+}
+
 /* ---- All ----------------------------------------------------------------- */
 
 struct collecting {

@@ -55,6 +55,15 @@ enum tenure_status cli_rows_again(struct cli_rows *rows, tenure_store *store,
                                   struct tenure_error *err);
 void cli_rows_free(struct cli_rows *rows);
 
+/*
+ * What a candidate is.  Who leads is the lease's to say: what a candidate wrote of itself is older,
+ * and who was killed has written nothing since.  "former": it thought that it led.
+ */
+const char *cli_role(const struct tenure_candidate *candidate,
+                     const struct tenure_lease_view *lease);
+/* The epoch of the term that goes on; 0: none does, or nobody can say. */
+uint64_t cli_current(const struct tenure_lease_view *lease);
+
 #define CLI_LEFT_UNKNOWN INT64_MIN
 
 /*
@@ -70,8 +79,10 @@ int64_t cli_age_ms(const struct tenure_lease_view *lease);
 /* control may be NULL. */
 json_t *cli_lease_json(const char *name, const struct tenure_lease_view *lease,
                        const struct tenure_control *control);
-json_t *cli_candidate_json(const struct tenure_candidate *candidate);
-json_t *cli_term_json(const struct tenure_term_record *term);
+json_t *cli_candidate_json(const struct tenure_candidate *candidate,
+                           const struct tenure_lease_view *lease);
+/* current: the epoch of the lease, if it is held. */
+json_t *cli_term_json(const struct tenure_term_record *term, uint64_t current);
 /* Print it as one line, and free it.  CLI_OK or CLI_FAILED. */
 int cli_print_json(json_t *object);
 
@@ -82,6 +93,15 @@ void cli_table_rows(FILE *to, const struct cli_rows *rows, int width);
 void cli_table_candidates(FILE *to, const struct cli_look *l, int width);
 /* The newest first, at most so many. */
 void cli_table_terms(FILE *to, const struct cli_look *l, unsigned most, int width);
+/* Its times as people read them; "-": nobody knows. */
+struct cli_term_words {
+    bool now;          /* it goes on */
+    char lasted[24];   /* "now", or how long */
+    char gap[24];      /* how long nobody led before it; "~": by an estimate */
+    const char *alarm; /* the colour of gap; "" */
+};
+void cli_term_words(const struct tenure_history *history, uint32_t i, uint64_t current,
+                    struct cli_term_words *out);
 /* One line: by whom, since when, why. */
 void cli_show_pause(FILE *to, const struct tenure_control *control);
 

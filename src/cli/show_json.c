@@ -27,21 +27,22 @@ json_t *cli_lease_json(const char *name, const struct tenure_lease_view *v,
     return object;
 }
 
-json_t *cli_candidate_json(const struct tenure_candidate *c)
+json_t *cli_candidate_json(const struct tenure_candidate *c, const struct tenure_lease_view *lease)
 {
     return json_pack("{s:s, s:s, s:b, s:i, s:s, s:s, s:s, s:s, s:s}", "id", c->id, "state",
-                     c->state, "healthy", (int)c->healthy, "priority", (int)c->priority, "build",
-                     c->build, "address", c->address, "contain", c->contain, "since", c->since,
-                     "trouble", c->trouble);
+                     cli_role(c, lease), "healthy", (int)c->healthy, "priority", (int)c->priority,
+                     "build", c->build, "address", c->address, "contain", c->contain, "since",
+                     c->since, "trouble", c->trouble);
 }
 
-json_t *cli_term_json(const struct tenure_term_record *t)
+json_t *cli_term_json(const struct tenure_term_record *t, uint64_t current)
 {
-    return json_pack("{s:I, s:s, s:I, s:o, s:b, s:s, s:s, s:o}", "epoch", (json_int_t)t->epoch,
+    return json_pack("{s:I, s:s, s:I, s:o, s:b, s:s, s:s, s:o, s:b}", "epoch", (json_int_t)t->epoch,
                      "holder", t->holder, "from_ms", (json_int_t)t->from_ms, "to_ms",
                      t->to_ms ? json_integer((json_int_t)t->to_ms) : json_null(), "estimated",
                      (int)t->estimated, "cause", t->cause, "end", t->end, "gap_ms",
-                     t->gap_ms >= 0 ? json_integer(t->gap_ms) : json_null());
+                     t->gap_ms >= 0 ? json_integer(t->gap_ms) : json_null(), "current",
+                     (int)(t->to_ms == 0 && t->epoch == current));
 }
 
 int cli_print_json(json_t *object)

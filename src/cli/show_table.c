@@ -159,32 +159,55 @@ void cli_table_candidates(FILE *to, const struct cli_look *l, int width)
             "health", "priority", "build", cli_plain());
     for (unsigned i = 0; i < l->n_candidates; i++) {
         const struct tenure_candidate *c = &l->candidates[i];
+        const char *role = cli_role(c, &l->lease);
+        /* Of its health, too, it wrote when it led. */
+        const char *health = strcmp(role, "former") == 0 ? "-"
+                             : c->healthy                ? "healthy"
+                                                         : "unhealthy";
 
         fputs("  ", to);
-        cell(to, strcmp(c->state, "leading") == 0 ? cli_green() : "", id_width, c->id);
-        fprintf(to, " %-9s %s%-9s%s %8d  %s%s%s\n", c->state, c->healthy ? "" : cli_red(),
-                c->healthy ? "healthy" : "unhealthy", c->healthy ? "" : cli_plain(),
-                (int)c->priority, c->build, c->trouble[0] ? "; " : "", c->trouble);
+        cell(to, strcmp(role, "leading") == 0 ? cli_green() : "", id_width, c->id);
+        fprintf(to, " %-9s %s%-9s%s %8d%s%s%s%s\n", role, c->healthy ? "" : cli_red(), health,
+                c->healthy ? "" : cli_plain(), (int)c->priority, c->build[0] ? "  " : "", c->build,
+                c->trouble[0] ? "; " : "", c->trouble);
     }
 }
 
-static void term_line(FILE *to, const struct tenure_term_record *t, int leader_width)
+void cli_term_words(const struct tenure_history *h, uint32_t i, uint64_t current,
+                    struct cli_term_words *out)
 {
-    char from[24], lasted[24] = "now", gap[24] = "";
+    const struct tenure_term_record *t = &h->terms[i];
+    char span[24];
+
+    *out = (struct cli_term_words){
+        .now = t->to_ms == 0 && t->epoch == current, .lasted = "-", .gap = "-", .alarm = ""};
+    if (t->to_ms)
+        cli_span(t->to_ms > t->from_ms ? (int64_t)(t->to_ms - t->from_ms) : 0, out->lasted);
+    else if (out->now)
+        snprintf(out->lasted, sizeof out->lasted, "now");
+    if (t->gap_ms < 0)
+        return;
+    cli_span(t->gap_ms, span);
+    snprintf(out->gap, sizeof out->gap, "%s%.20s", i > 0 && h->terms[i - 1].estimated ? "~" : "",
+             span);
+    out->alarm = t->gap_ms > 1000 ? cli_red() : "";
+}
+
+static void term_line(FILE *to, const struct cli_look *l, uint32_t i, int leader_width)
+{
+    const struct tenure_term_record *t = &l->history.terms[i];
+    struct cli_term_words words;
+    char from[24];
     time_t at = (time_t)(t->from_ms / 1000);
     struct tm tm;
 
+    cli_term_words(&l->history, i, cli_current(&l->lease), &words);
     localtime_r(&at, &tm);
     strftime(from, sizeof from, "%m-%d %H:%M:%S", &tm);
-    if (t->to_ms)
-        cli_span(t->to_ms > t->from_ms ? (int64_t)(t->to_ms - t->from_ms) : 0, lasted);
-    if (t->gap_ms >= 0)
-        cli_span(t->gap_ms, gap);
     fprintf(to, "  %s%s%s ", cli_dim(), from, cli_plain());
-    cell(to, t->to_ms ? "" : cli_green(), leader_width, t->holder);
-    fprintf(to, " %s%-8s %-9s %s%8s%s%s%s\n", t->estimated ? "~" : " ", lasted, t->cause,
-            t->gap_ms > 1000 ? cli_red() : "", gap, t->gap_ms > 1000 ? cli_plain() : "",
-            t->end[0] ? "  " : "", t->end);
+    cell(to, words.now ? cli_green() : "", leader_width, t->holder);
+    fprintf(to, " %s%-8s %-9s %s%8s%s%s%s\n", t->estimated ? "~" : " ", words.lasted, t->cause,
+            words.alarm, words.gap, *words.alarm ? cli_plain() : "", t->end[0] ? "  " : "", t->end);
 }
 
 void cli_table_terms(FILE *to, const struct cli_look *l, unsigned most, int width)
@@ -198,5 +221,5 @@ void cli_table_terms(FILE *to, const struct cli_look *l, unsigned most, int widt
     fprintf(to, "%s  %-14s %-*s  %-8s %-9s %8s  %s%s\n", cli_dim(), "from", leader_width, "leader",
             "for", "began by", "gap", "ended by", cli_plain());
     for (uint32_t i = l->history.n; i > first; i--)
-        term_line(to, &l->history.terms[i - 1], leader_width);
+        term_line(to, l, i - 1, leader_width);
 }

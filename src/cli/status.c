@@ -130,9 +130,9 @@ static json_t *one_json(const char *name, const struct cli_look *l)
     json_t *candidates = json_array(), *history = json_array();
 
     for (unsigned i = 0; i < l->n_candidates; i++)
-        json_array_append_new(candidates, cli_candidate_json(&l->candidates[i]));
+        json_array_append_new(candidates, cli_candidate_json(&l->candidates[i], &l->lease));
     for (uint32_t i = 0; i < l->history.n; i++)
-        json_array_append_new(history, cli_term_json(&l->history.terms[i]));
+        json_array_append_new(history, cli_term_json(&l->history.terms[i], cli_current(&l->lease)));
     json_object_set_new(object, "candidates", candidates);
     json_object_set_new(object, "history", history);
     return object;

@@ -33,15 +33,17 @@ static uint64_t get_number(const json_t *object, const char *member, int64_t mos
     return n > 0 && n <= most ? (uint64_t)n : 0;
 }
 
-/* Each by the end of the one before, as far as both are known. */
+/* Each by the end of the one before, as far as both are known.  That nobody knows when that was,
+ * other than before this one, is no gap of nothing. */
 static void fill_gaps(struct tenure_history *h)
 {
     for (uint32_t i = 0; i < h->n; i++) {
         struct tenure_term_record *t = &h->terms[i];
         uint64_t before = i > 0 ? h->terms[i - 1].to_ms : 0;
+        bool guessed = before >= t->from_ms && i > 0 && h->terms[i - 1].estimated;
 
         t->gap_ms = -1;
-        if (before != 0 && t->from_ms != 0)
+        if (before != 0 && t->from_ms != 0 && !guessed)
             t->gap_ms = t->from_ms > before ? (int64_t)(t->from_ms - before) : 0;
     }
 }
@@ -161,6 +163,14 @@ static void add(struct tenure_term_record *to, const struct tenure_term_record *
         memcpy(to->end, t->end, sizeof to->end);
 }
 
+/* How the term before a new one ended, if it could not say so itself. */
+static const char *end_before(const struct tenure_term_record *next)
+{
+    if (strcmp(next->cause, "crashed") == 0)
+        return "crashed";
+    return strcmp(next->cause, "expired") == 0 ? "not renewed in time" : "";
+}
+
 void tn_history_merge(struct tenure_history *h, const struct tenure_term_record *term,
                       uint64_t heard_ms)
 {
@@ -181,6 +191,8 @@ void tn_history_merge(struct tenure_history *h, const struct tenure_term_record 
             continue;
         t->to_ms = heard > t->from_ms ? heard : t->from_ms;
         t->estimated = true;
+        if (t + 1 == slot && !t->end[0])
+            snprintf(t->end, sizeof t->end, "%s", end_before(slot));
     }
     fill_gaps(h);
 }

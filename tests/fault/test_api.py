@@ -223,7 +223,9 @@ def test_a_crash_in_the_history(tmp_path, store):
         terms = until(lambda: (h := second.ask("/v1/history").json()["history"]) and len(h) == 2
                       and h)
     assert terms[0]["estimated"] and terms[0]["to_ms"] >= terms[0]["from_ms"]
-    assert terms[1]["cause"] in ("released", "expired")
+    assert (terms[0]["end"], terms[1]["cause"]) in (("crashed", "crashed"),
+                                                    ("not renewed in time", "expired"))
+    assert terms[1]["gap_ms"] > 0
     listed = subprocess.run([TENURE, "history", "--name", "web", "--store", store, "--json"],
                             capture_output=True, check=True, text=True)
     terms = json.loads(listed.stdout)["history"]

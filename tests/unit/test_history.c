@@ -76,6 +76,29 @@ static void test_estimates(void **state)
     assert_int_equal(h.terms[1].to_ms, 9400);
 }
 
+/* Who was killed is told by its successor; what nobody knows is not nothing. */
+static void test_crashes(void **state)
+{
+    struct tenure_term_record t = begin(7, 2000);
+
+    (void)state;
+    note(3, 500, 0);
+    note(5, 1000, 0);
+    assert_int_equal(h.terms[1].gap_ms, -1);
+    assert_string_equal(h.terms[0].end, "");
+    snprintf(t.cause, sizeof t.cause, "crashed");
+    tn_history_merge(&h, &t, 1980);
+    assert_int_equal(h.terms[2].gap_ms, 20);
+    assert_string_equal(h.terms[1].end, "crashed");
+    assert_string_equal(h.terms[0].end, "");
+    t = begin(9, 90000);
+    snprintf(t.cause, sizeof t.cause, "expired");
+    tn_history_merge(&h, &t, 75000);
+    assert_string_equal(h.terms[2].end, "not renewed in time");
+    end(7, 76000); /* it was not dead, and knows better */
+    assert_string_equal(h.terms[2].end, "asked to stop");
+}
+
 /* The old leader's note may come after its successor's. */
 static void test_late_notes_find_their_place(void **state)
 {
@@ -146,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_begin_and_end, set_up),
         cmocka_unit_test_setup(test_estimates, set_up),
+        cmocka_unit_test_setup(test_crashes, set_up),
         cmocka_unit_test_setup(test_late_notes_find_their_place, set_up),
         cmocka_unit_test_setup(test_bounded, set_up),
         cmocka_unit_test_setup(test_round_trip_and_damage, set_up),
