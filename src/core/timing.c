@@ -20,6 +20,14 @@ int64_t tn_timing_hold(int64_t ttl_ns, int64_t kill_ns, uint32_t rho_ppm)
     return hold_ns > 0 ? hold_ns : 0;
 }
 
+int64_t tn_timing_renew_max(const struct tn_timing *t)
+{
+    if (t->request_ns <= 0 || t->request_ns > t->hold_ns)
+        return 0;
+    int64_t most_ns = min64(t->ttl_ns / 2 - 1, t->hold_ns - 2 * t->request_ns);
+    return most_ns > 0 ? most_ns / TN_MS * TN_MS : 0;
+}
+
 enum tn_timing_fault tn_timing_plan(const struct tn_timing_wish *wish, struct tn_timing *out)
 {
     struct tn_timing t = {0};
@@ -40,12 +48,11 @@ enum tn_timing_fault tn_timing_plan(const struct tn_timing_wish *wish, struct tn
         return TN_TIMING_KILL;
 
     t.renew_ns = wish->renew_ns ? wish->renew_ns : t.ttl_ns / 3;
+    t.request_ns = wish->request_ns ? wish->request_ns : min64(t.hold_ns / 5, 2 * TN_S);
     *out = t;
     if (t.renew_ns < TN_MS || t.renew_ns >= t.ttl_ns / 2)
         return TN_TIMING_RENEW;
 
-    t.request_ns = wish->request_ns ? wish->request_ns : min64(t.hold_ns / 5, 2 * TN_S);
-    *out = t;
     /* One renewal may fail and its retry must still fit, or a single lost
      * packet costs leadership (I12). */
     if (t.request_ns <= 0 || t.request_ns > t.hold_ns || t.renew_ns + 2 * t.request_ns > t.hold_ns)

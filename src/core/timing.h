@@ -68,6 +68,12 @@ enum tn_timing_fault {
     TN_TIMING_GRACE,   /* grace is negative: TERM would fall behind D */
 };
 
+/*
+ * The longest renew that fits the others, in whole milliseconds: less than
+ * ttl / 2, and with two requests behind it not more than D.  0: none does.
+ */
+int64_t tn_timing_renew_max(const struct tn_timing *t);
+
 /* Fill out from wish, or say what cannot work; out then holds the numbers for the message. */
 enum tn_timing_fault tn_timing_plan(const struct tn_timing_wish *wish, struct tn_timing *out);
 

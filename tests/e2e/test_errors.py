@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import sqlite3
 import subprocess
 import threading
@@ -61,6 +62,20 @@ def test_other_mistakes(tmp_path):
     assert "the token: secret file /no/such: No such file" in run(
         "run", "--log", "text", "--name", "x", "--listen", "127.0.0.1:0", "--token-file", "/no/such",
         "--", "true", code=1, env=env)
+
+
+@pytest.mark.parametrize("ttl", ["1s", "15s", "1001ms", "2m"])
+def test_timings_that_are_advised_are_accepted(ttl, tmp_path):
+    def renew(every):
+        return subprocess.run([TENURE, "run", "--name", "x", "--store", f"sqlite:{tmp_path}/db",
+                               "--ttl", ttl, "--renew", every, "--log", "text", "--", "true"],
+                              capture_output=True, text=True, timeout=60)
+    done = renew("10m")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done
+    advised = re.search("give a renew of 1ms to ([0-9]+)ms;", done.stderr)[1]
+    assert renew(f"{advised}ms").returncode == 0
+    done = renew(f"{int(advised) + 1}ms")
+    assert done.returncode == 2 and re.search(f"give a renew of 1ms to {advised}ms\\b", done.stderr), done
 
 
 # Each is the same mistake for every verb: what is written has to change, not the store.

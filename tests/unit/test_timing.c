@@ -204,6 +204,28 @@ static void test_fault_renew(void **unused)
     assert_int_equal(W(.renew_ns = TN_MS), TN_TIMING_OK);
 }
 
+/* What is advised works, and a millisecond more does not: whichever of the two bounds it is. */
+static void test_renew_max(void **unused)
+{
+    static const int64_t ttls_ms[] = {1000, 1001, 2000, 5000, 15000, 15001, 60000, 3600000};
+    struct tn_timing t;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof ttls_ms / sizeof ttls_ms[0]; i++) {
+        struct tn_timing_wish wish = {.ttl_ns = ttls_ms[i] * TN_MS, .renew_ns = 3600 * TN_S};
+
+        assert_int_equal(tn_timing_plan(&wish, &t), TN_TIMING_RENEW);
+        wish.renew_ns = tn_timing_renew_max(&t);
+        assert_int_equal(tn_timing_plan(&wish, &t), TN_TIMING_OK);
+        wish.renew_ns += TN_MS;
+        assert_int_not_equal(tn_timing_plan(&wish, &t), TN_TIMING_OK);
+    }
+    assert_int_equal(W(.request_ns = INT64_MAX, .renew_ns = -1), TN_TIMING_RENEW);
+    struct tn_timing_wish hopeless = {.request_ns = INT64_MAX, .renew_ns = -1};
+    tn_timing_plan(&hopeless, &t);
+    assert_int_equal(tn_timing_renew_max(&t), 0);
+}
+
 static void test_fault_request(void **unused)
 {
     (void)unused;
@@ -287,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_fault_rho),
         cmocka_unit_test(test_fault_kill),
         cmocka_unit_test(test_fault_renew),
+        cmocka_unit_test(test_renew_max),
         cmocka_unit_test(test_fault_request),
         cmocka_unit_test(test_fault_poll_and_grace),
         cmocka_unit_test(test_plan_is_refused_or_safe),
