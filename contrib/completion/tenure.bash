@@ -1,10 +1,16 @@
 # Completion for bash: source it, or install it as /usr/share/bash-completion/completions/tenure.
 # The words come from the program itself, so that they cannot be behind it.
-# Elections of the store that the line or the environment names, if it answers soon.  What is not
-# there yet is not made, and a password is not shown to who lists processes.
+_tenure_verbs()
+{
+    # The last line of the help is about --help: it begins with the name of the program.
+    "${COMP_WORDS[0]}" help 2>/dev/null | sed -n '/^  tenure /d; s/^  \([a-z][a-z-]*\)  *.*/\1/p'
+}
+
+# Elections of the store that the line or the environment names, if it answers soon.  A password is
+# not shown to who lists processes.
 _tenure_names()
 {
-    local store=${TENURE_STORE-} file i
+    local store=${TENURE_STORE-} i
     for ((i = 2; i < COMP_CWORD; i++)); do
         [ "${COMP_WORDS[i]}" = --store ] || continue
         store=${COMP_WORDS[++i]}
@@ -15,24 +21,41 @@ _tenure_names()
         done
     done
     store=${store#=}
-    case $store in
-    '') file=${XDG_STATE_HOME:-$HOME/.local/state}/tenure/tenure.db ;;
-    sqlite:* | file:*) file=${store#*:} file=${file#//} file=${file%%\?*} ;;
-    esac
-    if [ -z "${file-}" ] || [ -e "$file" ]; then
-        TENURE_STORE=$store timeout 2 "${COMP_WORDS[0]}" status --all --json --timeout 1s \
-            2>/dev/null </dev/null | grep -o '"name":"[^"]*"' | cut -d'"' -f4
+    TENURE_STORE=$store timeout 2 "${COMP_WORDS[0]}" status --all --json --timeout 1s \
+        2>/dev/null </dev/null | grep -o '"name":"[^"]*"' | cut -d'"' -f4
+}
+
+# Behind the -- at place $1 stands a command line of its own.  bash-completion, where it is there,
+# completes that as if nothing stood before it.
+_tenure_command()
+{
+    if declare -F _command_offset >/dev/null; then
+        _command_offset "$(($1 + 1))"
+    elif [ "$COMP_CWORD" -eq "$(($1 + 1))" ]; then
+        mapfile -t COMPREPLY < <(compgen -c -- "$current"; compgen -f -- "$current")
+    else
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
     fi
 }
 
 _tenure()
 {
-    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words= i
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words=$("${COMP_WORDS[0]}" help 2>/dev/null | sed -n 's/^  \([a-z][a-z-]*\)  *.*/\1/p')
-        mapfile -t COMPREPLY < <(compgen -W "$words help --help --version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "$(_tenure_verbs) help --help --version" -- "$current")
         return
+    fi
+    if [ "${COMP_WORDS[1]}" = help ]; then
+        [ "$COMP_CWORD" -eq 2 ] && mapfile -t COMPREPLY < <(compgen -W "$(_tenure_verbs)" -- "$current")
+        return
+    fi
+    if [ "${COMP_WORDS[1]}" = run ]; then
+        for ((i = 2; i < COMP_CWORD; i++)); do
+            [ "${COMP_WORDS[i]}" = -- ] || continue
+            _tenure_command "$i"
+            return
+        done
     fi
     case $previous in
     --store | --state | --lease)

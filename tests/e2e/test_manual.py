@@ -130,8 +130,22 @@ def complete(*words):
 
 
 def test_completion_of_verbs():
-    assert complete("") >= set(verbs())
+    assert complete("") == set(verbs()) | {"help", "--help", "--version"}
     assert complete("hand") == {"handover"}
+    assert complete("help", "") == set(verbs())
+    assert complete("help", "st") == {"status", "state", "step-down", "store"}
+
+
+def test_completion_of_commands(tmp_path, monkeypatch):
+    """Behind --, from PATH; then files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.txt").touch()
+    (tmp_path / "some-command").write_text("#!/bin/sh\n")
+    (tmp_path / "some-command").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert complete("run", "--name", "x", "--", "some-co") == {"some-command"}
+    assert "here.txt" in complete("run", "--name", "x", "--", "some-command", "he")
+    assert "--name" not in complete("run", "--name", "x", "--", "some-command", "--")
 
 
 @pytest.mark.parametrize("verb", verbs())
