@@ -70,10 +70,10 @@ static void print_term(const struct shown *s, uint32_t i, int width)
 
     when(t->from_ms, from, sizeof from);
     cli_term_words(&s->history, i, s->current, &words);
-    printf("%s%s%s  %s%-*s%s  %s%-9s %-9s  %s%-9s%s%s%s\n", cli_dim(), from, cli_plain(),
+    printf("%s%s%s  %s%-*s%s %s%-8s %-9s %s%9s%s%s%s\n", cli_dim(), from, cli_plain(),
            words.now ? cli_green() : cli_bold(), width, t->holder, cli_plain(),
-           t->estimated ? "~" : " ", words.lasted, t->cause, words.alarm, words.gap, cli_plain(),
-           t->end[0] ? "  " : "", t->end);
+           t->estimated ? "~" : " ", words.lasted, t->cause, words.alarm, words.gap,
+           *words.alarm ? cli_plain() : "", t->end[0] ? "  " : "", t->end);
 }
 
 static int print_head(const struct tenure_history *h)
@@ -85,7 +85,7 @@ static int print_head(const struct tenure_history *h)
 
         width = n > width && n <= 40 ? n : width;
     }
-    printf("%s%-19s  %-*s   %-9s %-9s  %-9s  %s%s\n", cli_dim(), "from", width, "leader", "for",
+    printf("%s%-19s  %-*s  %-8s %-9s %9s  %s%s\n", cli_dim(), "from", width, "leader", "for",
            "began by", "gap", "ended by", cli_plain());
     return width;
 }

@@ -61,9 +61,20 @@ static void row_left(const struct tenure_lease_view *v)
     row("left", text);
 }
 
-/* store: what names it behind a command. */
-static void print_lease(const char *name, const struct tenure_lease_view *v, const char *store)
+/* Why its term began: as its leader wrote, who knows more than the record does, or else that. */
+static const char *cause_of(const struct cli_look *l)
 {
+    for (uint32_t i = l->history.n; i > 0 && l->lease.state == TENURE_LEASE_HELD; i--) {
+        if (l->history.terms[i - 1].epoch == l->lease.epoch)
+            return l->history.terms[i - 1].cause;
+    }
+    return l->lease.cause;
+}
+
+/* store: what names it behind a command. */
+static void print_lease(const char *name, const struct cli_look *l, const char *store)
+{
+    const struct tenure_lease_view *v = &l->lease;
     char text[96], age[24];
 
     switch (v->state) {
@@ -97,7 +108,7 @@ static void print_lease(const char *name, const struct tenure_lease_view *v, con
              aged ? ")" : "");
     row("since", text);
     row("renewed", v->renewed_at);
-    row("cause", v->cause);
+    row("cause", cause_of(l));
     snprintf(text, sizeof text, "%" PRIu64, v->transitions);
     row("transitions", text);
     row("address", v->address);
@@ -113,7 +124,7 @@ static void print_one(const struct cli_common *c, const struct cli_look *l)
 
     if (l->control.paused)
         cli_show_pause(stdout, &l->control);
-    print_lease(c->name, &l->lease, store);
+    print_lease(c->name, l, store);
     if (l->n_candidates) {
         putchar('\n');
         cli_table_candidates(stdout, l, width);

@@ -84,7 +84,7 @@ def tenure(*args, **env):
 
 def still(text):
     """Without what moves: ages and remaining times keep their width."""
-    text = re.sub(r"(?<!expired    )~\d+\.\d s", lambda m: "~LEFT".rjust(len(m[0])), text)
+    text = re.sub(r"(?<!expired     )~\d+\.\d s", lambda m: "~LEFT".rjust(len(m[0])), text)
     text = re.sub(r" *\d+\.\d d\b", lambda m: "AGE".rjust(len(m[0])), text)
     text = re.sub(r"^\d\d:\d\d:\d\d  (tenure watch, q quits)  .*", r"TIME  \1  STORE", text)
     return re.sub(r"(renewed +)20\S+", r"\1STAMP", text)
@@ -117,10 +117,10 @@ web is led by node-a
   node-b    standby   healthy         10  1.2
   node-c    unhealthy unhealthy        0  1.2; the probe failed
 
-  from           leader  for      began by       gap  ended by
-  01-02 01:00:20 node-a  now      expired    ~15.0 s
-  01-02 00:00:05 node-c ~60.0 min released     50 ms
-  01-02 00:00:00 node-b  5.0 s    first            -  asked to stop
+  from           leader  for      began by        gap  ended by
+  01-02 01:00:20 node-a  now      expired     ~15.0 s
+  01-02 00:00:05 node-c ~60.0 min released      50 ms
+  01-02 00:00:00 node-b  5.0 s    first             -  asked to stop
 """
 
 
@@ -151,7 +151,7 @@ def test_just_after_a_take_over(place):
     assert told.startswith("web is led by node-b")
     assert "  node-a    former    -                0  1.2\n" in told
     assert "  node-b    leading   healthy         10  1.2\n" in told
-    assert "  01-02 01:00:20 node-a  -        expired    ~15.0 s\n" in told and " now " not in told
+    assert "  01-02 01:00:20 node-a  -        expired     ~15.0 s\n" in told and " now " not in told
     one = json.loads(tenure("status", "web", "--store", url, "--json").stdout)
     assert [c["state"] for c in one["candidates"]] == ["former", "leading", "unhealthy"]
     assert not any(t["current"] for t in one["history"])
