@@ -67,6 +67,8 @@ static int run_handover(const struct cli_verb *verb, int argc, char **argv)
         tenure_handover(store, c.name, to, &result, tenure_now() + c.timeout_ns, &err);
     if (status == TENURE_NOT_LEADER)
         code = cli_fail(verb, CLI_NOT_HELD, "%s", err.text);
+    else if (status == TENURE_INVALID) /* who is asked for leads already: refused, not mistyped */
+        code = cli_fail(verb, CLI_FAILED, "%s", err.text);
     else if (status)
         code = cli_fail_with(verb, &err);
     else

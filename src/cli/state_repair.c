@@ -78,7 +78,7 @@ int cli_state_repair(struct cli_state_call *c)
     enum tenure_status status =
         tenure_state_repair(c->state, collection, id, text, len, least, kept, c->deadline, &err);
     free(text);
-    if (status)
-        return cli_fail_with(c->verb, &err);
+    if (status) /* INVALID too: what is well is not repaired */
+        return cli_fail(c->verb, CLI_FAILED, "%s", err.text);
     return tell(c, collection, id, kept);
 }

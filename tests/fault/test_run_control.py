@@ -124,6 +124,8 @@ def test_handover_to_nobody_changes_nothing():
 
 def test_handover_when_nobody_leads():
     with World() as world:
+        for verb in ("pause", "resume"):
+            tenure(world, verb, code=0)
         assert "nobody leads" in tenure(world, "handover", code=3).stderr
         assert "nobody leads" in tenure(world, "step-down", code=3).stderr
 
