@@ -18,6 +18,11 @@ struct cli_look *cli_look_new(void)
     return l;
 }
 
+bool cli_may_pass(enum tenure_status status)
+{
+    return tenure_status_class(status) != TENURE_CLASS_PERMANENT || status == TENURE_CORRUPT;
+}
+
 /* ---- One ----------------------------------------------------------------- */
 
 enum tenure_status cli_lease_look(tenure_store *store, const char *name,

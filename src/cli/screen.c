@@ -189,7 +189,7 @@ int cli_screen(const struct cli_verb *verb, const struct cli_common *c, tenure_s
     if (!s.look)
         return cli_fail(verb, CLI_FAILED, "out of memory");
     ask(&s);
-    if (s.trouble.code == TENURE_INVALID) {
+    if (!cli_may_pass(s.trouble.code)) {
         code = cli_fail_with(verb, &s.trouble);
     } else if (cli_terminal_take()) {
         for (;;) {

@@ -39,6 +39,8 @@ struct cli_rows {
     size_t n, room;
 };
 
+/* For those who go on looking: may it be otherwise later?  Damage may: somebody repairs it. */
+bool cli_may_pass(enum tenure_status status);
 /* malloc'ed, or NULL. */
 struct cli_look *cli_look_new(void);
 /* The lease.  A record that the store itself cannot read is a refused one: no failure, somebody may

@@ -71,16 +71,10 @@ struct follower {
     int code;    /* to end with */
 };
 
-/* Can it go away while we wait?  Damage can: somebody may repair it. */
-static bool passes(enum tenure_status status)
-{
-    return tenure_status_class(status) != TENURE_CLASS_PERMANENT || status == TENURE_CORRUPT;
-}
-
 /* Said once, not every second; it goes on by itself when it can.  false: it never will. */
 static bool try_again(struct follower *f, const struct tenure_error *err)
 {
-    if (!f->begun && !passes(err->code)) {
+    if (!f->begun && !cli_may_pass(err->code)) {
         f->code = cli_fail_with(f->verb, err);
         return false;
     }

@@ -220,10 +220,13 @@ static void test_renew_max(void **unused)
         wish.renew_ns += TN_MS;
         assert_int_not_equal(tn_timing_plan(&wish, &t), TN_TIMING_OK);
     }
-    assert_int_equal(W(.request_ns = INT64_MAX, .renew_ns = -1), TN_TIMING_RENEW);
-    struct tn_timing_wish hopeless = {.request_ns = INT64_MAX, .renew_ns = -1};
-    tn_timing_plan(&hopeless, &t);
-    assert_int_equal(tn_timing_renew_max(&t), 0);
+    const int64_t hopeless[] = {-1, 11 * TN_S, INT64_MAX};
+    for (size_t i = 0; i < sizeof hopeless / sizeof hopeless[0]; i++) {
+        struct tn_timing_wish wish = {.request_ns = hopeless[i], .renew_ns = -1};
+
+        assert_int_equal(tn_timing_plan(&wish, &t), TN_TIMING_RENEW);
+        assert_int_equal(tn_timing_renew_max(&t), 0);
+    }
 }
 
 static void test_fault_request(void **unused)
