@@ -135,20 +135,6 @@ static bool keep_row(void *arg, const struct tenure_election *e)
     return true;
 }
 
-/* A listing cannot say why a record cannot be used, if the store itself finds it damaged. */
-static void ask_why(struct cli_rows *rows, tenure_store *store, int64_t deadline)
-{
-    for (size_t i = 0; i < rows->n; i++) {
-        struct tenure_election *e = &rows->row[i].election;
-        struct tenure_lease_view view = TENURE_LEASE_VIEW;
-        struct tenure_error err;
-
-        if (e->lease.state == TENURE_LEASE_REFUSED &&
-            cli_lease_look(store, e->name, &view, deadline, &err) == TENURE_OK)
-            e->lease = view;
-    }
-}
-
 enum tenure_status cli_rows_again(struct cli_rows *rows, tenure_store *store,
                                   char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
                                   struct tenure_error *err)
@@ -162,7 +148,6 @@ enum tenure_status cli_rows_again(struct cli_rows *rows, tenure_store *store,
     }
     cli_rows_free(rows);
     *rows = c.new;
-    ask_why(rows, store, deadline);
     return TENURE_OK;
 }
 
