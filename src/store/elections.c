@@ -92,19 +92,16 @@ static void ask_why(tenure_store *store, struct tenure_election *e, int64_t dead
 {
     struct tenure_lease_view again = {.size = sizeof again};
     struct tenure_error why;
+    enum tenure_status status = tenure_lease_look(store, e->name, &again, deadline, &why);
 
-    switch (tenure_lease_look(store, e->name, &again, deadline, &why)) {
-    case TENURE_OK:
-        e->lease = again;
-        break;
-    case TENURE_CORRUPT:
-        snprintf(e->lease.trouble, sizeof e->lease.trouble, "%.*s",
-                 (int)sizeof e->lease.trouble - 1, why.text);
-        tn_text_mend(e->lease.trouble, '?');
-        break;
-    default:
-        break;
+    if (status == TENURE_CORRUPT) {
+        again.state = TENURE_LEASE_REFUSED;
+        snprintf(again.trouble, sizeof again.trouble, "%.*s", (int)sizeof again.trouble - 1,
+                 why.text);
+        tn_text_mend(again.trouble, '?');
     }
+    if (!status || status == TENURE_CORRUPT)
+        e->lease = again;
 }
 
 static int by_name(const void *a, const void *b)
