@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from agent import TENURE
+from disk import needs_mount
 
 KINDS = {"ext4 without a journal": ("ext4", "-O", "^has_journal"), "ext2": ("ext2",),
          "ext4": ("ext4",)}
@@ -63,7 +64,7 @@ def cut_after_the_first_commit(place, scheme, image, copy):
     return epoch
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+@needs_mount
 @pytest.mark.parametrize("scheme", ["sqlite", "file"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_acknowledged_survives(tmp_path, kind, scheme):

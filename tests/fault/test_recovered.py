@@ -1,7 +1,6 @@
 """A store that goes and comes back is told, by the leader and by who stands by: once why, and once that
 it is over, with how long it was gone."""
 
-import os
 import re
 import subprocess
 
@@ -9,6 +8,7 @@ import pytest
 import server_postgres
 import server_redis
 from agent import TENURE, Agent
+from disk import SmallDisk, needs_mount
 from process import until
 from proxy import Proxy
 
@@ -78,29 +78,23 @@ def test_connections_that_nobody_answers(tmp_path):
                 until(lambda: "the store: " not in waiting.status()["reason"])
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+@needs_mount
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
 def test_a_disk_that_is_full(tmp_path, scheme):
     """It can be read all the time: nothing is over before a change was made."""
-    disk, trace = tmp_path / "disk", tmp_path / "trace"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], check=True, timeout=60)
-    try:
-        with Agent(tmp_path, f"{scheme}:{disk}/store", "a", "--trace", trace, ttl="3s") as leader:
-            leader.leads()
-            with open(disk / "fill", "wb", buffering=0) as fill, pytest.raises(OSError):
-                while True:
-                    fill.write(bytes(512))
-            until(lambda: trace.read_text().count('"claiming the lease: ') > 2, limit=60)
-            assert len(reasons(leader)) == len(set(reasons(leader))) < 3, texts(leader, "trouble")
-            assert not texts(leader, "recovered")
-            assert "the store: " in leader.status()["reason"]
-            os.unlink(disk / "fill")
-            until(lambda: texts(leader, "recovered"), limit=60)
-            leader.leads()
-            assert len(texts(leader, "recovered")) == 1
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True, timeout=60)
+    trace = tmp_path / "trace"
+    with SmallDisk("256k") as disk, Agent(tmp_path, f"{scheme}:{disk.path}/store", "a", "--trace",
+                                          trace, ttl="3s") as leader:
+        leader.leads()
+        disk.fill()
+        until(lambda: trace.read_text().count('"claiming the lease: ') > 2, limit=60)
+        assert len(reasons(leader)) == len(set(reasons(leader))) < 3, texts(leader, "trouble")
+        assert not texts(leader, "recovered")
+        assert "the store: " in leader.status()["reason"]
+        disk.room()
+        until(lambda: texts(leader, "recovered"), limit=60)
+        leader.leads()
+        assert len(texts(leader, "recovered")) == 1
 
 
 def test_orders_that_the_store_cannot_read(tmp_path):

@@ -1,13 +1,13 @@
 """A lease record that cannot be used: who meets it says what is wrong, where, and what to do."""
 
 import json
-import os
 import sqlite3
 import subprocess
 
 import pytest
 import tenure
 from agent import TENURE, Agent
+from disk import SmallDisk, needs_mount
 from process import until
 
 BOUNDS = "an epoch is 1 to 9007199254740990, a ttl 1000 to 3600000 ms"
@@ -81,17 +81,12 @@ def test_a_store_that_nobody_else_sees():
     assert "memory: is seen by this process alone: another copy leads as well" in done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+@needs_mount
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
-def test_a_file_system_that_cannot_be_written(tmp_path, scheme):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disk], check=True, timeout=60)
-    try:
-        url = f"{scheme}:{disk}/store"
+def test_a_file_system_that_cannot_be_written(scheme):
+    with SmallDisk() as disk:
+        url = f"{scheme}:{disk.path}/store"
         assert run("pause", "--name", "web", "--store", url).returncode == 0
-        subprocess.run(["mount", "-o", "remount,ro", disk], check=True, timeout=60)
+        disk.read_only()
         done = run("resume", "--name", "web", "--store", url)
         assert done.returncode == 1 and "Read-only file system" in done.stderr
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True, timeout=60)

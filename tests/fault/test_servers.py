@@ -8,9 +8,10 @@ overlapped, and later epochs must have run later (I1, I2).  docs/stores/faults.m
 import signal
 
 import pytest
+from disk import can_mount
 from process import until
 from proxy import Proxy
-from rig import RIGS, can_mount, each_running
+from rig import RIGS, each_running
 from world import kept, pair
 
 # Long enough for any machine, and renewed so often that nobody waits for it.

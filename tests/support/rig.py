@@ -16,6 +16,7 @@ import server_etcd
 import server_kube
 import server_postgres
 import server_redis
+from disk import SmallDisk
 from process import until
 from server_etcd import Etcd
 from server_kube import Kube
@@ -23,32 +24,6 @@ from server_postgres import Postgres
 from server_redis import Redis
 
 QUOTA = 24 << 20  # bytes, of the etcd behind etcd: and kube:
-
-
-def can_mount():
-    done = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
-    return os.geteuid() == 0 and done.returncode == 0
-
-
-class SmallDisk:
-    """A tmpfs of a few MiB that can be filled and emptied."""
-
-    def __init__(self, size="8m"):
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix="tenure-disk-"))
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs",
-                        str(self.path)], check=True)
-
-    def fill(self):
-        with contextlib.suppress(OSError), open(self.path / "ballast", "ab", buffering=0) as f:
-            while True:
-                f.write(b"x" * 4096)
-
-    def room(self):
-        (self.path / "ballast").unlink()
-
-    def close(self):
-        subprocess.run(["umount", "-l", str(self.path)], check=True)
-        self.path.rmdir()
 
 
 class Door:
