@@ -10,6 +10,21 @@
 #include "tenure/store.h"
 
 #define SLICE_NS 1000000000
+#define NAP_MS   20
+
+/* poll() takes no more descriptors at once than the process may have: who lowers that limit while
+ * we wait has us look at them one by one. */
+static int poll_each(struct pollfd *fds, unsigned n, int ms)
+{
+    struct timespec nap = {.tv_nsec = (ms < NAP_MS ? ms : NAP_MS) * 1000000L};
+    int ready = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        ready += poll(&fds[i], 1, 0) > 0;
+    if (ready == 0)
+        nanosleep(&nap, NULL);
+    return ready;
+}
 
 /* No descriptor is left for a timer: look at the clock every second.  Who could
  * not wait would spin, or be deaf to signals, just when somebody used them up. */
@@ -22,6 +37,8 @@ static int poll_in_slices(struct pollfd *fds, unsigned n, int64_t deadline)
                                       : (int)(left / 1000000) + 1;
         int ready = poll(fds, n, slice);
 
+        if (ready < 0 && errno == EINVAL)
+            ready = poll_each(fds, n, slice);
         if (ready > 0 || (ready == 0 && left <= 0) || (ready < 0 && errno != EINTR))
             return ready;
     }
@@ -53,6 +70,8 @@ int tn_poll_with(int timer_fd, struct pollfd *fds, unsigned n, int64_t deadline)
         if (ready < 0 && errno == EINTR)
             ready = 0;
     }
+    if (ready < 0 && errno == EINVAL)
+        return poll_in_slices(fds, n, deadline);
     if (ready > 0) {
         memcpy(fds, all, n * sizeof *fds);
         ready -= all[n].revents != 0;

@@ -39,10 +39,40 @@ static void it_waits_with_and_without_descriptors(void **state)
     close(event);
 }
 
+/* poll() itself refuses more entries than the limit. */
+static void it_waits_for_more_than_the_limit(void **state)
+{
+    struct rlimit before, low;
+    struct pollfd fds[3];
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = (struct rlimit){2, before.rlim_max};
+    for (int i = 0; i < 3; i++)
+        fds[i] = (struct pollfd){.fd = ends[0], .events = POLLIN};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    int64_t from = tenure_now();
+    int nothing = tn_poll(fds, 3, from + 30000000);
+    int64_t until = tenure_now();
+    bool written = write(ends[1], "x", 1) == 1;
+    int all = tn_poll(fds, 3, until + INT64_C(60000000000));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(nothing, 0);
+    assert_true(until >= from + 30000000);
+    assert_true(written);
+    assert_int_equal(all, 3);
+    assert_int_equal(fds[2].revents, POLLIN);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_waits_with_and_without_descriptors),
+        cmocka_unit_test(it_waits_for_more_than_the_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
