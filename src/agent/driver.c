@@ -158,13 +158,31 @@ static void seal(tenure_elector *e, const struct tn_actions *a)
     pthread_mutex_unlock(&e->lock);
 }
 
+/* A renewal whose answer was lost stands in the record: it counts from before it was sent (I6),
+ * and is told like any other, with the deadline before it. */
+static void tell_found(tenure_elector *e, int64_t before_ns)
+{
+    int64_t at = e->machine.now_ns, hold = e->machine.cfg.timing.hold_ns;
+
+    pthread_mutex_lock(&e->lock);
+    e->status.renewals++;
+    pthread_mutex_unlock(&e->lock);
+    tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RENEWED,
+                                              .at_ns = at,
+                                              .epoch = e->machine.epoch,
+                                              .deadline_ns = before_ns,
+                                              .took_ns = at - (e->published_ns - hold)});
+}
+
 /* What was decided happened when it was decided, however long we were stopped since. */
-static void obey(tenure_elector *e)
+static void obey(tenure_elector *e, const struct tn_event *ev)
 {
     const struct tn_actions *a = &e->actions;
-    int64_t at = e->machine.now_ns;
+    int64_t at = e->machine.now_ns, before = e->published_ns;
 
     publish(e);
+    if (ev->kind == TN_EV_READ && before != 0 && e->published_ns > before)
+        tell_found(e, before);
     if (a->set & TN_ACT_STOP) {
         tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_STOPPING,
                                                   .at_ns = at,
@@ -281,7 +299,7 @@ void *tn_driver_main(void *arg)
     for (;;) {
         stamp(&ev);
         tn_elector_step(&e->machine, &ev, &e->actions);
-        obey(e);
+        obey(e, &ev);
         snapshot(e);
         if (e->actions.set & TN_ACT_HALT)
             break;

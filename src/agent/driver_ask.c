@@ -16,7 +16,7 @@ void tn_driver_trace(tenure_elector *e, const struct tenure_trace *t)
     if (!e->options.trace)
         return;
     full.at_ns = t->at_ns ? t->at_ns : tenure_now();
-    full.deadline_ns = e->published_ns;
+    full.deadline_ns = t->deadline_ns ? t->deadline_ns : e->published_ns;
     full.name = e->name;
     full.id = e->id;
     full.leader = full.leader ? full.leader : "";

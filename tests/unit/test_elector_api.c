@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "agent/driver.h"
+#include "core/timing.h"
 #include "tenure/elector.h"
 #include "tenure/lease.h"
 
@@ -20,6 +21,8 @@ struct seat {
     _Atomic int started;
     _Atomic int stopped;
     _Atomic int renewed;
+    _Atomic int unentitled; /* deadlines beyond what the renewals told of so far entitle to (I6) */
+    int64_t entitled_ns;
     _Atomic int block; /* started() waits while this is set */
     _Atomic uint64_t epoch;
     char leader[128];
@@ -70,7 +73,12 @@ static void on_trace(void *arg, const struct tenure_trace *t)
 {
     struct seat *s = arg;
 
-    s->renewed += t->kind == TENURE_TRACE_RENEWED;
+    if (t->kind != TENURE_TRACE_RENEWED)
+        return;
+    /* What a renewal shows is the deadline before it. */
+    s->unentitled += s->entitled_ns && t->deadline_ns > s->entitled_ns;
+    s->entitled_ns = t->at_ns - t->took_ns + tn_timing_hold(60 * TN_S, TN_S, 100000);
+    s->renewed++;
 }
 
 static tenure_elector *take_seat_for(struct seat *s, const char *store, const char *id, bool manual,
@@ -278,6 +286,8 @@ static void foreign_loop_runs_the_callbacks(void **state)
 static _Atomic int hanging;
 static tenure_store *inner;
 
+static _Atomic int losing; /* answers of swaps that were done */
+
 static void hang(void)
 {
     while (hanging)
@@ -318,7 +328,13 @@ static enum tenure_status h_swap(void *impl, struct tenure_swap *swap, int64_t d
 {
     (void)impl;
     hang();
-    return tenure_store_swap(inner, swap, deadline, err);
+    enum tenure_status status = tenure_store_swap(inner, swap, deadline, err);
+
+    if (status == TENURE_OK && losing) {
+        losing--;
+        status = tenure_fail(err, TENURE_UNKNOWN, "the answer was lost");
+    }
+    return status;
 }
 
 static enum tenure_status h_wait(void *impl, const struct tenure_watch *w, size_t n, int wake,
@@ -366,6 +382,27 @@ static void a_hung_store_ends_leadership_by_time(void **state)
     assert_int_equal(tenure_elector_epoch(e), 0);
     hanging = 0;
     until(s.started == 2); /* and it contends again (I11) */
+    tenure_elector_stop(e);
+}
+
+/* A renewal that was done and not answered is found, and told of when it is. */
+static void a_renewal_that_is_found_is_told(void **state)
+{
+    struct seat s;
+    tenure_elector *e = take_seat(&s, "hang:", "f", false);
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        int before = s.renewed;
+
+        until(s.renewed > before);
+        losing = 1;
+        until(losing == 0);
+        before = s.renewed;
+        until(s.renewed > before + 1);
+    }
+    assert_int_equal(s.unentitled, 0);
+    assert_int_equal(s.started, 1);
     tenure_elector_stop(e);
 }
 
@@ -438,6 +475,7 @@ int main(void)
         cmocka_unit_test(a_fenced_term_ends_and_the_next_is_above_the_floor),
         cmocka_unit_test(foreign_loop_runs_the_callbacks),
         cmocka_unit_test(a_hung_store_ends_leadership_by_time),
+        cmocka_unit_test(a_renewal_that_is_found_is_told),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(corrupt_record_is_not_claimed),
     };
