@@ -21,17 +21,23 @@ def die_with_parent():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+_reserved = []  # until this process ends
+
+
 def free_port():
-    """A port of 127.0.0.1 that nobody uses right now, and below those that the kernel gives to
-    whoever connects: one of them could be taken before its server is up, or while it is down, even
-    by the connection that looks for it."""
+    """A port of 127.0.0.1 that nobody uses right now, nor was given by this to anybody else who is
+    still at work, and below those that the kernel gives to whoever connects: one of them could be
+    taken before its server is up, or while it is down, even by the connection that looks for it."""
     low = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
-        with socket.socket() as s:
-            with contextlib.suppress(OSError):
-                s.bind(("127.0.0.1", random.SystemRandom().randrange(low // 2, low)
-                        if low >= 8192 else 0))
-                return s.getsockname()[1]
+        name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", random.SystemRandom().randrange(low // 2, low)
+                    if low >= 8192 else 0))
+            name.bind(f"\0tenure-test-port-{s.getsockname()[1]}")
+            _reserved.append(name)
+            return s.getsockname()[1]
+        name.close()
 
 
 def until(what, limit=60.0, pause=0.02):
