@@ -162,7 +162,8 @@ static void seal(tenure_elector *e, const struct tn_actions *a)
  * and is told like any other, with the deadline before it. */
 static void tell_found(tenure_elector *e, int64_t before_ns)
 {
-    int64_t at = e->machine.now_ns, hold = e->machine.cfg.timing.hold_ns;
+    /* Not later than now, unless the times were changed meanwhile. */
+    int64_t at = e->machine.now_ns, sent = e->published_ns - e->machine.cfg.timing.hold_ns;
 
     pthread_mutex_lock(&e->lock);
     e->status.renewals++;
@@ -171,7 +172,7 @@ static void tell_found(tenure_elector *e, int64_t before_ns)
                                               .at_ns = at,
                                               .epoch = e->machine.epoch,
                                               .deadline_ns = before_ns,
-                                              .took_ns = at - (e->published_ns - hold)});
+                                              .took_ns = sent < at ? at - sent : 0});
 }
 
 /* What was decided happened when it was decided, however long we were stopped since. */

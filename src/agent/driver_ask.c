@@ -32,20 +32,26 @@ enum {
     FAILING_RECORD = 16, /* the store is well, what it holds is not */
 };
 
-static void trouble(tenure_elector *e, unsigned what, const char *doing, enum tenure_status status,
-                    const struct tenure_error *err)
+/* Something fails, from now on or still; its text is what others see. */
+static void fails(tenure_elector *e, unsigned what, const char *text)
 {
-    char text[TENURE_ERROR_TEXT_MAX + 32];
-
-    snprintf(text, sizeof text, "%s: %s", doing, err->text);
     pthread_mutex_lock(&e->lock);
-    e->status.troubles++;
+    e->status.troubles += what != FAILING_RECORD;
     snprintf(e->status.trouble, sizeof e->status.trouble, "%.255s", text);
     tn_text_mend(e->status.trouble, '?');
     pthread_mutex_unlock(&e->lock);
     if (!e->failing)
         e->failing_since_ns = tenure_now();
     e->failing |= what;
+}
+
+static void trouble(tenure_elector *e, unsigned what, const char *doing, enum tenure_status status,
+                    const struct tenure_error *err)
+{
+    char text[TENURE_ERROR_TEXT_MAX + 32];
+
+    snprintf(text, sizeof text, "%s: %s", doing, err->text);
+    fails(e, what, text);
     e->answered_ns = 0;
     e->waited = false;
     tn_driver_trace(
@@ -79,13 +85,7 @@ static void fine(tenure_elector *e, unsigned what)
 /* The lease is there and nobody claims it, us included, until an operator has replaced it. */
 static void refuse(tenure_elector *e, const char *why)
 {
-    pthread_mutex_lock(&e->lock);
-    snprintf(e->status.trouble, sizeof e->status.trouble, "%.255s", why);
-    tn_text_mend(e->status.trouble, '?');
-    pthread_mutex_unlock(&e->lock);
-    if (!e->failing)
-        e->failing_since_ns = tenure_now();
-    e->failing |= FAILING_RECORD;
+    fails(e, FAILING_RECORD, why);
     tn_driver_trace(e, &(struct tenure_trace){
                            .kind = TENURE_TRACE_REFUSED, .status = TENURE_CORRUPT, .text = why});
 }

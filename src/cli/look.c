@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/rfc3339.h"
+#include "base/text.h"
 #include "cli/show.h"
 
 struct cli_look *cli_look_new(void)
@@ -36,6 +37,7 @@ enum tenure_status cli_lease_look(tenure_store *store, const char *name,
     *view = (struct tenure_lease_view)TENURE_LEASE_VIEW;
     view->state = TENURE_LEASE_REFUSED;
     snprintf(view->trouble, sizeof view->trouble, "%.255s", err->text);
+    tn_text_mend(view->trouble, '?');
     return TENURE_OK;
 }
 

@@ -264,9 +264,9 @@ while :; do sleep 0.1; done
 """
 
 
-def test_an_election_that_is_back_before_it_has_stopped(place):
-    """It is stopped once, with its whole grace, and then started again."""
-    program, said = place.dir / "stubborn", place.dir / "said"
+def stubborn(place):
+    """What its program has said, and the files without and with its election, `late`."""
+    program = place.dir / "stubborn"
     program.write_text(STUBBORN.format(dir=place.dir))
     without = f"""
 coordinate: {{type: sqlite, path: {place.dir}/lease.db, ttl: 60s}}
@@ -274,10 +274,15 @@ elections:
   - name: kept
     run: {{command: sleep 600}}
 """
-    within = without + f"""
+    return place.dir / "said", without, without + f"""
   - name: late
     run: {{command: [sh, {program}], grace: 30s}}
 """
+
+
+def test_an_election_that_is_back_before_it_has_stopped(place):
+    """It is stopped once, with its whole grace, and then started again."""
+    said, without, within = stubborn(place)
     agent = place.start("a", within)
     eventually("the program", said.exists)
     for number, text in enumerate([without, without, within, without, within], 1):
@@ -294,20 +299,10 @@ elections:
 
 def test_an_agent_that_ends_while_an_election_stops(place):
     """The one that is stopping has been asked already: its grace is not cut short."""
-    program, said = place.dir / "stubborn", place.dir / "said"
-    program.write_text(STUBBORN.format(dir=place.dir))
-    kept = f"""
-coordinate: {{type: sqlite, path: {place.dir}/lease.db, ttl: 60s}}
-elections:
-  - name: kept
-    run: {{command: sleep 600}}
-"""
-    agent = place.start("a", kept + f"""
-  - name: late
-    run: {{command: [sh, {program}], grace: 30s}}
-""")
+    said, without, within = stubborn(place)
+    agent = place.start("a", within)
     eventually("the program", said.exists)
-    agent.write(kept)
+    agent.write(without)
     agent.signal(signal.SIGHUP)
     eventually("its stop", lambda: said.read_text() == "on\nstopping\n")
     child = agent.child("late")
