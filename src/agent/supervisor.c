@@ -205,8 +205,8 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     if (s->signal_fd < 0 || s->late_fd < 0 || s->mailbox.event_fd < 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
     s->broken = false;
-    status = tn_supervisor_health_open(s, err);
-    if (status)
+    if ((status = tn_role_file_open(&s->role_file, s->options->warm_file, err)) ||
+        (status = tn_supervisor_health_open(s, err)))
         return status;
     tn_supervisor_hear(s, &o, &hooks);
     tn_supervisor_guard_hooks(s, &hooks);
@@ -262,6 +262,7 @@ static void close_all(struct tn_supervisor *s)
     tn_guard_link_quit(&s->link);
     tn_guard_link_close(&s->link);
     tn_notify_close(&s->notify);
+    tn_role_file_close(&s->role_file);
     if (s->signal_fd >= 0)
         close(s->signal_fd);
     if (s->late_fd >= 0)
@@ -315,6 +316,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
                               .late_fd = -1,
                               .stop_signal = options->stop_signal,
                               .program_notify = -1,
+                              .role_file = TN_ROLE_FILE_NONE,
                               .prepared.due_ns = TN_NEVER,
                               .restart_at_ns = TN_NEVER,
                               .quiet_at_ns = TN_NEVER,

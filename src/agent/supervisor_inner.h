@@ -10,6 +10,7 @@
 #include "agent/notify.h"
 #include "agent/outage.h"
 #include "agent/prepared.h"
+#include "agent/role_file.h"
 #include "agent/state_socket.h"
 #include "agent/supervisor.h"
 #include "agent/trace_file.h"
@@ -75,6 +76,7 @@ struct tn_supervisor {
     uint64_t unsealed_epoch;        /* of the callbacks' thread: told that it is not sealed yet */
     struct tn_helpers helpers;
     struct tn_trace_file *trace; /* NULL: none */
+    struct tn_role_file role_file;
     tenure_elector *elector;
     struct tn_election *election; /* what we tell of it */
     struct tn_api *api;           /* NULL: to nobody */

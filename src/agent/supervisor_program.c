@@ -35,22 +35,12 @@ bool tn_supervisor_leave_facts(struct tn_supervisor *s)
     return tn_guard_link_facts(&s->link, text, len);
 }
 
-/* Tell a warm program, in a file that is always whole. */
 static void write_role(const struct tn_supervisor *s)
 {
-    const char *path = s->options->warm_file;
-    char text[64], fresh[4096];
+    struct tenure_error err;
 
-    if (!path)
-        return;
-    int n = s->epoch ? snprintf(text, sizeof text, "leading %" PRIu64 "\n", s->epoch)
-                     : snprintf(text, sizeof text, "standby\n");
-    snprintf(fresh, sizeof fresh, "%s.new", path);
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0 || write(fd, text, (size_t)n) != n || rename(fresh, path) != 0)
-        tn_log("failed", "cannot write %s: %s", path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
+    if (tn_role_file_write(&s->role_file, s->epoch, &err) != TENURE_OK)
+        tn_log("failed", "%s", err.text);
 }
 
 void tn_supervisor_note_start(struct tn_supervisor *s, int64_t at_ns)

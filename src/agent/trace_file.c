@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/thread.h"
@@ -163,25 +164,41 @@ void tn_trace_file_program(struct tn_trace_file *f, const char *id, const char *
 
 /* ---- Life ---------------------------------------------------------------- */
 
+/* Tenure may be root, and the folder somebody else's: neither a link nor a second name of some
+ * other file is written to. */
+static enum tenure_status open_file(const char *path, int *out, struct tenure_error *err)
+{
+    struct stat st;
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0644);
+
+    *out = fd;
+    if (fd < 0 && errno == ELOOP)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "the trace %s is a symbolic link; give the file itself", path);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return tenure_fail(err, TENURE_CONFIG, "cannot write the trace %s: %s", path,
+                           strerror(errno));
+    if (S_ISREG(st.st_mode) && st.st_nlink > 1)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "the trace %s has several names (hard links); give another file", path);
+    return TENURE_OK;
+}
+
 enum tenure_status tn_trace_file_open(const char *path, const char *name,
                                       const struct tn_timing *timing, struct tn_trace_file **out,
                                       struct tenure_error *err)
 {
     struct tn_trace_file *f = calloc(1, sizeof *f);
-    enum tenure_status status = TENURE_OK;
 
     if (!f)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     f->name = name;
     f->timing = *timing;
     f->ends[0] = f->ends[1] = -1;
-    f->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
-    if (f->file < 0)
-        status =
-            tenure_fail(err, TENURE_CONFIG, "cannot write the trace %s: %s", path, strerror(errno));
-    else if (pipe2(f->ends, O_CLOEXEC) != 0 || fcntl(f->ends[1], F_SETFL, O_NONBLOCK) != 0)
+    enum tenure_status status = open_file(path, &f->file, err);
+    if (!status && (pipe2(f->ends, O_CLOEXEC) != 0 || fcntl(f->ends[1], F_SETFL, O_NONBLOCK) != 0))
         status = tenure_fail(err, TENURE_UNAVAILABLE, "cannot make a pipe: %s", strerror(errno));
-    else
+    if (!status)
         status = tn_thread_start(&f->thread, writer, f, err);
     if (!status) {
         *out = f;
