@@ -1,5 +1,6 @@
 """A real kube-apiserver over a real etcd, and a client-go elector; scripts/kube-server builds them."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -27,11 +28,21 @@ def _version():
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 BIN = CACHE / "tenure" / f"kube-{_version()}"
+
+
+def _elector():
+    """As scripts/kube-server names it: by its source."""
+    source = b"".join(path.read_bytes() for path in
+                      sorted((ROOT / "tests/support/kube/elector").glob("*.go")))
+    return BIN / f"elector-{hashlib.sha256(source).hexdigest()[:12]}"
+
+
+ELECTOR = _elector()
 MISSING = server_etcd.MISSING
 # `make test-all` builds it and requires it; a build that goes on is waited for.
 if os.environ.get("TENURE_KUBE") == "required":
     subprocess.run([str(ROOT / "scripts/kube-server")], check=True, stdout=subprocess.DEVNULL)
-if not (BIN / "kube-apiserver").exists() or not (BIN / "elector").exists():
+if not (BIN / "kube-apiserver").exists() or not ELECTOR.exists():
     MISSING = MISSING or (f"no kube-apiserver in {BIN}: run scripts/kube-server (5 minutes, once), "
                           "or make test-all")
 
@@ -193,11 +204,13 @@ class Elector(Daemon):
     """A client-go candidate."""
 
     def __init__(self, kube, lease, name="gopher", duration="5s", renew="3s", retry="500ms",
-                 release=True):
+                 release=True, table=None):
+        """table: where it stamps that it leads, as the witnesses do."""
         super().__init__("elector")
         config = kube.config(name="config-elector")
-        self.spawn([str(BIN / "elector"), str(config), NS, lease, name, duration, renew, retry],
-                   env={**os.environ, **({"RELEASE": "1"} if release else {})})
+        self.spawn([str(ELECTOR), str(config), NS, lease, name, duration, renew, retry],
+                   env={**os.environ, **({"RELEASE": "1"} if release else {}),
+                        **({"WITNESS": str(table)} if table else {})})
 
     def words(self):
         return self.log()

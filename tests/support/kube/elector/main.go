@@ -4,6 +4,8 @@
 //
 // It prints "leading" and "stopped", and each holder that it sees as
 // "sees HOLDER".  On TERM it ends; it gives the Lease back if RELEASE is set.
+// If WITNESS names a table of tests/support/witness.c, it stamps a row there
+// for as long as client-go lets it lead.
 package main
 
 import (
@@ -63,6 +65,9 @@ func main() {
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
 				fmt.Println("leading")
+				if table := os.Getenv("WITNESS"); table != "" {
+					stampWhileLeading(ctx, table, os.Args[4])
+				}
 				<-ctx.Done()
 			},
 			OnStoppedLeading: func() { fmt.Println("stopped") },
