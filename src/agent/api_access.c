@@ -20,7 +20,7 @@
 /* Under the lock, or before anybody else is there. */
 static enum tenure_status read_token(struct tn_access *a, struct tenure_error *err)
 {
-    struct tn_secret secret = {.file = a->token_file};
+    struct tn_secret secret = {.file = a->token_file, .own = true};
     char *text = tn_secret_load(&secret, err);
     enum tenure_status status = TENURE_OK;
 

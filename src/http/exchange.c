@@ -243,45 +243,17 @@ static bool says_too_long(const struct tn_http_server *s, struct MHD_Connection 
     return text && strtoull(text, NULL, 10) > s->options.body_max;
 }
 
-/* ---- Where a request ends ------------------------------------------------ */
-
-struct framing {
-    unsigned told; /* how often its length is */
-    bool odd;
-};
-
-static enum MHD_Result look_at(void *arg, enum MHD_ValueKind kind, const char *name,
-                               const char *value)
-{
-    struct framing *f = arg;
-    bool coding = strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
-
-    (void)kind;
-    f->told += coding || strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
-    f->odd |= name[strcspn(name, " \t")] != '\0' || (coding && strcasecmp(value, "chunked") != 0);
-    return MHD_YES;
-}
-
-/* A proxy could see its end elsewhere, and pass somebody's body on as another's request. */
-static bool ambiguous(struct MHD_Connection *connection)
-{
-    struct framing f = {0};
-
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, look_at, &f);
-    return f.odd || f.told > 1;
-}
-
 /* ---- What the library calls ---------------------------------------------- */
 
 /* The headers are there.  A refusal is answered before any body. */
 static enum MHD_Result begin(struct tn_http_server *s, struct tn_exchange *x, const char *url,
-                             const char *method)
+                             const char *method, const char *version)
 {
     struct tn_http_request request = request_of(s, x, url, method);
     struct tn_http_reply reply = {.status = 500, .type = "application/json"};
 
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
-    if (ambiguous(x->connection)) {
+    if (!tn_framing_is_clear(x->connection, method, version)) {
         fixed(&reply, 400, "{\"error\":\"invalid\",\"detail\":\"where does it end?\"}\n");
         return send_reply(s, x, &reply);
     }
@@ -308,13 +280,12 @@ enum MHD_Result tn_exchange_step(void *server, struct MHD_Connection *connection
     struct tn_http_server *s = server;
     struct tn_exchange *x = *context;
 
-    (void)version;
     if (!x) {
         *context = x = calloc(1, sizeof *x);
         if (!x)
             return MHD_NO;
         x->connection = connection;
-        return begin(s, x, url, method);
+        return begin(s, x, url, method, version);
     }
     if (*size) {
         grow(s, x, data, *size);

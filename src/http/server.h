@@ -61,6 +61,10 @@ void tn_exchange_end(void *server, struct MHD_Connection *connection, void **con
 /* Resume what is parked. */
 void tn_exchange_wake(struct tn_http_server *s, bool closing);
 
+/* framing.c: can its head be read in one way only?  With what the library handed over. */
+bool tn_framing_is_clear(struct MHD_Connection *connection, const char *method,
+                         const char *version);
+
 /* visitor.c */
 void tn_visitor_notify(void *server, struct MHD_Connection *connection, void **context,
                        enum MHD_ConnectionNotificationCode code);

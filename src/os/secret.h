@@ -7,6 +7,8 @@
 #ifndef TN_OS_SECRET_H
 #define TN_OS_SECRET_H
 
+#include <stdbool.h>
+
 #include "tenure/status.h"
 
 #define TN_SECRET_MAX 1024 /* bytes */
@@ -16,6 +18,7 @@ struct tn_secret {
     const char *text;
     const char *file; /* its first line; read again at every use, so that it can be rotated */
     const char *env;
+    bool own; /* file: refused if others may read it, or if others or its group may change it */
 };
 
 /*

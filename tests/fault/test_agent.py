@@ -12,6 +12,7 @@ import tempfile
 import time
 
 import pytest
+from agent import put_secret
 from world import BUILD, MEMORY, NS, PATIENCE, TENURE, WITNESS, Table, alive, children, eventually, now
 
 CANARY = "c4n4ry-of-the-agent"
@@ -375,7 +376,7 @@ def test_without_a_program_the_release_waits_for_answers_to_run_out(place, how):
 
 def test_secrets_stay_where_they_are(place):
     token = place.dir / "token"
-    token.write_text(CANARY + "\n")
+    put_secret(token, CANARY + "\n")
     agent = place.start("a", f"""
 name: web
 coordinate: {{type: sqlite, path: "{place.dir}/lease.db", ttl: 2s}}

@@ -16,7 +16,7 @@ import time
 
 import pytest
 import yaml
-from agent import TENURE, TOKEN, Agent
+from agent import TENURE, TOKEN, Agent, put_secret
 from process import free_port, until
 from prometheus_client.openmetrics import parser
 from unix_http import ask as ask_unix
@@ -278,9 +278,30 @@ def test_tokens(pair, tmp_path):
     assert first.ask("/v1/pause", "POST", "{}", Authorization="Basic " + TOKEN).status == 401
     assert first.ask("/v1/state/jobs/one", "PUT", "x").status == 401
     assert not first.status()["paused"]
-    (tmp_path / "token").write_text("another-token-that-is-long\n")
+    put_secret(tmp_path / "token", "another-token-that-is-long\n")
     until(lambda: first.ask("/v1/resume", "POST", "{}", "another-token-that-is-long").status == 200)
     assert first.ask("/v1/resume", "POST", "{}", TOKEN).status == 401
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o620, 0o666], ids=oct)
+def test_a_token_that_others_may_read_or_change_is_refused(tmp_path, store, mode):
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    file.chmod(mode)
+    done = subprocess.run([TENURE, "run", "--name", "web", "--store", store, "--listen", "127.0.0.1:0",
+                           "--token-file", file, "--", "true"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "chmod" in done.stderr and TOKEN not in done.stderr, done
+
+
+def test_a_new_token_that_others_may_read_is_not_taken(tmp_path, store):
+    with Agent(tmp_path, store, "a") as agent:
+        agent.leads()
+        put_secret(tmp_path / "token", "another-token-that-is-long\n", 0o644)
+        until(lambda: agent.ask("/v1/resume", "POST", "{}", "another-token-that-is-long").status == 401
+              and "token" in [e["event"] for e in agent.events()])
+        assert agent.order("/v1/resume").status == 200
+        put_secret(tmp_path / "token", "another-token-that-is-long\n", 0o640)
+        until(lambda: agent.ask("/v1/resume", "POST", "{}", "another-token-that-is-long").status == 200)
 
 
 def test_without_a_token_nothing_is_changed(tmp_path, store):
@@ -434,7 +455,7 @@ def test_no_core_of_its_own(tmp_path, store):
     allow = ":disable_coredump=0"  # sanitizers forbid cores to the whole tree
     env = {**os.environ, **{name: os.environ.get(name, "") + allow
                             for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")}}
-    (tmp_path / "token").write_text("canary-token-of-a-core\n")
+    put_secret(tmp_path / "token", "canary-token-of-a-core\n")
     program = tmp_path / "program"
     program.mkdir()
     run = subprocess.Popen(
@@ -505,9 +526,12 @@ def test_oversized(pair):
 
 @pytest.mark.parametrize("headers", [
     b"Content-Length: 0\r\nContent-Length: %d", b"Content-Length: %d\r\nTransfer-Encoding: chunked",
-    b"Content-Length : %d", b"Transfer-Encoding: xchunked\r\nX: %d"])
+    b"Content-Length : %d", b"Transfer-Encoding: xchunked\r\nX: %d", b"Content-Length:\r\n %d",
+    b"Content-Length: 0\r\n %d", b"X: y\r\n Content-Length: %d", b"Transfer-Encoding:\r\n chunked\r\nX: %d",
+    b"X: y\nContent-Length: %d", b"X: %d\n", b"Content-Length: 0\0%d", b"X: \0\r\nContent-Length: %d",
+    b"Host: localhost\r\nX: %d", b"Host: elsewhere\r\nX: %d"], ids=range(14))
 def test_a_request_whose_end_is_a_matter_of_opinion(pair, headers):
-    """What a proxy took for its body would be answered as the next one's request."""
+    """What a proxy took for its body would be answered as the next one's request, or as another host's."""
     first, _ = pair
     hidden = b"GET /_ha/status HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with socket.create_connection(("127.0.0.1", first.port), timeout=30) as s:
@@ -517,6 +541,34 @@ def test_a_request_whose_end_is_a_matter_of_opinion(pair, headers):
         while part := s.recv(4096):
             said += part
     assert said.startswith(b"HTTP/1.1 400 ") and said.count(b"HTTP/1.1 ") == 1, said
+
+
+@pytest.mark.parametrize("request_", [
+    b"GET /leader HTTP/1.1\nHost: localhost\r\n\r\n", b"GET /leader HTTP/1.1\r\nHost: localhost\n\r\n",
+    b"GET /leader HTTP/1.1\r\nHost: localhost\r\n\n", b"GET /leader HTTP/1.1\nHost: localhost\n\n",
+    b"GET /leader HTTP/1.0\n\n"], ids=range(5))
+def test_lines_end_with_both(pair, request_):
+    first, _ = pair
+    with socket.create_connection(("127.0.0.1", first.port), timeout=30) as s:
+        s.sendall(request_)
+        assert s.recv(4096).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("request_", [
+    b"GET /leader HTTP/1.0\r\n\r\n", b"GET /leader HTTP/1.1\r\nHost:localhost\r\nX:\r\nY:  \ty\r\n\r\n",
+    b"\r\nGET /leader?name=web HTTP/1.1\r\nHost: localhost\r\nCookie: a=b; c=d\r\n\r\n",
+    b"GET /leader HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nabcde",
+    b"GET /leader HTTP/1.1\r\nHost: localhost\r\n" + 50 * (b"X: " + 90 * b"x" + b"\r\n") + b"\r\n"],
+    ids=range(5))
+def test_whatever_is_clear_is_answered(pair, request_):
+    """Byte by byte as well, and one behind the other."""
+    first, _ = pair
+    for parts in ([request_ + request_], [bytes([c]) for c in request_[:200]] + [request_[200:]]):
+        with socket.create_connection(("127.0.0.1", first.port), timeout=30) as s:
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for part in parts:
+                s.sendall(part)
+            assert s.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
 def test_the_head_of_a_stream_has_no_body(pair):

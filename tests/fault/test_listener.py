@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from agent import BUILD, TENURE, TOKEN, Agent
+from agent import BUILD, TENURE, TOKEN, Agent, put_secret
 from process import until
 from test_api import ROOT, check, OPENAPI, try_every_path
 from world import children
@@ -27,7 +27,7 @@ class Fleet(Agent):
     def __init__(self, folder, ident, *, http="", extra="", ttl="15s", program="sleep 600",
                  names=SHARED, kind="sqlite"):
         self.folder, self.n = pathlib.Path(folder), len(names)
-        (self.folder / "token").write_text(TOKEN + "\n")
+        put_secret(self.folder / "token", TOKEN + "\n")
         self.config = self.folder / f"{ident}.yaml"
         self.text = f"""
 coordinate: {{type: {kind}, path: "{folder}/db", ttl: {ttl}, holder_id: {ident}}}

@@ -17,6 +17,14 @@ TENURE = BUILD / "tenure"
 TOKEN = "canary-token-4f2a9c17e0"
 
 
+def put_secret(path, text, mode=0o600):
+    """In one step, so that nobody sees half of it."""
+    fresh = pathlib.Path(f"{path}.new")
+    fresh.write_text(text)
+    fresh.chmod(mode)
+    fresh.rename(path)
+
+
 class Answer:
     def __init__(self, response):
         self.status = response.status
@@ -37,7 +45,7 @@ class Agent:
         self.folder = pathlib.Path(folder)
         token_file = self.folder / "token"
         if not token_file.exists():
-            token_file.write_text(TOKEN + "\n")
+            put_secret(token_file, TOKEN + "\n")
         self.log = open(tempfile.mkstemp(dir=folder, suffix=".log")[1], "r+b")
         command = [TENURE, "run", "--name", name, "--store", store, "--id", ident, "--ttl", ttl,
                    "--log", "json", "--listen", listen]
