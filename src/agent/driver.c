@@ -220,7 +220,7 @@ static void stamp(struct tn_event *ev)
     ev->now_ns = tenure_now();
 }
 
-static void drain_wake(tenure_elector *e)
+void tn_driver_drain_wake(tenure_elector *e)
 {
     uint64_t count;
 
@@ -241,7 +241,7 @@ static void next_event(tenure_elector *e, struct tn_event *ev)
         tn_driver_mark(e, 0);
     } else {
         tn_driver_look_at_control(e);
-        drain_wake(e);
+        tn_driver_drain_wake(e);
         if (next_request(e, ev))
             return;
         tn_driver_wait(e, ev);
@@ -268,22 +268,42 @@ static void hold_back(tenure_elector *e)
     tn_elector_step(&e->machine, &ev, &e->actions);
 }
 
+static void halt(tenure_elector *e)
+{
+    atomic_store(&e->halted, true);
+    tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_HALTED});
+    tn_dispatch_leader(&e->dispatch, e->status.leader, e->status.leader_epoch);
+    if (e->hooks.halted)
+        e->hooks.halted(e->hooks.arg);
+}
+
 /* Open the store, if whoever prepared us left that to us, and wait until we may go. */
 static bool get_ready(tenure_elector *e)
 {
     struct tenure_error why = {0};
     enum tenure_status found = e->opened ? TENURE_OK : tn_driver_open(e, &why);
+    bool again = tenure_status_class(found) == TENURE_CLASS_TRANSIENT;
 
     pthread_mutex_lock(&e->lock);
     e->opened = true;
-    e->found = found;
+    e->found = again ? TENURE_OK : found;
     e->why = why;
     pthread_cond_broadcast(&e->met);
     while (!e->go && !e->requests.shutdown)
         pthread_cond_wait(&e->met, &e->lock);
-    bool ready = e->go && !found;
+    bool ready = e->go && !e->found;
     pthread_mutex_unlock(&e->lock);
-    return ready;
+    if (!ready) {
+        atomic_store(&e->halted, true);
+        return false;
+    }
+    if (again)
+        found = tn_driver_open_again(e, found, &why);
+    if (found && found != TENURE_CANCELLED && e->hooks.failed)
+        e->hooks.failed(e->hooks.arg, found, why.text);
+    if (found)
+        halt(e);
+    return !found;
 }
 
 void *tn_driver_main(void *arg)
@@ -292,10 +312,8 @@ void *tn_driver_main(void *arg)
     struct tn_event ev = {.kind = TN_EV_START};
 
     tn_thread_name("tenure-driver");
-    if (!get_ready(e)) {
-        atomic_store(&e->halted, true);
+    if (!get_ready(e))
         return NULL;
-    }
     hold_back(e);
     for (;;) {
         stamp(&ev);
@@ -306,10 +324,6 @@ void *tn_driver_main(void *arg)
             break;
         next_event(e, &ev);
     }
-    atomic_store(&e->halted, true);
-    tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_HALTED});
-    tn_dispatch_leader(&e->dispatch, e->status.leader, e->status.leader_epoch);
-    if (e->hooks.halted)
-        e->hooks.halted(e->hooks.arg);
+    halt(e);
     return NULL;
 }

@@ -47,22 +47,26 @@ struct tn_driver_hooks {
      */
     void (*control)(void *arg, const struct tenure_value *value, bool *may_claim,
                     int64_t *delay_ns);
-    /* OPTIONAL, on the driver's thread, the last thing it does, if it ever contended:
+    /* OPTIONAL, on the driver's thread, before halted(): the store could not be opened, and is
+     * not tried again. */
+    void (*failed)(void *arg, enum tenure_status status, const char *text);
+    /* OPTIONAL, on the driver's thread, the last thing it does, if it was ever started:
      * tenure_elector_stop() will not block any more. */
     void (*halted)(void *arg);
 };
 
 /*
- * tenure_elector_start() in two steps.  meanwhile: the store is opened on the
- * driver's thread while the caller does something else, and the second step
- * tells what came of it; what the options name must stay until then.  To open
- * may make the place; no register is read or claimed before the second step.
+ * tenure_elector_start() in two steps.  open_by_ns 0: the store is opened here, once.  Else it is
+ * opened on the driver's thread while the caller does something else; a failure that may pass is
+ * followed by another try until then, and failed() tells if none succeeded.  What the options name
+ * must stay.  To open may make the place; no register is read or claimed before the second step.
  * On failure *elector is NULL.
  */
-enum tenure_status tn_driver_prepare(const struct tenure_elector_options *options, bool meanwhile,
-                                     tenure_elector **elector, struct tenure_error *err);
-/* Contend, as soon as the store is open; an error if it cannot be.  hooks: may be NULL; copied.
- * tenure_elector_stop() has to follow, whatever it answers. */
+enum tenure_status tn_driver_prepare(const struct tenure_elector_options *options,
+                                     int64_t open_by_ns, tenure_elector **elector,
+                                     struct tenure_error *err);
+/* Contend, as soon as the store is open; an error if the first try showed that it cannot be.
+ * hooks: may be NULL; copied.  tenure_elector_stop() has to follow, whatever it answers. */
 enum tenure_status tn_driver_start(tenure_elector *elector, const struct tn_driver_hooks *hooks,
                                    struct tenure_error *err);
 

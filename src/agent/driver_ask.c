@@ -30,6 +30,7 @@ enum {
     FAILING_WAITS = 4,
     FAILING_CONTROL = 8,
     FAILING_RECORD = 16, /* the store is well, what it holds is not */
+    FAILING_OPEN = 32,   /* it was never open yet */
 };
 
 /* Something fails, from now on or still; its text is what others see. */
@@ -189,6 +190,53 @@ void tn_driver_mark(tenure_elector *e, int64_t until_ns)
 {
     if (e->hooks.request)
         e->hooks.request(e->hooks.arg, until_ns);
+}
+
+/* ---- Opening ------------------------------------------------------------- */
+
+#define OPEN_PAUSE_MIN_NS (100 * TN_MS)
+#define OPEN_PAUSE_MAX_NS (2 * TN_S)
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Until then, or false: asked to shut down. */
+static bool rest(tenure_elector *e, int64_t until)
+{
+    struct pollfd fd = {.fd = e->wake_fd, .events = POLLIN};
+    bool asked;
+
+    for (;;) {
+        tn_driver_drain_wake(e); /* what woke us is looked at when the store is open */
+        pthread_mutex_lock(&e->lock);
+        asked = e->requests.shutdown;
+        pthread_mutex_unlock(&e->lock);
+        if (asked || tn_poll(&fd, 1, until) == 0)
+            return !asked;
+    }
+}
+
+enum tenure_status tn_driver_open_again(tenure_elector *e, enum tenure_status status,
+                                        struct tenure_error *why)
+{
+    int64_t pause_ns = OPEN_PAUSE_MIN_NS;
+
+    while (tenure_status_class(status) == TENURE_CLASS_TRANSIENT) {
+        int64_t now = tenure_now();
+
+        if (now + OPEN_PAUSE_MIN_NS > e->open_by_ns)
+            return status;
+        trouble(e, FAILING_OPEN, "opening the store", status, why);
+        if (!rest(e, min64(now + pause_ns, e->open_by_ns)))
+            return TENURE_CANCELLED;
+        pause_ns = min64(2 * pause_ns, OPEN_PAUSE_MAX_NS);
+        status = tn_driver_open(e, why);
+    }
+    if (!status)
+        fine(e, FAILING_OPEN);
+    return status;
 }
 
 /* ---- The control register ------------------------------------------------ */

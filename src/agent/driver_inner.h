@@ -66,8 +66,11 @@ struct tenure_elector {
     pthread_cond_t met;       /* opened, go, or a shutdown before that */
     bool opened;              /* or not: the two below tell */
     bool go;                  /* may contend */
-    enum tenure_status found; /* when the store was opened */
+    enum tenure_status found; /* at the first try to open the store; OK also if it is tried again */
     struct tenure_error why;
+    int64_t open_by_ns; /* no more tries after that */
+    bool planned;       /* the store is open, and the times are planned with what it promises: */
+    struct tenure_store_info info;
     struct tn_requests requests;
     struct tenure_elector_status status;
     uint8_t grant[TENURE_NONCE_SIZE]; /* copies for other threads */
@@ -86,6 +89,8 @@ enum tenure_status tn_driver_open(tenure_elector *e, struct tenure_error *err);
 /* Ask something: set members of e->requests between these two. */
 void tn_driver_lock(tenure_elector *e);
 void tn_driver_unlock_and_wake(tenure_elector *e);
+/* On the driver's thread: it is awake. */
+void tn_driver_drain_wake(tenure_elector *e);
 
 /* ---- driver_ask.c: on the driver's thread ---- */
 
@@ -99,5 +104,9 @@ void tn_driver_swap(tenure_elector *e, struct tn_event *ev);
 void tn_driver_wait(tenure_elector *e, struct tn_event *ev);
 /* Read the control register if it may have changed, and leave what it says as a request. */
 void tn_driver_look_at_control(tenure_elector *e);
+/* The first try to open the store failed with status; *why says how.  Try again, for as long as
+ * that may help and nobody asks for a shutdown (CANCELLED). */
+enum tenure_status tn_driver_open_again(tenure_elector *e, enum tenure_status status,
+                                        struct tenure_error *why);
 
 #endif

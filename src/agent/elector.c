@@ -113,14 +113,16 @@ enum tenure_status tn_driver_open(tenure_elector *e, struct tenure_error *err)
 {
     const char *url = e->options.store ? e->options.store : "noop:";
     struct tn_elector_config cfg = e->machine.cfg;
-    struct tenure_store_info info;
     enum tenure_status status =
         tenure_store_open(url, tenure_now() + OPEN_LIMIT_NS, &e->store, err);
 
     if (status)
         return status;
-    tenure_store_info(e->store, &info);
-    status = plan_timing(&e->options, &info, &cfg.timing, err);
+    pthread_mutex_lock(&e->lock);
+    tenure_store_info(e->store, &e->info);
+    status = plan_timing(&e->options, &e->info, &cfg.timing, err);
+    e->planned = !status;
+    pthread_mutex_unlock(&e->lock);
     if (!status)
         tn_elector_init(&e->machine, &cfg);
     return status;
@@ -226,8 +228,9 @@ static void destroy(tenure_elector *e)
     free(e);
 }
 
-enum tenure_status tn_driver_prepare(const struct tenure_elector_options *options, bool meanwhile,
-                                     tenure_elector **elector, struct tenure_error *err)
+enum tenure_status tn_driver_prepare(const struct tenure_elector_options *options,
+                                     int64_t open_by_ns, tenure_elector **elector,
+                                     struct tenure_error *err)
 {
     tenure_elector *e = calloc(1, sizeof *e);
     enum tenure_status status;
@@ -255,7 +258,8 @@ enum tenure_status tn_driver_prepare(const struct tenure_elector_options *option
                              strerror(errno));
     if (!status)
         status = configure(e, err);
-    if (!status && !meanwhile) {
+    e->open_by_ns = open_by_ns;
+    if (!status && open_by_ns == 0) {
         status = tn_driver_open(e, err); /* first: to load a library is dearer beside threads */
         e->opened = true;
     }
@@ -295,7 +299,7 @@ enum tenure_status tenure_elector_start(const struct tenure_elector_options *opt
 {
     struct tenure_error scratch;
     tenure_elector *e;
-    enum tenure_status status = tn_driver_prepare(options, false, &e, err ? err : &scratch);
+    enum tenure_status status = tn_driver_prepare(options, 0, &e, err ? err : &scratch);
 
     if (!status)
         status = tn_driver_start(e, NULL, err ? err : &scratch);
@@ -309,10 +313,11 @@ enum tenure_status tenure_elector_start(const struct tenure_elector_options *opt
 enum tenure_status tn_driver_retime(tenure_elector *e, const struct tenure_elector_options *options,
                                     _Atomic int64_t *notice_ns, struct tenure_error *err)
 {
-    struct tenure_store_info info;
     struct tn_timing timing;
 
-    tenure_store_info(e->store, &info);
+    pthread_mutex_lock(&e->lock);
+    struct tenure_store_info info = e->info;
+    pthread_mutex_unlock(&e->lock);
     enum tenure_status status = plan_timing(options, &info, &timing, err);
     if (status)
         return status;
@@ -321,8 +326,15 @@ enum tenure_status tn_driver_retime(tenure_elector *e, const struct tenure_elect
     if (timing.grace_ns < atomic_load(notice_ns))
         atomic_store(notice_ns, timing.grace_ns);
     tn_driver_lock(e);
-    e->requests.retime = true;
-    e->requests.timing = timing;
+    if (e->planned) {
+        e->requests.retime = true;
+        e->requests.timing = timing;
+    } else { /* planned when the store is open */
+        e->options.ttl_ms = options->ttl_ms;
+        e->options.renew_ms = options->renew_ms;
+        e->options.grace_ms = options->grace_ms;
+        e->options.kill_ms = options->kill_ms;
+    }
     tn_driver_unlock_and_wake(e);
     return TENURE_OK;
 }

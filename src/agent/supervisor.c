@@ -92,6 +92,29 @@ void tn_supervisor_leave(struct tn_supervisor *s)
     tn_driver_shutdown(s->elector);
 }
 
+static int code_for(const struct tn_supervisor *s, enum tenure_status status)
+{
+    switch (status) {
+    case TENURE_CONFIG:
+    case TENURE_INVALID:
+        return s->codes->usage;
+    default:
+        return s->broken || (s->link.page && !s->link.alive) ? s->codes->broken : s->codes->failed;
+    }
+}
+
+void tn_supervisor_fail(struct tn_supervisor *s, enum tenure_status status, const char *text)
+{
+    bool gave_up = tenure_status_class(status) == TENURE_CLASS_TRANSIENT;
+
+    tn_log("failed", "%s%s", text, gave_up ? "; given up (--start-timeout)" : "");
+    s->exit_code = gave_up ? s->codes->gave_up : code_for(s, status);
+    s->failed = true;
+    tn_supervisor_leave(s);
+    if (s->state != TN_PROGRAM_NONE) /* warm */
+        tn_guard_link_stop(&s->link, s->stop_signal, tenure_now() + tn_supervisor_grace(s));
+}
+
 /* Memory is given back once the news have been dealt with, never while a program waits to start. */
 #define TRIM_NS (2 * TN_S)
 
@@ -192,6 +215,11 @@ static void loop(struct tn_supervisor *s)
 
 /* ---- Life ---------------------------------------------------------------- */
 
+static int64_t open_by(const struct tn_run_options *o)
+{
+    return o->start_timeout_ns > 0 ? tenure_now() + o->start_timeout_ns : TN_NEVER;
+}
+
 static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error *err)
 {
     struct tenure_elector_options o = s->options->elector;
@@ -226,7 +254,7 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     if ((status = tn_supervisor_listen(s, err)))
         return status;
     s->broken = true;
-    if ((status = tn_driver_prepare(&o, true, &s->elector, err)) ||
+    if ((status = tn_driver_prepare(&o, open_by(s->options), &s->elector, err)) ||
         (status = tn_supervisor_guard_open(s, err))) /* while the store is opened */
         return status;
     s->broken = false;
@@ -269,17 +297,6 @@ static void close_all(struct tn_supervisor *s)
         close(s->late_fd);
     if (s->mailbox.event_fd >= 0)
         close(s->mailbox.event_fd);
-}
-
-static int code_for(const struct tn_supervisor *s, enum tenure_status status)
-{
-    switch (status) {
-    case TENURE_CONFIG:
-    case TENURE_INVALID:
-        return s->codes->usage;
-    default:
-        return s->broken || (s->link.page && !s->link.alive) ? s->codes->broken : s->codes->failed;
-    }
 }
 
 /* What was closed when we were started would otherwise become something of ours,

@@ -65,6 +65,8 @@ struct tn_run_options {
     bool preempt; /* ask a lower leader to hand over to us */
     int64_t preempt_delay_ns;
 
+    int64_t start_timeout_ns; /* the store must have been opened so soon; 0: whenever that is */
+
     enum tn_log_format log;
     enum tn_log_level log_level;
     const char *trace; /* a file for what the elector and the program did; NULL: none */
@@ -81,7 +83,8 @@ struct tn_run_options {
 
 /* How it ended, besides the program's own way (128 + n for signals). */
 struct tn_run_codes {
-    int failed;     /* the store said no before anything began */
+    int failed;     /* the store refused before anything began */
+    int gave_up;    /* it could not be opened within start_timeout_ns */
     int usage;      /* the settings cannot work */
     int lost;       /* leadership was lost, and that was to be the end */
     int broken;     /* no guard, no descriptors, no threads */

@@ -145,7 +145,6 @@ void tn_supervisor_enrol(struct tn_supervisor *s)
     snprintf(s->mailbox.self, sizeof s->mailbox.self, "%s", c->id);
     pthread_mutex_unlock(&s->mailbox.lock);
     tn_log_setup(s->options->log, o->name, c->id);
-    tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL | TN_CLERK_RANK);
 }
 
 void tn_supervisor_paper(struct tn_supervisor *s, unsigned jobs)
@@ -245,6 +244,9 @@ void tn_supervisor_take_control(struct tn_supervisor *s, const struct tenure_con
             tn_log("resumed", "resumed");
         tn_notify(&s->notify, "STATUS=%s", c->paused ? "PAUSED" : "resumed");
     }
+    if (!s->enrolled)
+        tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL | TN_CLERK_RANK);
+    s->enrolled = true;
     if (fresh)
         take_request(s, c);
     if (c->roll != s->roll) /* somebody came, went, or fell ill */

@@ -42,6 +42,8 @@ struct tn_mailbox {
     char leader[TENURE_ID_MAX + 1];
     uint64_t leader_epoch;
     bool halted;
+    enum tenure_status failed; /* the store could not be opened */
+    char failure[TENURE_ERROR_TEXT_MAX + 1];
     bool troubled; /* a store request failed since the last look */
     char trouble[TN_OUTAGE_TEXT];
     bool refused; /* it is about the record, not about the store */
@@ -118,6 +120,7 @@ struct tn_supervisor {
     struct tenure_candidate self;
     struct tn_clerk clerk;
     unsigned paper; /* jobs for the clerk */
+    bool enrolled;  /* the store is open, and told who we are */
     bool announced;
     int64_t paper_at_ns;
     int64_t yield_at_ns;
@@ -150,6 +153,8 @@ bool tn_supervisor_take_mail(struct tn_supervisor *s);
 /* supervisor.c */
 /* Begin to go: the elector is shut down, its halt ends the loop. */
 void tn_supervisor_leave(struct tn_supervisor *s);
+/* The store could not be opened. */
+void tn_supervisor_fail(struct tn_supervisor *s, enum tenure_status status, const char *text);
 /* How long a planned stop may take. */
 int64_t tn_supervisor_grace(const struct tn_supervisor *s);
 

@@ -101,6 +101,17 @@ static void on_lead(void *arg, int64_t lead_until_ns, int64_t deadline_ns, uint6
     tn_facts_lead(((struct tn_supervisor *)arg)->facts, lead_until_ns, deadline_ns, epoch);
 }
 
+static void on_failed(void *arg, enum tenure_status status, const char *text)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->failed = status;
+    snprintf(m->failure, sizeof m->failure, "%s", text);
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
 static void on_halted(void *arg)
 {
     struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
@@ -127,6 +138,7 @@ void tn_supervisor_hear(struct tn_supervisor *s, struct tenure_elector_options *
     o->stopped = on_stopped;
     o->new_leader = on_new_leader;
     o->trace = on_trace;
+    hooks->failed = on_failed;
     hooks->halted = on_halted;
     if (s->facts)
         hooks->lead = on_lead;
@@ -210,9 +222,12 @@ bool tn_supervisor_take_mail(struct tn_supervisor *s)
     mail = *m;
     m->start = m->renewed = m->leader_changed = m->control_changed = m->request_fresh =
         m->troubled = false;
+    m->failed = TENURE_OK;
     memset(&m->news, 0, sizeof m->news);
     pthread_mutex_unlock(&m->lock);
 
+    if (mail.failed)
+        tn_supervisor_fail(s, mail.failed, mail.failure);
     if (mail.troubled)
         take_trouble(s, mail.trouble, mail.refused, mail.gone_ns);
     if (mail.renewed)

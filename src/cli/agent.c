@@ -172,6 +172,7 @@ static enum tenure_status sit_down(struct tn_run_options *o, struct tenure_error
 static int run_child(struct agent *a)
 {
     static const struct tn_run_codes codes = {.failed = AGAIN,
+                                              .gave_up = CLI_FAILED,
                                               .usage = CLI_USAGE,
                                               .lost = CLI_LOST,
                                               .broken = AGAIN,

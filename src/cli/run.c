@@ -15,8 +15,7 @@ static const char help[] =
     "usage: tenure run --name NAME [--store URL] [options] -- COMMAND [ARGUMENT ...]\n"
     "\n"
     "Contends for leadership of NAME and runs COMMAND only while leading.  Start it\n"
-    "on as many machines as you like: one runs COMMAND, the others stand by and take\n"
-    "over.\n"
+    "on many machines: one runs COMMAND, the others stand by and take over.\n"
     "Without --store: an SQLite file in your state directory, for this machine alone.\n"
     "\n"
     "  --id ID              this candidate; default: host, process, random digits\n"
@@ -29,6 +28,7 @@ static const char help[] =
     "  --on-exit exit       after COMMAND has ended: exit (with its code), restart,\n"
     "                       yield (let another one lead)\n"
     "  --crash-limit 5      restart: after so many ends in a row, yield\n"
+    "  --start-timeout 0    give up opening the store after so long; 0: never\n"
     "  --address TEXT       where this candidate can be reached, for people\n"
     "  --build TEXT         version of COMMAND, for people and --prefer\n"
     "\n"
@@ -80,13 +80,13 @@ static const char help[] =
     "  --log auto           what tenure tells on stderr: text, json, none\n"
     "  --log-level info     how much of it: error, warn, info, debug\n"
     "  --trace FILE         append what the elector and COMMAND did, a line of JSON\n"
-    "                       each; `tenure sim --check FILE ...` judges such traces\n"
+    "                       each, for `tenure sim --check`\n"
     "\n"
     "COMMAND gets TENURE_NAME, TENURE_ID and TENURE_EPOCH, with --state also\n"
     "TENURE_SOCKET, and nothing of the store.\n"
     "\n"
     "Exit: that of COMMAND (128 + n for a signal); 0 when a stand-by was asked to\n"
-    "      stop; 1 the store said no, 2 usage or settings that cannot work,\n"
+    "      stop; 1 the store refused, 2 usage or settings that cannot work,\n"
     "      124 leadership was lost with --on-loss exit, 125 tenure's own failure,\n"
     "      126 COMMAND cannot be executed, 127 there is no such command.\n";
 
@@ -107,6 +107,7 @@ static void settle_watchdog(struct tn_run_options *o, int watchdog)
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
     static const struct tn_run_codes codes = {.failed = CLI_FAILED,
+                                              .gave_up = CLI_FAILED,
                                               .usage = CLI_USAGE,
                                               .lost = CLI_LOST,
                                               .broken = CLI_BROKEN,

@@ -15,6 +15,7 @@ enum {
     OPT_ON_LOSS,
     OPT_ON_EXIT,
     OPT_CRASH_LIMIT,
+    OPT_START_TIMEOUT,
     OPT_PRIORITY,
     OPT_ADDRESS,
     OPT_BUILD,
@@ -67,6 +68,7 @@ const struct option cli_run_options[] = {
     {"on-loss", required_argument, NULL, OPT_ON_LOSS},
     {"on-exit", required_argument, NULL, OPT_ON_EXIT},
     {"crash-limit", required_argument, NULL, OPT_CRASH_LIMIT},
+    {"start-timeout", required_argument, NULL, OPT_START_TIMEOUT},
     {"priority", required_argument, NULL, OPT_PRIORITY},
     {"address", required_argument, NULL, OPT_ADDRESS},
     {"build", required_argument, NULL, OPT_BUILD},
@@ -323,6 +325,9 @@ void cli_run_take(const struct cli_verb *verb, struct tn_run_options *o, int opt
         break;
     case OPT_CRASH_LIMIT:
         o->crash_limit = (int)number(verb, "--crash-limit", 1, 1000000);
+        break;
+    case OPT_START_TIMEOUT:
+        o->start_timeout_ns = cli_duration(verb, "--start-timeout", optarg);
         break;
     case OPT_PRIORITY:
         o->elector.priority = (int32_t)number(verb, "--priority", -1000000, 1000000);

@@ -119,6 +119,7 @@ void tn_config_change(const struct tn_config_election *now, const struct tn_conf
         {"allow_new_privs", first->program.privs != b->program.privs},
         {"contain", first->contain != b->contain},
         {"stop_signal", first->stop_signal != b->stop_signal},
+        {"start_timeout", first->start_timeout_ns != b->start_timeout_ns},
         {"orphan_grace", first->orphan_grace_ns != b->orphan_grace_ns},
         {"release_delay", first->release_delay_ns != b->release_delay_ns},
         {"watchdog", !same(first->watchdog, b->watchdog)},

@@ -90,6 +90,7 @@ static const struct tn_key run_keys[] = {
     {"warm_file", NULL, TN_KEY_TEXT, offsetof(R, warm_file)},
     {"warm_signal", NULL, TN_KEY_SIGNAL, offsetof(R, warm_signal)},
     {"allow_new_privs", NULL, TN_KEY_BOOL, offsetof(R, allow_new_privs)},
+    {"start_timeout", NULL, TN_KEY_NS, offsetof(R, start_timeout_ns)},
     {"contain", NULL, TN_KEY_WORD, offsetof(R, contain), .words = tn_config_contains},
     {"orphan_grace", NULL, TN_KEY_NS, offsetof(R, orphan_grace_ns)},
     {"release_delay", NULL, TN_KEY_NS, offsetof(R, release_delay_ns)},

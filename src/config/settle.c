@@ -205,6 +205,7 @@ static void take_run(struct tn_reader *r, const struct tn_draft *d, struct tn_co
     o->on_exit = (enum tn_on_exit)run->on_exit;
     o->crash_limit = (int)run->crash_limit;
     o->contain = (enum tn_contain)run->contain;
+    o->start_timeout_ns = run->start_timeout_ns;
     o->orphan_grace_ns = run->orphan_grace_ns;
     o->release_delay_ns = run->release_delay_ns;
     const char *device = run->watchdog_device.text ? run->watchdog_device.text : "/dev/watchdog";

@@ -108,6 +108,8 @@ static void show_run(const struct tn_config_election *e, FILE *to)
     line(to, "on_new_leader", o->on_new_leader);
     line(to, "warm_file", o->warm_file);
     line(to, "watchdog", o->watchdog);
+    if (o->start_timeout_ns)
+        show_time(to, "start_timeout", o->start_timeout_ns);
     if (o->orphan_grace_ns)
         show_time(to, "orphan_grace", o->orphan_grace_ns);
     if (o->release_delay_ns)

@@ -42,7 +42,7 @@ def test_an_option_that_is_not_there(verb):
 
 def test_options_that_are_nearly_there():
     assert "'--stroe' (did you mean '--store'?);" in run("status", "--stroe=x", code=2)
-    assert "'--st' (there are 3 that begin so);" in run("run", "--st", "x", code=2)
+    assert "'--st' (there are 4 that begin so);" in run("run", "--st", "x", code=2)
     assert run("status", "--json=1", code=2) == "tenure status: --json takes no value"
     assert run("status", "--name", code=2) == "tenure status: --name needs a value: --name=..."
 

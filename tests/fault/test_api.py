@@ -433,9 +433,9 @@ def test_secrets_stay_secret(pair, tmp_path):
         seen.append(pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace"))
     assert not [text for text in seen if "canary-" in text]
     done = subprocess.run(
-        [TENURE, "run", "--name", "x", "--log", "json", "--", "true"], capture_output=True,
-        text=True, env={**os.environ,
-                        "TENURE_STORE": f"redis://:canary-password@127.0.0.1:{free_port()}/0"})
+        [TENURE, "run", "--name", "x", "--log", "json", "--start-timeout", "1s", "--", "true"],
+        capture_output=True, text=True,
+        env={**os.environ, "TENURE_STORE": f"redis://:canary-password@127.0.0.1:{free_port()}/0"})
     assert done.returncode != 0 and "canary-" not in done.stderr + done.stdout
 
 

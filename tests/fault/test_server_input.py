@@ -20,8 +20,8 @@ SECRET = "c4n4ry-s3cr3t"
 
 def told(url):
     """(exit code, the line) of a run that must not begin."""
-    done = subprocess.run([str(TENURE), "run", "--name", "w", "--ttl", "6s", "--log", "json", "--",
-                           "true"], capture_output=True, text=True, check=False,
+    done = subprocess.run([str(TENURE), "run", "--name", "w", "--ttl", "6s", "--log", "json",
+                           "--start-timeout", "1ms", "--", "true"], capture_output=True, text=True, check=False,
                           env={**os.environ, "TENURE_STORE": url, "KUBECONFIG": "",
                                "HOME": "/nonexistent"})
     assert SECRET not in done.stderr + done.stdout and not done.stdout
