@@ -4,7 +4,9 @@
     connect to proxy.port, then at any time:
     proxy.hold("down")       answers stop flowing, nothing is closed
     proxy.release()          and flow again, late
-    proxy.delay = 0.2        every piece waits that long
+    proxy.delay = 0.2        every piece waits that long, and a new connection twice: a round trip
+    proxy.trips              round trips so far, a connection being one: how often somebody had to
+                             wait for the other side before it could say the next thing
     proxy.cut_after("down", n)   after n more bytes that way, reset the connection
     proxy.cut()              reset all connections now
     proxy.strand()           nothing passes any more on what is open; new connections are sound
@@ -47,9 +49,12 @@ class _Pair:
         self.peer = client.getpeername()[1]
         self.server = None
         self.dead = self.stranded = False
+        self.last = "down"  # the way of the last piece
 
     def run(self):
         try:
+            self.proxy.count_trip()
+            time.sleep(2 * self.proxy.delay)
             while self.proxy.black_hole and not self.dead:
                 time.sleep(0.005)
             if self.dead:
@@ -77,6 +82,9 @@ class _Pair:
                     return
                 data, last = proxy.spend(way, data)
                 proxy.count(way, len(data))  # before: whoever has the answer sees it counted
+                if way == "up" and self.last == "down":
+                    proxy.count_trip()
+                self.last = way
                 sink.sendall(data)
                 if last:
                     self.cut()
@@ -100,6 +108,7 @@ class Proxy:
         self.black_hole = False
         self.passed = {"up": 0, "down": 0}  # bytes, and how often some came
         self.pieces = {"up": 0, "down": 0}
+        self.trips = 0
         self._budget = {}
         self._pairs = []
         self._lock = threading.Lock()
@@ -140,6 +149,10 @@ class Proxy:
         with self._lock:
             self.passed[way] += n
             self.pieces[way] += 1
+
+    def count_trip(self):
+        with self._lock:
+            self.trips += 1
 
     def spend(self, way, data):
         """What may still pass, and whether the connection ends behind it."""
