@@ -1,12 +1,12 @@
 #include "agent/state_socket.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/socket_dir.h"
 #include "agent/state_desk.h"
 #include "core/timing.h"
 #include "store/state_calls.h"
@@ -33,7 +33,7 @@ struct tn_state_socket {
     struct tn_state_desk *desk;
     pthread_mutex_t waking; /* of server, for the desk */
     struct tn_http_server *server;
-    char dir[80];
+    char dir[TN_SOCKET_DIR_MAX];
     char variable[sizeof VARIABLE + 96];
 
     pthread_rwlock_t lock; /* of the term: shared by requests, alone while it is replaced */
@@ -146,38 +146,6 @@ static bool admit(void *arg, const struct tn_http_request *request, struct tn_ht
 
 /* ---- Life ---------------------------------------------------------------- */
 
-/* A new directory that nobody else may enter. */
-static enum tenure_status make_dir(struct tn_state_socket *s, struct tenure_error *err)
-{
-    const char *roots[] = {getenv("XDG_RUNTIME_DIR"), "/run", "/tmp"};
-
-    for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++) {
-        if (!roots[i] || roots[i][0] != '/' || strlen(roots[i]) > 60 ||
-            access(roots[i], W_OK | X_OK) != 0)
-            continue;
-        snprintf(s->dir, sizeof s->dir, "%s/tenure-XXXXXX", roots[i]);
-        if (!mkdtemp(s->dir))
-            continue;
-        snprintf(s->variable, sizeof s->variable, "%s%s/socket", VARIABLE, s->dir);
-        return TENURE_OK;
-    }
-    s->dir[0] = '\0';
-    return tenure_fail(err, TENURE_CONFIG,
-                       "no place for the socket: set XDG_RUNTIME_DIR to a directory of yours");
-}
-
-/* The socket while its directory is still ours alone: from then on its user can put anything in
- * its place, and a link there must not be followed. */
-static enum tenure_status give_away(const struct tn_state_socket *s, struct tenure_error *err)
-{
-    uid_t user = s->options.user;
-
-    if (!user || (lchown(path_of(s), user, (gid_t)-1) == 0 && lchown(s->dir, user, (gid_t)-1) == 0))
-        return TENURE_OK;
-    return tenure_fail(err, TENURE_CONFIG, "cannot give %s to the program's user: %s", s->dir,
-                       strerror(errno));
-}
-
 /* A new term does not wait behind requests that go on coming. */
 static void init_locks(struct tn_state_socket *s)
 {
@@ -207,7 +175,7 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
         status =
             tn_state_desk_open(&(struct tn_state_desk_options){work, wake, turn, s}, &s->desk, err);
     if (!status)
-        status = make_dir(s, err);
+        status = tn_socket_dir_make(s->dir, err);
     if (!status) {
         struct tn_http_options http = {.listen = listen,
                                        .admit = admit,
@@ -218,13 +186,14 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
                                        .share = TN_HTTP_STATE_SHARE,
                                        .user = options->user};
 
+        snprintf(s->variable, sizeof s->variable, "%s%s/socket", VARIABLE, s->dir);
         snprintf(listen, sizeof listen, "unix:%s", path_of(s));
         pthread_mutex_lock(&s->waking); /* it may be asked, and answer, before it has returned */
         status = s->http->start(&http, &s->server, err);
         pthread_mutex_unlock(&s->waking);
     }
     if (!status)
-        status = give_away(s, err);
+        status = tn_socket_dir_give(s->dir, path_of(s), options->user, err);
     if (status) {
         tn_state_socket_close(s);
         return status;

@@ -181,7 +181,7 @@ static void loop(struct tn_supervisor *s)
             {.fd = s->mailbox.event_fd, .events = POLLIN},
             {.fd = s->signal_fd, .events = POLLIN},
             {.fd = s->late_fd, .events = POLLIN},
-            {.fd = s->program_notify, .events = POLLIN},
+            {.fd = s->notified.fd, .events = POLLIN},
             {.fd = -1},
             {.fd = -1},
         };
@@ -332,7 +332,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
                               .signal_fd = -1,
                               .late_fd = -1,
                               .stop_signal = options->stop_signal,
-                              .program_notify = -1,
+                              .notified = TN_NOTIFIED_NONE,
                               .role_file = TN_ROLE_FILE_NONE,
                               .prepared.due_ns = TN_NEVER,
                               .restart_at_ns = TN_NEVER,

@@ -1,73 +1,8 @@
 /* Health: probes of the program and of this machine, and what follows from them. */
-#include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "agent/supervisor_inner.h"
 #include "core/timing.h"
-
-/* ---- The program's own word ---------------------------------------------- */
-
-/* A socket with a name that the kernel chooses, and no file. */
-static enum tenure_status open_notify(struct tn_supervisor *s, struct tenure_error *err)
-{
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    socklen_t len = sizeof name;
-    int on = 1;
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&name, sizeof name.sun_family) != 0 ||
-        getsockname(fd, (struct sockaddr *)&name, &len) != 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
-        if (fd >= 0)
-            close(fd);
-        return tenure_fail(err, TENURE_UNAVAILABLE, "cannot listen to the program: %s",
-                           strerror(errno));
-    }
-    snprintf(s->program_notify_name, sizeof s->program_notify_name, "@%.*s",
-             (int)(len - offsetof(struct sockaddr_un, sun_path) - 1), name.sun_path + 1);
-    s->program_notify = fd;
-    return TENURE_OK;
-}
-
-/* Anybody on this machine can write to such a socket: only who runs as the
- * program, or as us, is believed. */
-static bool believed(struct msghdr *m)
-{
-    struct cmsghdr *c = CMSG_FIRSTHDR(m);
-    struct ucred who;
-
-    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
-        return false;
-    memcpy(&who, CMSG_DATA(c), sizeof who);
-    return who.uid == geteuid() || geteuid() == 0;
-}
-
-void tn_supervisor_health_notified(struct tn_supervisor *s)
-{
-    char text[1024];
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(struct ucred))];
-    } control;
-    struct iovec part = {.iov_base = text, .iov_len = sizeof text - 1};
-    struct msghdr m = {.msg_iov = &part,
-                       .msg_iovlen = 1,
-                       .msg_control = &control,
-                       .msg_controllen = sizeof control};
-    ssize_t n;
-
-    while ((n = recvmsg(s->program_notify, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) >= 0) {
-        text[n] = '\0';
-        if (believed(&m) && (strstr(text, "WATCHDOG=1") || strstr(text, "READY=1")))
-            tn_supervisor_health_result(s, TN_HELPER_PROBE, true);
-        m.msg_controllen = sizeof control;
-    }
-}
 
 /* ---- What follows -------------------------------------------------------- */
 
@@ -117,6 +52,12 @@ void tn_supervisor_health_result(struct tn_supervisor *s, enum tn_helper_kind ki
     tn_probe_result(p, well, tenure_now());
 }
 
+void tn_supervisor_health_notified(struct tn_supervisor *s)
+{
+    if (tn_notified_take(&s->notified, s->link.pid))
+        tn_supervisor_health_result(s, TN_HELPER_PROBE, true);
+}
+
 /* ---- The loop's side ----------------------------------------------------- */
 
 enum tenure_status tn_supervisor_health_open(struct tn_supervisor *s, struct tenure_error *err)
@@ -129,7 +70,7 @@ enum tenure_status tn_supervisor_health_open(struct tn_supervisor *s, struct ten
         status = tenure_fail(err, TENURE_CONFIG,
                              "--candidate-probe: notify needs a program; give another probe");
     if (!status && s->probe.kind == TN_PROBE_NOTIFY)
-        status = open_notify(s, err);
+        status = tn_notified_open(&s->notified, &s->options->program, err);
     if (!status) {
         tn_probe_switch(&s->candidate_probe, true, tenure_now());
         /* Not healthy before the first answer; nothing has been started yet. */
@@ -143,9 +84,7 @@ void tn_supervisor_health_close(struct tn_supervisor *s)
 {
     tn_probe_switch(&s->probe, false, 0);
     tn_probe_switch(&s->candidate_probe, false, 0);
-    if (s->program_notify >= 0)
-        close(s->program_notify);
-    s->program_notify = -1;
+    tn_notified_close(&s->notified);
 }
 
 void tn_supervisor_health_program(struct tn_supervisor *s, bool runs)

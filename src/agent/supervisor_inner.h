@@ -7,6 +7,7 @@
 
 #include "agent/driver.h"
 #include "agent/helpers.h"
+#include "agent/notified.h"
 #include "agent/notify.h"
 #include "agent/outage.h"
 #include "agent/prepared.h"
@@ -109,9 +110,8 @@ struct tn_supervisor {
 
     /* Its health. */
     struct tn_probe probe, candidate_probe;
-    int program_notify; /* socket: the program's own word; -1 */
-    char program_notify_name[64];
-    bool unwell; /* the probe says so, and something is being done about it */
+    struct tn_notified notified; /* the program's own word */
+    bool unwell;                 /* the probe says so, and something is being done about it */
 
     /* The other candidates. */
     bool controlled; /* the store is shared: there are others */

@@ -67,14 +67,14 @@ static enum tenure_status describe(struct tn_supervisor *s, int *block, struct t
                                      .epoch = s->epoch,
                                      .store = s->options->elector.store,
                                      .state = s->options->state};
-    char notify[80], watchdog[48], role[4200];
+    char notify[sizeof s->notified.path + 16], watchdog[48], role[4200];
     const char *extra[6] = {0};
     size_t n = 0;
 
     if (s->socket)
         extra[n++] = tn_state_socket_variable(s->socket);
-    if (s->program_notify >= 0) {
-        snprintf(notify, sizeof notify, "NOTIFY_SOCKET=%s", s->program_notify_name);
+    if (s->notified.fd >= 0) {
+        snprintf(notify, sizeof notify, "NOTIFY_SOCKET=%s", s->notified.path);
         snprintf(watchdog, sizeof watchdog, "WATCHDOG_USEC=%" PRId64,
                  s->options->probe.timeout_ns / 1000);
         extra[n++] = notify;

@@ -188,3 +188,16 @@ unsigned tn_children_kill(const pid_t *spare, unsigned n_spare)
     }
     return found == 0 && q.blind ? 1 : found;
 }
+
+bool tn_children_descends(pid_t pid, pid_t from)
+{
+    char name[16];
+
+    while (pid > 1) {
+        snprintf(name, sizeof name, "%d", (int)pid);
+        pid = parent_of(name);
+        if (pid == from)
+            return true;
+    }
+    return false;
+}

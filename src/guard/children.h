@@ -20,4 +20,7 @@
  */
 unsigned tn_children_kill(const pid_t *spare, unsigned n_spare);
 
+/* Is it a child of that process, or a descendant?  Not if it is gone. */
+bool tn_children_descends(pid_t pid, pid_t from);
+
 #endif

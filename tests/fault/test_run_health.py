@@ -96,7 +96,7 @@ def test_notify_probe(tmp_path):
     script.write_text(
         "import os, socket, sys, time\n"
         "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
-        "s.connect('\\0' + os.environ['NOTIFY_SOCKET'][1:])\n"
+        "s.connect(os.environ['NOTIFY_SOCKET'])\n"
         "assert int(os.environ['WATCHDOG_USEC']) == 500000\n"
         "open(sys.argv[1], 'a').write('start\\n')\n"
         "for i in range(8):\n"
@@ -111,6 +111,66 @@ def test_notify_probe(tmp_path):
         c = world.start(command=["/usr/bin/python3", str(script), str(starts)])
         eventually("a restart", lambda: starts.exists() and starts.read_text().count("start") >= 2)
         assert "not well" in c.words()
+
+
+SAYS = """
+import os, pathlib, socket, sys, time
+address = os.environ['NOTIFY_SOCKET']
+pathlib.Path(sys.argv[1]).write_text(address)
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+while True:
+    s.sendto(sys.argv[2].encode(), address)
+    time.sleep(0.05)
+"""
+NOTIFY = ["--probe", "notify", "--probe-timeout", "1s", "--probe-threshold", "1",
+          "--log-level", "debug"]
+WELL, ILL = "the program's probe: well", "the program is not well"
+
+
+def says(world, tmp_path, text, options=()):
+    """A program that says so again and again; and where it was told to."""
+    script, place = world.dir / "says.py", world.dir / "place"
+    script.write_text(SAYS)
+    place.touch()
+    place.chmod(0o666)
+    c = world.start(options=[*NOTIFY, *options],
+                    command=["/usr/bin/python3", str(script), str(place), text])
+    return c, lambda: place.read_text()
+
+
+@pytest.mark.parametrize("text, well", [
+    ("STATUS=x\nWATCHDOG=1\n", True),
+    ("STATUS=no WATCHDOG=1\nWATCHDOG=10\nXREADY=1", False),
+])
+def test_notify_is_read_by_lines(tmp_path, text, well):
+    with World(ttl_ms=15000) as world:
+        c, _ = says(world, tmp_path, text)
+        eventually("a verdict", lambda: WELL in c.words() or ILL in c.words())
+        assert (WELL in c.words()) == well
+
+
+@pytest.mark.parametrize("user", [None, pytest.param(65534, marks=pytest.mark.skipif(
+    os.geteuid() != 0, reason="another user needs root"))])
+def test_notify_believes_the_program_alone(tmp_path, user):
+    """Neither its own user nor root speaks for it from outside of its tree; others cannot at all."""
+    options = ["--user", str(user)] if user else []
+    with World(ttl_ms=15000) as world:
+        c, place = says(world, tmp_path, "WATCHDOG=1", options)
+        eventually("it is well", lambda: WELL in c.words())
+    with World(ttl_ms=15000) as world:
+        c, place = says(world, tmp_path, "STATUS=ill", options)
+        address = eventually("the place", place)
+        assert os.stat(os.path.dirname(address)).st_mode & 0o777 == 0o700
+        ends = subprocess.Popen(["/usr/bin/python3", "-c", SAYS, "/dev/null", "WATCHDOG=1"],
+                                env={"NOTIFY_SOCKET": address}, user=user,
+                                stderr=subprocess.DEVNULL)
+        try:
+            eventually("the verdict", lambda: ILL in c.words())
+            assert WELL not in c.words()
+        finally:
+            ends.kill()
+            ends.wait()
+    assert not os.path.exists(os.path.dirname(address))
 
 
 def test_unhealthy_candidate_does_not_contend(tmp_path):
