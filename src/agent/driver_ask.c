@@ -241,19 +241,36 @@ enum tenure_status tn_driver_open_again(tenure_elector *e, enum tenure_status st
 
 /* ---- The control register ------------------------------------------------ */
 
+/* Who may claim does not matter to a term that is ending, and a store that hangs must not keep
+ * back the word that the program is dead: the guard takes a silent tenure for hung. */
+static bool minds_control(const tenure_elector *e)
+{
+    return e->control_key[0] && e->machine.phase != TN_PHASE_STOPPING &&
+           e->machine.phase != TN_PHASE_RELEASING;
+}
+
+/* When a read that begins now has to end; 0: it is not worth beginning. */
+static int64_t control_by(const tenure_elector *e)
+{
+    const struct tn_timing *t = &e->machine.cfg.timing;
+    int64_t now = tenure_now(), by = now + t->request_ns;
+
+    if (!(e->actions.set & TN_ACT_WAIT) || e->actions.wait_until_ns >= by)
+        return by;
+    /* Never at the cost of what the elector waits for, above all a renewal. */
+    return e->actions.wait_until_ns - now >= tn_timing_beside(t) ? e->actions.wait_until_ns : 0;
+}
+
 void tn_driver_look_at_control(tenure_elector *e)
 {
     struct tenure_token before = e->control.token;
-    int64_t now = tenure_now(), by = now + e->machine.cfg.timing.request_ns;
+    int64_t by = control_by(e);
     struct tenure_error err = {0};
     enum tenure_status status;
 
     e->control_due |= e->woken && e->control_key[0];
     e->woken = false;
-    /* Never at the cost of what the elector waits for, above all a renewal. */
-    if ((e->actions.set & TN_ACT_WAIT) && e->actions.wait_until_ns < by)
-        by = e->actions.wait_until_ns;
-    if (!e->control_key[0] || !e->control_due || by <= now)
+    if (!minds_control(e) || !e->control_due || by == 0)
         return;
     tn_driver_mark(e, by);
     status = tenure_store_read(e->store, e->control_key, &e->control, by, &err);
@@ -309,13 +326,13 @@ void tn_driver_wait(tenure_elector *e, struct tn_event *ev)
 
     ev->kind = TN_EV_TIMER;
     /* It could not be read: soon again.  And people want to know soon that a wait works again. */
-    if ((e->control_due || (e->failing & FAILING_WAITS)) && again < until)
+    if (((e->control_due && minds_control(e)) || (e->failing & FAILING_WAITS)) && again < until)
         until = again;
     if (a->watch) {
         tn_lease_key(e->name, key);
         watches[n++] = (struct tenure_watch){.key = key, .seen = a->expect};
     }
-    if (e->control_known && !e->control_due)
+    if (e->control_known && !e->control_due && minds_control(e))
         watches[n++] = (struct tenure_watch){.key = e->control_key, .seen = e->control.token};
     if (n == 0) {
         e->waited |= !e->control_key[0]; /* nothing to wait for: that cannot fail */

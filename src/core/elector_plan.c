@@ -34,7 +34,9 @@ static int64_t request_by(const struct tn_elector *e)
 {
     int64_t by = e->now_ns + e->cfg.timing.request_ns;
 
-    if (e->phase == TN_PHASE_SEALING || e->phase == TN_PHASE_LEADING)
+    if (e->phase == TN_PHASE_FOLLOWING)
+        by = e->now_ns + tn_timing_contend(&e->cfg.timing);
+    else if (e->phase == TN_PHASE_SEALING || e->phase == TN_PHASE_LEADING)
         by = min64(by, e->stop_at_ns);
     else if (e->phase == TN_PHASE_STOPPING)
         by = min64(by, min64(e->deadline_ns, e->stop_by_ns));

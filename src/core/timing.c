@@ -28,6 +28,18 @@ int64_t tn_timing_renew_max(const struct tn_timing *t)
     return most_ns > 0 ? most_ns / TN_MS * TN_MS : 0;
 }
 
+int64_t tn_timing_beside(const struct tn_timing *t)
+{
+    return min64(t->request_ns, min64(t->renew_ns, t->poll_ns) / 2);
+}
+
+int64_t tn_timing_contend(const struct tn_timing *t)
+{
+    int64_t most_ns = min64(t->renew_ns, 2 * TN_S);
+
+    return most_ns > t->request_ns ? most_ns : t->request_ns;
+}
+
 enum tn_timing_fault tn_timing_plan(const struct tn_timing_wish *wish, struct tn_timing *out)
 {
     struct tn_timing t = {0};

@@ -74,6 +74,22 @@ enum tn_timing_fault {
  */
 int64_t tn_timing_renew_max(const struct tn_timing *t);
 
+/*
+ * A request beside the elector's own, for the control register, is begun only if so much time is
+ * left before the elector wants something: one that is cut short may cost the connection that the
+ * renewal needs.  A whole request; but where renewals or polls come so often that this much is
+ * never left, half of what lies between two of them.  A store whose answers take longer than that
+ * is not asked.
+ */
+int64_t tn_timing_beside(const struct tn_timing *t);
+
+/*
+ * The longest that a standby's read or claim may take.  It holds nothing that runs out, and may
+ * have to build its session first; so it gets what a claim can spend and still be renewed like
+ * any other, the time to the first renewal, but no more than 2 s: orders wait for it.
+ */
+int64_t tn_timing_contend(const struct tn_timing *t);
+
 /* Fill out from wish, or say what cannot work; out then holds the numbers for the message. */
 enum tn_timing_fault tn_timing_plan(const struct tn_timing_wish *wish, struct tn_timing *out);
 

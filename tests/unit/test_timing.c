@@ -295,8 +295,32 @@ static void test_plan_is_refused_or_safe(void **unused)
         /* TERM never falls before the renewal and its retry are due. */
         assert_true(t.renew_ns + 2 * t.request_ns <= t.hold_ns - t.grace_ns);
         assert_true(t.ttl_ns % TN_MS == 0 && t.retry_ns <= TN_S);
+        /* A claim that took as long as it may is renewed like any other. */
+        assert_true(tn_timing_contend(&t) >= t.request_ns);
+        assert_true(tn_timing_contend(&t) <= t.request_ns || tn_timing_contend(&t) <= t.renew_ns);
+        /* Between two renewals, or two polls, there is time for a request beside them. */
+        assert_true(2 * tn_timing_beside(&t) <= t.renew_ns &&
+                    2 * tn_timing_beside(&t) <= t.poll_ns);
     }
     assert_true(accepted > 10000);
+}
+
+static void test_times_beside_a_renewal(void **unused)
+{
+    struct tn_timing t = {.request_ns = 2 * TN_S, .renew_ns = 5 * TN_S, .poll_ns = 7 * TN_S};
+
+    (void)unused;
+    assert_int_equal(tn_timing_beside(&t), 2 * TN_S); /* a whole request */
+    assert_int_equal(tn_timing_contend(&t), 2 * TN_S);
+    t.request_ns = TN_S / 2;
+    t.renew_ns = 3 * TN_S / 2;
+    assert_int_equal(tn_timing_beside(&t), TN_S / 2);
+    assert_int_equal(tn_timing_contend(&t), 3 * TN_S / 2);
+    t.renew_ns = 300 * TN_MS; /* renewed more often than a request may last */
+    assert_int_equal(tn_timing_beside(&t), 150 * TN_MS);
+    assert_int_equal(tn_timing_contend(&t), TN_S / 2);
+    t.poll_ns = 10 * TN_MS;
+    assert_int_equal(tn_timing_beside(&t), 5 * TN_MS);
 }
 
 int main(void)
@@ -316,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_fault_request),
         cmocka_unit_test(test_fault_poll_and_grace),
         cmocka_unit_test(test_plan_is_refused_or_safe),
+        cmocka_unit_test(test_times_beside_a_renewal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
