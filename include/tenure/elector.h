@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define TENURE_ID_MAX   127
-#define TENURE_NAME_MAX 200
+#define TENURE_NAME_MAX 100 /* a key holds more: the rest is for what is kept under it */
 
 typedef struct tenure_elector tenure_elector;
 

@@ -82,31 +82,7 @@ static unsigned method_of(const char *method)
     return 0;
 }
 
-/*
- * Below /v1/elections/NAME: what follows the name, and whose it is.  NULL: another path, or no
- * such election.  A name may have slashes in it; the longest that is known counts.
- */
 #define BELOW "/v1/elections/"
-
-static const char *tail_of(const struct tn_api_list *list, const char *path,
-                           struct tn_election **election)
-{
-    const char *rest = path + strlen(BELOW), *tail = NULL;
-
-    if (strncmp(path, BELOW, strlen(BELOW)) != 0)
-        return NULL;
-    for (size_t i = 0; i < list->n; i++) {
-        const char *name = tn_election_name(list->elections[i]);
-        size_t n = strlen(name);
-
-        if (strncmp(rest, name, n) == 0 && (rest[n] == '/' || rest[n] == '\0') &&
-            (!tail || rest + n > tail)) {
-            tail = rest + n;
-            *election = list->elections[i];
-        }
-    }
-    return tail;
-}
 
 /* "/leadership" below an election is "/v1/leadership", "/leader" is "/leader". */
 static bool matches(const struct route *r, const char *path, bool below)
@@ -118,6 +94,44 @@ static bool matches(const struct route *r, const char *path, bool below)
     if (below && strncmp(own, "/v1/", 4) == 0)
         own += 3;
     return r->prefix ? strncmp(path, own, strlen(own)) == 0 : strcmp(path, own) == 0;
+}
+
+/* Is it asked of an election? */
+static bool is_question(const char *tail)
+{
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        if (matches(&routes[i], tail, true))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Below /v1/elections/NAME: what follows the name, and whose it is.  NULL: another path, or no
+ * such election.  A name may have slashes in it, and end like a question: /v1/elections/web/leader
+ * is asked of "web", here or elsewhere, and never answered for "web/leader".
+ */
+static const char *tail_of(const struct tn_api_list *list, const char *path,
+                           struct tn_election **election)
+{
+    const char *rest = path + strlen(BELOW), *tail = NULL;
+    bool asks = false;
+
+    if (strncmp(path, BELOW, strlen(BELOW)) != 0)
+        return NULL;
+    for (const char *p = strchr(rest, '/'); p && !asks; p = strchr(p + 1, '/'))
+        asks = is_question(p);
+    for (size_t i = 0; i < list->n; i++) {
+        const char *name = tn_election_name(list->elections[i]);
+        size_t n = strlen(name);
+
+        if (strncmp(rest, name, n) == 0 && (asks ? is_question(rest + n) : !rest[n]) &&
+            (!tail || rest + n > tail)) {
+            tail = rest + n;
+            *election = list->elections[i];
+        }
+    }
+    return tail;
 }
 
 /* *known: there is such a path, perhaps for another method. */

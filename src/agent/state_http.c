@@ -142,7 +142,7 @@ static bool list_one(void *arg, const char *id, const struct tenure_document *d,
 
     if (o && damage)
         json_object_set_new(o, "damage", json_string(damage));
-    if (!o) /* an id that is not UTF-8 is left out */
+    if (!o) /* an id that is not UTF-8, of an earlier build, is left out */
         return true;
     list->lost = json_array_append_new(list->documents, o) != 0;
     return !list->lost;

@@ -37,6 +37,14 @@ static inline size_t tn_text_char(const char *p)
     return n;
 }
 
+/* Nothing else in it. */
+static inline bool tn_text_is_utf8(const char *text)
+{
+    for (size_t n = 1; *text && n; text += n)
+        n = tn_text_char(text);
+    return !*text;
+}
+
 /* Is this the first part of a character, and then the text ends? */
 static inline bool tn_text_is_cut(const char *p)
 {

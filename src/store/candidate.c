@@ -5,9 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/text.h"
 #include "store/control.h"
 #include "store/edit.h"
+#include "store/record_text.h"
 
 #define CANDIDATE_MAX 4096
 
@@ -28,7 +28,7 @@ static bool plain(char c)
            c == '_';
 }
 
-/* A name may take 200 of the 255 bytes of a key, which leaves 42 for this. */
+/* Short enough for any name, also of builds that took 200 bytes of the 255 of a key. */
 void tn_candidate_key(const char *name, const char *id, char key[TENURE_KEY_MAX + 1])
 {
     char segment[48];
@@ -65,14 +65,6 @@ char *tn_candidate_encode(const struct tenure_candidate *c)
     return text;
 }
 
-static void get_text(const json_t *object, const char *member, char *out, size_t size)
-{
-    const char *text = json_string_value(json_object_get(object, member));
-
-    snprintf(out, size, "%s", text ? text : "");
-    tn_text_tame(out, '?');
-}
-
 static int64_t get_number(const json_t *object, const char *member)
 {
     json_int_t n = json_integer_value(json_object_get(object, member));
@@ -89,22 +81,22 @@ enum tenure_status tn_candidate_decode(const void *data, size_t len,
                     ? json_loadb(data, len, JSON_REJECT_DUPLICATES, &why)
                     : NULL;
 
-    get_text(o, "id", c.id, sizeof c.id);
+    tn_record_text(o, "id", c.id, sizeof c.id);
     if (!json_is_object(o) || !c.id[0]) {
         json_decref(o);
         return tenure_fail(err, TENURE_CORRUPT, "a candidate's record cannot be read");
     }
-    get_text(o, "state", c.state, sizeof c.state);
+    tn_record_text(o, "state", c.state, sizeof c.state);
     c.healthy = json_is_true(json_object_get(o, "healthy"));
     json_int_t priority = json_integer_value(json_object_get(o, "priority"));
     c.priority = priority >= INT32_MIN && priority <= INT32_MAX ? (int32_t)priority : 0;
-    get_text(o, "build", c.build, sizeof c.build);
-    get_text(o, "address", c.address, sizeof c.address);
-    get_text(o, "contain", c.contain, sizeof c.contain);
-    get_text(o, "since", c.since, sizeof c.since);
-    get_text(o, "trouble", c.trouble, sizeof c.trouble);
-    get_text(o, "answer", c.answer, sizeof c.answer);
-    get_text(o, "boot", c.boot, sizeof c.boot);
+    tn_record_text(o, "build", c.build, sizeof c.build);
+    tn_record_text(o, "address", c.address, sizeof c.address);
+    tn_record_text(o, "contain", c.contain, sizeof c.contain);
+    tn_record_text(o, "since", c.since, sizeof c.since);
+    tn_record_text(o, "trouble", c.trouble, sizeof c.trouble);
+    tn_record_text(o, "answer", c.answer, sizeof c.answer);
+    tn_record_text(o, "boot", c.boot, sizeof c.boot);
     c.started_epoch = (uint64_t)get_number(o, "started_epoch");
     c.started_ns = get_number(o, "started_ns");
     c.started_ms = (uint64_t)get_number(o, "started_ms");

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "os/clock.h"
 #include "store/edit.h"
+#include "store/record_text.h"
 
 /* The first answer to a call opens this moment for better ones. */
 #define BETTER_NS (100 * INT64_C(1000000))
@@ -32,12 +33,6 @@ static void put_text(const char *text, char *out, size_t size)
 {
     snprintf(out, size, "%s", text ? text : "");
     tn_text_tame(out, '?');
-}
-
-/* The same; "" if it is not a string. */
-static void get_text(const json_t *object, const char *member, char *out, size_t size)
-{
-    put_text(json_string_value(json_object_get(object, member)), out, size);
 }
 
 static json_t *load(const struct tenure_value *value, struct tenure_error *err)
@@ -75,12 +70,12 @@ enum tenure_status tn_control_decode(const struct tenure_value *value,
     }
     const json_t *request = json_object_get(object, "request");
     c.paused = json_is_true(json_object_get(object, "paused"));
-    get_text(object, "paused_by", c.paused_by, sizeof c.paused_by);
-    get_text(object, "paused_at", c.paused_at, sizeof c.paused_at);
-    get_text(object, "reason", c.reason, sizeof c.reason);
-    get_text(request, "id", c.request, sizeof c.request);
-    get_text(request, "kind", c.kind, sizeof c.kind);
-    get_text(request, "to", c.to, sizeof c.to);
+    tn_record_text(object, "paused_by", c.paused_by, sizeof c.paused_by);
+    tn_record_text(object, "paused_at", c.paused_at, sizeof c.paused_at);
+    tn_record_text(object, "reason", c.reason, sizeof c.reason);
+    tn_record_text(request, "id", c.request, sizeof c.request);
+    tn_record_text(request, "kind", c.kind, sizeof c.kind);
+    tn_record_text(request, "to", c.to, sizeof c.to);
     json_int_t epoch = json_integer_value(json_object_get(request, "epoch"));
     json_int_t for_ms = json_integer_value(json_object_get(request, "for_ms"));
     json_int_t roll = json_integer_value(json_object_get(object, "roll"));

@@ -7,6 +7,7 @@
 
 #include "base/decimal.h"
 #include "base/hex.h"
+#include "base/text.h"
 
 /* ---- The line before the data -------------------------------------------- */
 
@@ -175,6 +176,13 @@ enum tenure_status tn_document_key(const char *name, const char *collection, con
         return tenure_fail(err, TENURE_INVALID,
                            "'%.60s' is empty or too long for the id of a document", id);
     return TENURE_OK;
+}
+
+enum tenure_status tn_document_check_id(const char *id, struct tenure_error *err)
+{
+    return tn_text_is_utf8(id)
+               ? TENURE_OK
+               : tenure_fail(err, TENURE_INVALID, "the id of a document must be UTF-8");
 }
 
 bool tn_document_id(const char *segment, char id[TENURE_KEY_MAX + 1])

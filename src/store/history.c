@@ -8,23 +8,13 @@
 
 #include "core/lease.h"
 #include "store/edit.h"
+#include "store/record_text.h"
 
 #define HISTORY_MAX 65536 /* bytes of the register that we look at */
 /* Year 9999; times beyond are nonsense, and would overflow where they are subtracted. */
 #define WALL_MAX_MS INT64_C(253402300799000)
 
 /* ---- The record ---------------------------------------------------------- */
-
-/* For people and terminals: printable, cut to size.  "" if it is not a string. */
-static void get_text(const json_t *object, const char *member, char *out, size_t size)
-{
-    const char *text = json_string_value(json_object_get(object, member));
-    size_t n = 0;
-
-    for (; text && *text && n + 1 < size; text++)
-        out[n++] = (unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e ? '?' : *text;
-    out[n] = '\0';
-}
 
 static uint64_t get_number(const json_t *object, const char *member, int64_t most)
 {
@@ -78,14 +68,14 @@ static void take_term(struct tenure_history *h, const json_t *o)
 {
     struct tenure_term_record t = {.epoch = get_number(o, "epoch", TN_EPOCH_MAX)};
 
-    get_text(o, "holder", t.holder, sizeof t.holder);
+    tn_record_text(o, "holder", t.holder, sizeof t.holder);
     if (t.epoch == 0 || !t.holder[0])
         return; /* the others are worth showing all the same */
     t.from_ms = get_number(o, "from_ms", WALL_MAX_MS);
     t.to_ms = get_number(o, "to_ms", WALL_MAX_MS);
     t.estimated = json_is_true(json_object_get(o, "estimated"));
-    get_text(o, "cause", t.cause, sizeof t.cause);
-    get_text(o, "end", t.end, sizeof t.end);
+    tn_record_text(o, "cause", t.cause, sizeof t.cause);
+    tn_record_text(o, "end", t.end, sizeof t.end);
     uint32_t at = place_of(h, t.epoch);
     if (at < h->n && h->terms[at].epoch == t.epoch)
         return;

@@ -6,6 +6,7 @@
 
 #include "store/state_calls.h"
 #include "store/state_inner.h"
+#include "tenure/elector.h"
 
 /* ---- The handle ---------------------------------------------------------- */
 
@@ -19,8 +20,10 @@ enum tenure_status tenure_state_open(const char *url, const char *name,
 
     if (!err)
         err = &scratch;
-    if (!tenure_key_valid(name) || strlen(name) > 100)
-        return tenure_fail(err, TENURE_INVALID, "'%.60s' is not a name for an election", name);
+    if (!tenure_key_valid(name) || strlen(name) > TENURE_NAME_MAX)
+        return tenure_fail(err, TENURE_INVALID,
+                           "'%.60s' is not a name for an election: at most %d bytes", name,
+                           TENURE_NAME_MAX);
     if (grant && (grant->epoch == 0 || grant->epoch > TN_EPOCH_MAX))
         return tenure_fail(err, TENURE_INVALID, "epoch %llu is nobody's",
                            (unsigned long long)grant->epoch);

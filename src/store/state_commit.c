@@ -93,7 +93,8 @@ static enum tenure_status find_entry(tenure_state *s, struct slot *slot, int64_t
     enum tenure_status status;
 
     if ((status = tn_document_key(s->name, slot->commit->collection, slot->commit->id, key, err)) ||
-        (!slot->commit->remove && (status = tn_state_fits(s, key, slot->commit->len, err))) ||
+        (!slot->commit->remove && ((status = tn_document_check_id(slot->commit->id, err)) ||
+                                   (status = tn_state_fits(s, key, slot->commit->len, err)))) ||
         (status = tn_state_root(s, slot->commit->collection, &slot->root, deadline, err)))
         return status;
     slot->entry = tn_entry_get(s, key);

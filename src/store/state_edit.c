@@ -171,6 +171,8 @@ enum tenure_status tn_state_edit(tenure_state *s, const char *collection, const 
     unsigned char *bytes = NULL;
     enum tenure_status status = tn_document_key(s->name, collection, id, key, err);
 
+    if (!status && data)
+        status = tn_document_check_id(id, err);
     if (!status)
         status = tn_state_fits(s, key, doc.len, err);
     if (!status && tenure_token_absent(&seen->value.token))

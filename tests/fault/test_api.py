@@ -571,6 +571,23 @@ def test_whatever_is_clear_is_answered(pair, request_):
             assert s.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
+def test_the_longest_name_has_a_state(tmp_path, store):
+    """What one part takes for a name, all do; longer ones are refused at the start (tests/e2e)."""
+    with Agent(tmp_path, store, "a", "--state", "store", name="x" * 100) as agent:
+        agent.leads()
+        assert agent.ask("/v1/state/jobs/" + "y" * 100, "PUT", "x", TOKEN).status == 200
+
+
+def test_a_name_that_ends_like_a_question(tmp_path, store):
+    """Who asks whether "web" leads is not told of another election, here or not."""
+    with Agent(tmp_path, store, "a", name="web/leader") as agent:
+        agent.leads()
+        assert agent.ask("/v1/elections/web/leader").status == 404
+        assert agent.ask("/v1/elections/web/leader/leader").text == "ok\n"
+        assert agent.ask("/leader?name=web/leader").text == "ok\n"
+        assert agent.ask("/v1/elections/web/leader/leadership").json()["name"] == "web/leader"
+
+
 def test_the_head_of_a_stream_has_no_body(pair):
     first, _ = pair
     with socket.create_connection(("127.0.0.1", first.port), timeout=30) as s:

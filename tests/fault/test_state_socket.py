@@ -85,6 +85,7 @@ def test_documents(tmp_path, store):
         assert ask("GET", "/v1/state/jobs").json() == {"documents": []}
         assert ask("PUT", "/v1/state/jobs/a", b"one").json() == {"seq": 1}
         assert ask("PUT", "/v1/state/jobs/a", b"\0two\xff").json() == {"seq": 2}
+        assert ask("PUT", "/v1/state/jobs/%ff", b"x").status == 400  # no list could show it
         assert ask("PUT", "/v1/state/jobs/with%2Fslash%20and%C3%BC", b"").status == 200
         got = ask("GET", "/v1/state/jobs/a")
         assert (got.status, got.body) == (200, b"\0two\xff")

@@ -164,10 +164,24 @@ static void test_in_a_store(void **state)
     tenure_store_close(store);
 }
 
+/* An id of UTF-8 is shown as it is; what a terminal acts upon is not. */
+static void test_ids_beyond_ascii(void **state)
+{
+    static const char text[] = "{\"terms\":[{\"epoch\":1,\"holder\":\"Z\u00fcrich\"},{\"epoch\":2,"
+                               "\"holder\":\"a\\u001bb\"}]}";
+
+    (void)state;
+    assert_int_equal(tn_history_decode(text, strlen(text), &h, NULL), TENURE_OK);
+    assert_int_equal(h.n, 2);
+    assert_string_equal(h.terms[0].holder, "Z\u00fcrich");
+    assert_string_equal(h.terms[1].holder, "a?b");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_begin_and_end, set_up),
+        cmocka_unit_test_setup(test_ids_beyond_ascii, set_up),
         cmocka_unit_test_setup(test_estimates, set_up),
         cmocka_unit_test_setup(test_crashes, set_up),
         cmocka_unit_test_setup(test_late_notes_find_their_place, set_up),
