@@ -17,6 +17,7 @@
 #include "agent/hub.h"
 #include "agent/log.h"
 #include "core/timing.h"
+#include "os/init.h"
 #include "os/poll.h"
 #include "tenure/elector.h"
 #include "tenure/store.h"
@@ -172,6 +173,7 @@ static void start(struct tn_fleet *f, struct member *m)
         return;
     }
     m->pid = pid;
+    tn_init_await(pid);
     if (f->hub)
         tn_hub_started(f->hub, m->name, pid);
 }
@@ -206,6 +208,7 @@ static void ended(struct tn_fleet *f, struct member *m, int status)
     bool back = m->stopping && m->wanted; /* it has ended because we told it to */
     bool again = back || !WIFEXITED(status) || code == f->options.codes.again;
 
+    tn_init_forget(m->pid);
     m->pid = 0;
     m->stopping = false;
     tell_end(f, m, status, again && m->wanted && !f->leaving);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/timing.h"
+#include "os/init.h"
 #include "os/poll.h"
 #include "tenure/store.h"
 #include "tn_version.h"
@@ -179,6 +180,7 @@ enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_er
         close(ends[0]);
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot start a guard: %s", strerror(errno));
     }
+    tn_init_await(pid);
     pthread_mutex_lock(&l->lock);
     l->pid = pid;
     l->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -213,6 +215,7 @@ void tn_guard_link_mourn(struct tn_guard_link *l)
 {
     uint64_t word = l->page ? atomic_load(&l->page->word) : 0;
 
+    tn_init_forget(l->pid);
     pthread_mutex_lock(&l->lock);
     l->alive = false;
     /* The next guard must not take this grant for its own. */

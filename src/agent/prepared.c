@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/timing.h"
+#include "os/init.h"
 
 #define NEVER     (INT64_MAX / 2)
 /* After the program's start, and after the release. */
@@ -87,6 +88,7 @@ static bool start(struct tn_prepared *p, struct tn_guard_link *l)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
     p->pid = launch(l, ends[0]);
+    tn_init_await(p->pid);
     /* If the guard does not get it, the other end sees that it is closed. */
     if (p->pid > 0)
         tn_guard_link_prepared(l, ends[1]);
@@ -101,6 +103,7 @@ void tn_prepared_end(struct tn_prepared *p)
         return;
     kill(p->pid, SIGKILL);
     waitpid(p->pid, NULL, 0);
+    tn_init_forget(p->pid);
     p->pid = 0;
 }
 
@@ -132,6 +135,7 @@ bool tn_prepared_reaped(struct tn_prepared *p, pid_t pid, int64_t now)
 {
     if (pid <= 0 || pid != p->pid)
         return false;
+    tn_init_forget(pid);
     p->pid = 0;
     p->due_ns = now + AGAIN_NS;
     return true;

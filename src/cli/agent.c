@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/config.h"
 #include "config/change.h"
+#include "os/init.h"
 
 static const char help[] =
     "usage: tenure agent [--config FILE] [--log FORMAT] [--log-level LEVEL]\n"
@@ -343,8 +344,10 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
                           argv[optind]);
     a.path = cli_config_path(a.path);
     cli_no_core();
-    if (!a.election)
+    if (!a.election) {
+        tn_init_split();
         return run_agent(&a);
+    }
     int code = run_child(&a);
     free(a.env);
     for (struct later *one = a.later, *former; one; one = former) {

@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/run.h"
+#include "os/init.h"
 
 static const char help[] =
     "usage: tenure run --name NAME [--store URL] [options] -- COMMAND [ARGUMENT ...]\n"
@@ -162,7 +163,10 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return cli_misuse(verb, "--seal is of use with --state only");
     if (o.state && strcmp(o.state, CLI_LEASE_STORE) == 0)
         o.state = o.elector.store;
-    return o.elector.store ? tn_run(&o, &codes) : CLI_USAGE;
+    if (!o.elector.store)
+        return CLI_USAGE;
+    tn_init_split();
+    return tn_run(&o, &codes);
 }
 
 const struct cli_verb cli_run = {"run", "run a command on exactly one of many machines", help, run};

@@ -125,24 +125,25 @@ def state(pid):
                     reason="a PID namespace needs privileges here")
 @pytest.mark.parametrize("contain", ["auto", "group"])
 def test_first_process_of_a_container(tmp_path, contain):
-    """Orphans that come to it are reaped, signals reach the program, its code comes out."""
+    """Orphans are reaped, signals reach the program, its code comes out."""
     log = tmp_path / "log"
     log.write_text("")
     outer = subprocess.Popen(
         ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", BUILD / "tenure", "run",
          "--name", "x", "--store", f"file:{tmp_path}/s", "--ttl", "5s", "--contain", contain,
-         # What a hook leaves behind: its parent is gone, so it becomes the child of PID 1.
+         # What a hook leaves behind: its parent is gone, so it becomes the child of tenure.
          "--on-started", "(setsid sh -c 'sleep 0.3; echo orphan >> log' &)",
          "--", "sh", "-c", PROGRAM],
         cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         preexec_fn=die_with_parent)
     until(lambda: "started" in log.read_text(), 60)
-    tenure = children(outer.pid)[0]
+    init = children(outer.pid)[0]
+    (tenure,) = children(init)
     until(lambda: "orphan" in log.read_text(), 60)
     # Nobody who ended stays a zombie; only the guard is left.
     until(lambda: len(children(tenure)) == 1 and state(children(tenure)[0]) != "Z", 60)
-    os.kill(tenure, signal.SIGUSR1)
+    os.kill(init, signal.SIGUSR1)
     until(lambda: "usr1" in log.read_text(), 60)
-    os.kill(tenure, signal.SIGTERM)
+    os.kill(init, signal.SIGTERM)
     assert outer.wait(60) == 7
     assert log.read_text().split()[-1] == "term"
