@@ -131,16 +131,17 @@ def test_what_is_typed_arrives_once(tmp_path):
     """A second INT would kill the program instead of asking it."""
     url = f"file:{tmp_path}/store"
     command = [*CONTAINER, str(TENURE), *run(url)[:-2], "sh", "-c",
-               "trap 'sleep 0.5; exit 7' INT; while :; do sleep 0.05; done"]
+               "trap 'sleep 0.5; exit 7' INT; echo ready >&2; while :; do sleep 0.05; done"]
     leader, follower = os.openpty()
-    code = ("import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-            "os.execvp(sys.argv[1], sys.argv[1:])")
+    # In the background INT is ignored, and what is ignored at the start stays so in a shell.
+    code = ("import fcntl, os, signal, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+            "signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])")
     with open(tmp_path / "log", "w") as log:
         process = subprocess.Popen(["python3", "-c", code, *command], stdin=follower, stdout=follower,
                                    stderr=log, preexec_fn=die_with_parent)
     os.close(follower)
     try:
-        until(lambda: "leading" in (tmp_path / "log").read_text())
+        until(lambda: "ready" in (tmp_path / "log").read_text())
         os.write(leader, b"\x03")
         assert process.wait(60) == 7
         assert len(re.findall("asked", (tmp_path / "log").read_text())) == 1
