@@ -186,10 +186,11 @@ struct tn_elector {
     /* The register, as last seen by a read or left by a swap of our own. */
     enum tn_seen seen;
     struct tenure_token token;
-    struct tn_lease lease; /* if FREE or HELD; if ABSENT only its epoch and transitions count */
-    int64_t observed_ns;   /* when this token was first seen: after that read */
-    int64_t poll_at_ns;    /* read again then, if nothing was notified before */
-    int64_t spare_ns;      /* the record went back: whoever held it may act until then */
+    struct tn_lease lease;  /* if FREE or HELD; if ABSENT only its epoch and transitions count */
+    int64_t observed_ns;    /* when this token was first seen: after that read */
+    int64_t poll_at_ns;     /* read again then, if nothing was notified before */
+    int64_t spare_ns;       /* the record went back: who held it may act until then */
+    struct tn_lease spared; /* that holder's last record; incarnation zero: of several grants */
 
     /* The grant in hand; meaningful from SEALING to RELEASING. */
     uint8_t grant[TENURE_NONCE_SIZE];

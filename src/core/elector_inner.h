@@ -27,6 +27,11 @@ static inline int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static inline int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static inline bool nonce_equal(const uint8_t *a, const uint8_t *b)
 {
     return memcmp(a, b, TENURE_NONCE_SIZE) == 0;

@@ -7,11 +7,6 @@
 
 #include "core/elector_inner.h"
 
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Backing off, or only waiting for our own side: changes do not matter. */
 static void sleep_until(struct tn_actions *out, int64_t until_ns)
 {
@@ -160,18 +155,19 @@ static void release(struct tn_elector *e, const struct tn_event *ev, struct tn_a
 /* When this candidate may claim what it sees; TN_FOREVER if never. */
 static int64_t claim_at(const struct tn_elector *e)
 {
+    bool own = tn_sees_own_process(e);
     int64_t at = e->observed_ns;
 
     if (!e->may_claim || e->seen == TN_SEEN_REFUSED ||
         tn_epoch_next(e->lease.epoch, 0, e->floor) == 0)
         return TN_FOREVER;
-    /* A grant of this process that it does not act under is nobody's: a claim
-     * that landed late.  It is taken over at once, with a new epoch. */
-    if (tn_sees_own_process(e))
-        return max64(at, e->not_before_ns);
-    if (e->seen == TN_SEEN_HELD)
+    if (e->seen == TN_SEEN_HELD && !own)
         at += (int64_t)e->lease.ttl_ms * TN_MS; /* W: the recorded holder's, not ours */
-    return max64(max64(at, e->spare_ns) + e->claim_delay_ns, e->not_before_ns);
+    at = max64(at, e->spare_ns);
+    /* A grant of this process that it does not act under is nobody's: a claim
+     * that landed late.  It is taken over at once, with a new epoch, unless it
+     * was restored over another holder's. */
+    return max64(own ? at : at + e->claim_delay_ns, e->not_before_ns);
 }
 
 static void plan_following(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)

@@ -40,16 +40,39 @@ void tn_view_know_epoch(struct tn_elector *e, uint64_t epoch)
         e->floor = epoch;
 }
 
-/* The record is gone, or an older one is back: deleted or restored under its
- * holder, who acts on until it looks.  Exclusion over that is not promised
- * (I1), but whoever knew the holder gives it the time that it had. */
-static void spare_holder(struct tn_elector *e, const struct tn_event *ev, enum tn_seen now)
+/* The register has moved on, to nothing, to what cannot be used, or to an older record. */
+static bool went_back(const struct tn_elector *e, const struct tn_event *ev, enum tn_seen now)
 {
-    bool back = tenure_token_absent(&ev->token) ||
-                (ev->record && now != TN_SEEN_REFUSED && ev->record->epoch < e->lease.epoch);
+    if (tenure_token_equal(&e->token, &ev->token))
+        return false;
+    return now == TN_SEEN_ABSENT || now == TN_SEEN_REFUSED || ev->record->epoch < e->lease.epoch;
+}
 
-    if (back && e->seen == TN_SEEN_HELD && !tn_sees_own_process(e))
-        e->spare_ns = e->now_ns + (int64_t)e->lease.ttl_ms * TN_MS;
+/* The record went back under its holder, who acts on until it looks.  Exclusion over that is
+ * not promised (I1), but a candidate that knew the holder gives it the time that it had; while
+ * that runs, from every look that shows the record to have gone back once more, because the
+ * holder may have renewed in between. */
+static void spare_holder(struct tn_elector *e)
+{
+    bool running = e->now_ns < e->spare_ns;
+
+    if (e->seen == TN_SEEN_HELD && !tn_sees_own_process(e)) {
+        e->spared = e->lease;
+        if (running) /* for another grant as well: the return of one says nothing of the other */
+            memset(e->spared.incarnation, 0, TENURE_NONCE_SIZE);
+    } else if (!running) {
+        return;
+    }
+    e->spare_ns = max64(e->spare_ns, e->now_ns + (int64_t)e->spared.ttl_ms * TN_MS);
+}
+
+/* The spared holder is seen again, at its grant or a later one: a process acts under one grant
+ * at a time, so what it could still do is what this record says, and nothing else. */
+static bool spared_is_seen(const struct tn_elector *e)
+{
+    return e->seen != TN_SEEN_ABSENT && !nonce_zero(e->spared.incarnation) &&
+           e->lease.epoch >= e->spared.epoch &&
+           nonce_equal(e->lease.incarnation, e->spared.incarnation);
 }
 
 /* Take in a read.  The same token is the same value: its time runs on from
@@ -63,7 +86,8 @@ bool tn_view_observe(struct tn_elector *e, const struct tn_event *ev, struct tn_
         return false;
 
     enum tn_seen seen = classify(ev);
-    spare_holder(e, ev, seen);
+    if (went_back(e, ev, seen))
+        spare_holder(e);
     bool held = seen == TN_SEEN_HELD;
     if (held != (e->seen == TN_SEEN_HELD) ||
         (held && !nonce_equal(ev->record->grant, e->lease.grant)))
@@ -74,6 +98,8 @@ bool tn_view_observe(struct tn_elector *e, const struct tn_event *ev, struct tn_
     if (ev->record && seen != TN_SEEN_REFUSED) {
         e->lease = *ev->record;
         tn_view_know_epoch(e, e->lease.epoch);
+        if (spared_is_seen(e))
+            e->spare_ns = 0;
     } else {
         memset(&e->lease, 0, sizeof e->lease);
     }

@@ -244,6 +244,7 @@ void sim_body_start(struct sim_world *w, struct sim_node *n)
     w->counts.starts++;
     sim_say(w, n->index, "STARTS its program, epoch %llu", (unsigned long long)n->out.epoch);
     sim_check_exclusion(w, n);
+    sim_check_spared(w, n);
     sim_check_loaded(w, n);
     sim_check_started(w, n);
     sim_saver_begin(w, n, call_started(w, n));

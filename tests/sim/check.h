@@ -26,6 +26,10 @@ bool sim_exempt(const struct sim_world *w, const struct sim_node *n, uint32_t se
                 uint32_t claim_no);
 /* The record was lost or rewritten: nothing is promised about the grants up to now. */
 void sim_check_record_lost(struct sim_world *w);
+/* check_spare.c: I1 over a record that went back.  A read showed n->req.seen. */
+void sim_check_looked(struct sim_world *w, struct sim_node *n);
+/* n starts a program: not beside a holder that it has to spare. */
+void sim_check_spared(struct sim_world *w, struct sim_node *n);
 /* check_epoch.c: I2. */
 void sim_check_won(struct sim_world *w, struct sim_node *n);
 void sim_check_granted(struct sim_world *w, const struct sim_msg *msg,

@@ -7,7 +7,9 @@
  * When the plan's faults are over the checker heals the world, waits until
  * nothing old is in flight, and then asks for three leaders in a row: one at
  * all; another one, after the first was asked to step down; and one after the
- * second was killed.
+ * second was killed.  In some histories the record is then deleted under the
+ * third, which claims again, and steps down: who spared it in between has no
+ * reason any more to wait.
  */
 #include "body.h"
 #include "check.h"
@@ -15,7 +17,7 @@
 #include "ops.h"
 #include "store.h"
 
-enum { HEAL, FIRST, HANDED, KILLED, DONE, LATE };
+enum { HEAL, FIRST, HANDED, KILLED, DELETED, AGAIN, DONE, LATE };
 
 void sim_check_stuck(struct sim_world *w, struct sim_node *n)
 {
@@ -92,13 +94,15 @@ static int64_t bound(const struct sim_world *w, uint32_t part)
     int64_t spare = l.spare > 0 ? stretch(w, l.spare) : 0;
     int64_t expiry = stretch(w, l.ttl + l.poll) + 2 * l.trip + l.seal + spare;
 
-    if (part == FIRST)
+    if (part == FIRST || part == DELETED)
         return expiry + stretch(w, l.stopping);
     /* The end of a program that does as it is told, the release (a renewal
      * may be on its way), and what its watchers then do. */
     int64_t released = stretch(w, 20 * TN_MS) + 2 * l.trip + seen + 2 * l.trip + l.seal + spare;
     if (part == HANDED)
         return released;
+    if (part == AGAIN)
+        return released - spare;
     return p->guarded && p->releaser ? released + 2 * l.trip : expiry;
 }
 
@@ -128,7 +132,8 @@ static void next_part(struct sim_world *w)
 
     w->calm.waiting = false;
     boot_all(w);
-    sim_at(w, w->now_ns + stretch(w, 2 * l.ttl), SIM_Q_CALM, 0, 0, w->calm.part + 1);
+    int64_t rest = w->calm.part == DELETED ? 0 : stretch(w, 2 * l.ttl);
+    sim_at(w, w->now_ns + rest, SIM_Q_CALM, 0, 0, w->calm.part + 1);
 }
 
 static void expect(struct sim_world *w, uint32_t part, int not_this)
@@ -207,7 +212,7 @@ static void unseat(struct sim_world *w, uint32_t part)
     struct sim_node *n = &w->nodes[who];
     struct limits l = limits_of(w);
     expect(w, part, who);
-    if (part == HANDED) {
+    if (part != KILLED) {
         struct sim_mail mail = {.kind = TN_EV_YIELD, .until_ns = sim_local(w, n) + l.ttl};
         sim_node_post(w, n, &mail);
     } else {
@@ -216,13 +221,35 @@ static void unseat(struct sim_world *w, uint32_t part)
     }
 }
 
+/* Delete the record under the leader, and wait until it, or another, has started again. */
+static void lose_record(struct sim_world *w)
+{
+    struct sim_calm *c = &w->calm;
+
+    c->loser = leader(w);
+    if (c->loser < 0 || w->plan.family != &sim_family_register ||
+        sim_key(w->plan.seed, SIM_RND_PLAN, 5, 0) % 3 != 0) {
+        w->done = true;
+        return;
+    }
+    c->part = DELETED;
+    c->not_this = -1;
+    c->since_ns = w->now_ns;
+    c->bound_ns = bound(w, DELETED);
+    c->waiting = true;
+    sim_say(w, -1, "the record is deleted");
+    sim_store_befall(w, &(struct sim_op){.kind = SIM_OP_DELETE});
+    sim_at(w, w->now_ns + c->bound_ns, SIM_Q_CALM, 0, ++c->gen, LATE);
+}
+
 void sim_check_overdue(struct sim_world *w)
 {
     if (w->calm.waiting && w->now_ns - w->calm.since_ns >= w->calm.bound_ns)
         sim_fail(w, "I10", "no leader %.3f s after %s", (double)w->calm.bound_ns / 1e9,
-                 w->calm.part == FIRST    ? "the faults were over"
-                 : w->calm.part == HANDED ? "the leader was asked to step down"
-                                          : "the leader was killed");
+                 w->calm.part == FIRST     ? "the faults were over"
+                 : w->calm.part == KILLED  ? "the leader was killed"
+                 : w->calm.part == DELETED ? "its record was deleted"
+                                           : "the leader was asked to step down");
 }
 
 void sim_check_calm(struct sim_world *w, uint32_t part, uint32_t gen)
@@ -245,6 +272,15 @@ void sim_check_calm(struct sim_world *w, uint32_t part, uint32_t gen)
             w->done = true;
         else
             unseat(w, part);
+        break;
+    case DELETED:
+        lose_record(w);
+        break;
+    case AGAIN:
+        if (leader(w) == w->calm.loser)
+            unseat(w, AGAIN);
+        else
+            w->done = true;
         break;
     case DONE:
         w->done = true;

@@ -127,6 +127,7 @@ void sim_node_boot(struct sim_world *w, struct sim_node *n)
     n->facts.published_ns = 0;
     n->facts.phase = TN_PHASE_NEW;
     n->facts.ordered = n->facts.ending = false;
+    memset(n->facts.known, 0, sizeof n->facts.known);
     sim_check_excuse(w, n);
     sim_say(w, n->index, "starts (life %u)", n->life);
     sim_node_post(w, n, &(struct sim_mail){.kind = TN_EV_START});

@@ -161,6 +161,17 @@ struct sim_saver {
     uint8_t turn;  /* files: which half of its file was written last */
 };
 
+/* A holder whose record a candidate has read in this life. */
+#define SIM_KNOWN_MAX 4
+struct sim_known {
+    struct tenure_token token;
+    uint32_t serial; /* of its grant; 0: nobody */
+    uint32_t ttl_ms;
+    uint64_t epoch;
+    uint8_t incarnation[TENURE_NONCE_SIZE];
+    int64_t lost_ns; /* true time of the look that found its record to have gone back; 0: none */
+};
+
 /* What the checkers remember of a candidate. */
 struct sim_facts {
     uint32_t serial;         /* of the grant in hand; 0: none */
@@ -177,6 +188,8 @@ struct sim_facts {
     uint64_t nonces[8];      /* of its last requests (I6) */
     bool ordered;            /* asked to yield, or its program ended */
     bool ending;             /* asked to end */
+    struct sim_known known[SIM_KNOWN_MAX];
+    unsigned n_known; /* the newest overwrites the oldest */
 };
 
 struct sim_node {

@@ -83,7 +83,7 @@ static void begin(struct sim_replay *r, bool guarded, int64_t allow_ns)
     memset(r->asked, 0, sizeof r->asked);
     memset(r->judged, 0, sizeof r->judged);
     sim_queue_clear(&w->queue);
-    w->n_grants = w->exempt_serial = 0;
+    w->n_grants = w->exempt_serial = w->edited_serial = 0;
     w->top_epoch = 0;
     w->plan.family = sim_family_find("register");
     w->plan.guarded = guarded;

@@ -105,6 +105,16 @@ static uint32_t new_grant(struct sim_world *w, const struct sim_msg *msg)
     return g->serial;
 }
 
+static void note_applied(struct sim_world *w, const struct sim_value *reg)
+{
+    struct sim_grant *g = &w->grants[reg->serial % SIM_GRANTS_MAX];
+
+    if (g->serial != reg->serial)
+        return;
+    g->ttl_ms = reg->lease.ttl_ms;
+    g->applied_ns = w->now_ns;
+}
+
 void sim_store_apply(struct sim_world *w, const struct sim_msg *msg)
 {
     struct sim_value *reg = sim_store_of(w, msg->node);
@@ -120,6 +130,7 @@ void sim_store_apply(struct sim_world *w, const struct sim_msg *msg)
     reg->lease = msg->record;
     reg->sent_ns = msg->sent_ns;
     reg->hold_ns = msg->hold_ns;
+    note_applied(w, reg);
     sim_hash(w, (uint64_t)msg->purpose << 8 | msg->node, reg->lease.epoch);
     sim_say(w, msg->node, "%s takes effect: v%s, epoch %llu", sim_purpose_word(msg->purpose),
             reg->token.version, (unsigned long long)reg->lease.epoch);
@@ -144,6 +155,21 @@ static void told(struct sim_world *w)
     sim_store_notify(w, &w->store.now, UINT16_MAX);
 }
 
+/* One of the last few that names another process than the record does now, which may stand by. */
+static struct sim_value *of_another(struct sim_world *w)
+{
+    struct sim_store *s = &w->store;
+
+    for (unsigned i = 0; i < s->n_past && i < SIM_PAST_MAX; i++) {
+        struct sim_value *old = &s->past[(s->n_past - 1 - i) % SIM_PAST_MAX];
+
+        if (old->has_record && !old->corrupt && tn_lease_held(&old->lease) &&
+            memcmp(old->lease.incarnation, s->now.lease.incarnation, TENURE_NONCE_SIZE) != 0)
+            return old;
+    }
+    return NULL;
+}
+
 /* How many versions ago: one of the last few. */
 static struct sim_value *earlier(struct sim_world *w, uint64_t pick)
 {
@@ -166,8 +192,10 @@ static uint64_t number_of(const struct tenure_token *token)
 
 static void restore(struct sim_world *w, uint64_t pick)
 {
-    const struct sim_value *old = earlier(w, pick >> 8);
+    const struct sim_value *old = pick & 2 ? of_another(w) : NULL;
 
+    if (!old)
+        old = earlier(w, pick >> 8);
     if (!old)
         return;
     w->store.now = *old;
@@ -184,6 +212,7 @@ static void edit(struct sim_world *w, uint64_t pick)
     if (!now->has_record || now->corrupt || now->tombstone)
         return;
     touch(w, pick);
+    w->edited_serial = w->n_grants;
     switch (pick % 4) {
     case 0:
         now->lease.holder[0] = '\0';

@@ -100,7 +100,7 @@ static void reset(struct sim_world *w)
     sim_docs_clear(w);
     w->now_ns = 0;
     w->quiet = w->done = w->failed = false;
-    w->n_grants = w->exempt_serial = 0;
+    w->n_grants = w->exempt_serial = w->edited_serial = 0;
     w->top_epoch = 0;
     memset(&w->calm, 0, sizeof w->calm);
     memset(&w->counts, 0, sizeof w->counts);

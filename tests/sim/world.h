@@ -56,7 +56,9 @@ struct sim_grant {
     uint32_t claim_no;
     uint64_t epoch;
     uint8_t node;
-    bool used; /* its candidate has won by it */
+    bool used;          /* its candidate has won by it */
+    uint32_t ttl_ms;    /* as it was written last ... */
+    int64_t applied_ns; /* ... and when, in true time */
 };
 
 /* The calm after the faults: a leader must come up, again and again. */
@@ -67,6 +69,7 @@ struct sim_calm {
     int64_t since_ns;
     int64_t bound_ns;
     int not_this;           /* the candidate that must not be the one; -1: any will do */
+    int loser;              /* the record was deleted under this one */
     int64_t yield_until_ns; /* true time: nobody keeps back from claiming after this */
 };
 
@@ -108,6 +111,7 @@ struct sim_world {
     struct sim_grant grants[SIM_GRANTS_MAX];
     uint32_t n_grants;
     uint32_t exempt_serial; /* exclusion is not promised for grants up to this one */
+    uint32_t edited_serial; /* nor is a holder up to this one known by what was read */
     uint64_t top_epoch;     /* of all grants since the record was last lost (I2) */
     struct sim_calm calm;
     struct sim_counts counts;
