@@ -377,9 +377,13 @@ bool tn_guard_link_next(struct tn_guard_link *l, struct tn_guard_report *report)
 
 const char *tn_contain_text(enum tn_contain contain)
 {
-    static const char *const texts[] = {"auto", "process group and parent-death signal",
-                                        "cgroup v2", "PID namespace",
-                                        "PID namespace within a user namespace"};
+    static const char *const texts[] = {"auto",
+                                        "process group and parent-death signal",
+                                        "cgroup v2",
+                                        "PID namespace",
+                                        "PID namespace within a user namespace",
+                                        "PID namespace with the host's /proc",
+                                        "PID and user namespace with the host's /proc"};
 
     return (unsigned)contain < sizeof texts / sizeof texts[0] ? texts[contain] : "?";
 }

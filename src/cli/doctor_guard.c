@@ -26,6 +26,8 @@ static enum tenure_status try(struct doctor *d, enum tn_contain wish, enum tn_co
 
     if (!status)
         status = tn_guard_link_start(&link, &d->err);
+    if (!status)
+        status = tn_guard_link_greet(&link, &d->err);
     if (!status) {
         *got = link.contain;
         d->margin_ns = link.page->margin_ns;
@@ -34,6 +36,16 @@ static enum tenure_status try(struct doctor *d, enum tn_contain wish, enum tn_co
     }
     tn_guard_link_close(&link);
     return status;
+}
+
+static const char *weakness_of(enum tn_contain contain)
+{
+    if (contain == TN_CONTAIN_GROUP)
+        return "; daemons outlive it if tenure, guard and keeper are all killed at once";
+    if (contain == TN_CONTAIN_PIDNS_HOST)
+        return "; ps and the like show other processes under the program's numbers, because /proc "
+               "cannot be mounted or a part of it is hidden here";
+    return "";
 }
 
 void doctor_check_guard(struct doctor *d)
@@ -64,16 +76,9 @@ void doctor_check_guard(struct doctor *d)
                         json_pack("{s:s, s:o, s:b, s:b, s:f}", "contain", tn_contain_text(got),
                                   "able", able, "realtime", (int)punctual, "watchdog", (int)armed,
                                   "margin_ms", (double)d->margin_ns / 1e6));
-    if (got == TN_CONTAIN_GROUP)
-        doctor_say(d, DOCTOR_WEAK,
-                   "in force would be: %s (--contain can also be: group%s); daemons outlive it if "
-                   "tenure, guard and keeper are all killed at once; %s; %s",
-                   tn_contain_text(got), list,
-                   punctual ? "real-time scheduling" : "no real-time scheduling",
-                   armed ? DEVICE " can be armed" : "no " DEVICE);
-    else
-        doctor_say(d, DOCTOR_OK, "in force would be: %s (--contain can be: group%s); %s; %s",
-                   tn_contain_text(got), list,
-                   punctual ? "real-time scheduling" : "no real-time scheduling",
-                   armed ? DEVICE " can be armed" : "no " DEVICE);
+    doctor_say(d, weakness_of(got)[0] ? DOCTOR_WEAK : DOCTOR_OK,
+               "in force would be: %s (--contain can be: group%s)%s; %s; %s", tn_contain_text(got),
+               list, weakness_of(got),
+               punctual ? "real-time scheduling" : "no real-time scheduling",
+               armed ? DEVICE " can be armed" : "no " DEVICE);
 }

@@ -24,26 +24,29 @@ static ssize_t slurp(const char *path, char *text, size_t size)
     return (ssize_t)held;
 }
 
-/* Where cgroup v2 is mounted: the line of mountinfo whose type is cgroup2. */
+struct place {
+    char *out;
+    size_t size;
+    bool found;
+};
+
+/* The line of mountinfo whose type is cgroup2. */
+static bool is_cgroup2(void *arg, const char *line)
+{
+    struct place *p = arg;
+    char point[256];
+
+    p->found = strstr(line, " - cgroup2 ") && sscanf(line, "%*s %*s %*s %*s %255s", point) == 1;
+    if (p->found)
+        snprintf(p->out, p->size, "%s", point);
+    return !p->found;
+}
+
 static bool find_mount(char *out, size_t size)
 {
-    static char text[32768];
+    struct place p = {.out = out, .size = size};
 
-    if (slurp("/proc/self/mountinfo", text, sizeof text) <= 0)
-        return false;
-    for (char *line = text; line && *line;) {
-        char *next = strchr(line, '\n');
-        char point[256];
-
-        if (next)
-            *next++ = '\0';
-        if (strstr(line, " - cgroup2 ") && sscanf(line, "%*s %*s %*s %*s %255s", point) == 1) {
-            snprintf(out, size, "%s", point);
-            return true;
-        }
-        line = next;
-    }
-    return false;
+    return tn_mounts_walk(is_cgroup2, &p) && p.found;
 }
 
 /* Our own place in it: the line "0::/path". */

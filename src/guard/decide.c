@@ -319,6 +319,8 @@ void tn_guard_hear(struct tn_guard *g, const struct tn_keeper_message *m)
 {
     if (m->kind == TN_GUARD_EXITED)
         g->exited = true;
+    if (m->kind == TN_GUARD_SPAWNED && m->value != 0)
+        g->tree.contain = tn_tree_without_proc(g->tree.contain);
     tn_guard_report(&(struct tn_guard_report){
         .kind = m->kind,
         .pid = m->pid,

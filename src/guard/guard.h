@@ -77,6 +77,8 @@ void tn_guard_arm(int timer, int64_t at_ns);
 
 /* Find out what works, given what was wished for.  0, or errno if the wish cannot be met. */
 int tn_tree_probe(struct tn_tree *tree, enum tn_contain wish);
+/* The same, where no /proc of its own could be mounted. */
+enum tn_contain tn_tree_without_proc(enum tn_contain contain);
 /* Start a keeper for the block in fd.  0 or errno; *stage says what failed. */
 int tn_tree_start(struct tn_tree *tree, const struct tn_guard_origin *origin, int block,
                   enum tn_guard_stage *stage);
@@ -88,6 +90,15 @@ void tn_tree_kill(struct tn_tree *tree);
 bool tn_tree_reap(struct tn_tree *tree);
 /* It is dead: hang up on the keeper. */
 void tn_tree_forget(struct tn_tree *tree);
+
+/* ---- mounts.c ------------------------------------------------------------ */
+
+/* Each line of mountinfo, until visit() says no.  false: it cannot be read. */
+bool tn_mounts_walk(bool (*visit)(void *arg, const char *line), void *arg);
+/* Nothing in /proc is hidden or read-only: a new one would show no more than this one does. */
+bool tn_proc_is_whole(void);
+/* In a new mount and PID namespace: mount a /proc that shows it.  0 or errno. */
+int tn_proc_mount(void);
 
 /* ---- cgroup.c ------------------------------------------------------------ */
 
@@ -104,7 +115,7 @@ void tn_cgroup_remove(struct tn_tree *tree);
 struct tn_keeper_message {
     uint32_t kind; /* SPAWNED, FAILED, EXITED as reports; SIGNAL, STOP as commands */
     int32_t pid;
-    int32_t value; /* status, errno or signal */
+    int32_t value; /* status, errno or signal; SPAWNED: why it has no /proc of its own, or 0 */
     uint32_t stage;
 };
 
@@ -113,6 +124,7 @@ struct tn_keeper_orders {
     int block;    /* memfd */
     int cgroup;   /* put the program there; -1 */
     bool pidns;   /* the keeper is the first process of a namespace */
+    bool proc;    /* which gets a /proc of its own */
     pid_t same;   /* try to give the program this number, inside and outside; 0: any */
     pid_t keeper; /* filled in by the keeper itself: its own number */
     struct tn_guard_origin origin;

@@ -20,6 +20,7 @@ struct keeper {
     int signals; /* signalfd: SIGCHLD */
     int pipe;    /* what the child could not do; its end is success.  -1: known */
     pid_t pid;   /* the program, in our namespace */
+    int no_proc; /* errno: it has no /proc of its own */
     bool exited;
 };
 
@@ -98,7 +99,7 @@ static void hear_child(struct keeper *k)
     if (n == sizeof failure)
         tell(k, TN_GUARD_FAILED, failure.error, failure.stage);
     else
-        tell(k, TN_GUARD_SPAWNED, 0, TN_STAGE_NONE);
+        tell(k, TN_GUARD_SPAWNED, k->no_proc, TN_STAGE_NONE);
     close(k->pipe);
     k->pipe = -1;
 }
@@ -182,6 +183,8 @@ _Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders)
      * died before the parent-death signal was asked for. */
     if (k.signals < 0 || recv(k.orders.socket, &go, sizeof go, 0) != sizeof go || guard_is_gone(&k))
         _exit(1);
+    if (k.orders.proc)
+        k.no_proc = tn_proc_mount();
     start(&k);
     for (;;) {
         struct pollfd fds[] = {

@@ -53,6 +53,9 @@ enum tn_contain {
     TN_CONTAIN_CGROUP, /* the same, and a cgroup v2 of its own, which is killed as a whole */
     TN_CONTAIN_PIDNS,  /* a PID namespace: it ends with its first process, whatever happens */
     TN_CONTAIN_USERNS, /* the same for users without privileges, within a user namespace */
+    /* Never wished for: these two where a /proc of their own cannot be mounted. */
+    TN_CONTAIN_PIDNS_HOST,
+    TN_CONTAIN_USERNS_HOST,
 };
 
 #define TN_GUARD_PATH_MAX 120

@@ -14,15 +14,25 @@
 #include "guard/fork.h"
 #include "guard/guard.h"
 
-static bool is_pidns(enum tn_contain contain)
+static bool has_proc(enum tn_contain contain)
 {
     return contain == TN_CONTAIN_PIDNS || contain == TN_CONTAIN_USERNS;
 }
 
+static bool is_userns(enum tn_contain contain)
+{
+    return contain == TN_CONTAIN_USERNS || contain == TN_CONTAIN_USERNS_HOST;
+}
+
+static bool is_pidns(enum tn_contain contain)
+{
+    return has_proc(contain) || is_userns(contain) || contain == TN_CONTAIN_PIDNS_HOST;
+}
+
 static uint64_t clone_flags(enum tn_contain contain)
 {
-    return (is_pidns(contain) ? CLONE_NEWPID : 0) |
-           (contain == TN_CONTAIN_USERNS ? CLONE_NEWUSER : 0);
+    return (is_pidns(contain) ? CLONE_NEWPID : 0) | (has_proc(contain) ? CLONE_NEWNS : 0) |
+           (is_userns(contain) ? CLONE_NEWUSER : 0);
 }
 
 /* A process that ends at once.  Its number, or -1 with errno. */
@@ -30,11 +40,16 @@ static pid_t try_fork(enum tn_contain contain)
 {
     struct tn_fork how = {.flags = clone_flags(contain), .cgroup = -1};
     pid_t pid = tn_fork(&how);
+    int status = 0;
 
     if (pid == 0)
-        _exit(0);
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        _exit(has_proc(contain) ? tn_proc_mount() : 0);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
+    if (pid > 0 && status != 0) {
+        errno = WIFEXITED(status) ? WEXITSTATUS(status) : EPERM;
+        return -1;
+    }
     return pid;
 }
 
@@ -44,6 +59,8 @@ static int try_contain(struct tn_tree *tree, enum tn_contain contain)
 
     if (contain == TN_CONTAIN_CGROUP)
         error = tn_cgroup_make(tree);
+    else if (has_proc(contain) && !tn_proc_is_whole())
+        error = EPERM;
     else if (is_pidns(contain) && try_fork(contain) < 0)
         error = errno;
     if (!error)
@@ -54,13 +71,24 @@ static int try_contain(struct tn_tree *tree, enum tn_contain contain)
 int tn_tree_probe(struct tn_tree *tree, enum tn_contain wish)
 {
     tree->contain = TN_CONTAIN_GROUP;
-    if (wish != TN_CONTAIN_AUTO)
-        return try_contain(tree, wish);
+    if (wish != TN_CONTAIN_AUTO) {
+        int error = try_contain(tree, wish);
+
+        return error && has_proc(wish) ? try_contain(tree, tn_tree_without_proc(wish)) : error;
+    }
     /* A user namespace is never chosen unasked: it shows other users' files as
-     * nobody's, which some programs do not bear. */
-    if (try_contain(tree, TN_CONTAIN_PIDNS) != 0)
-        try_contain(tree, TN_CONTAIN_CGROUP);
+     * nobody's, which some programs do not bear.  A program that sees the host's
+     * processes in its /proc, under other numbers than its own, is misled by it. */
+    if (try_contain(tree, TN_CONTAIN_PIDNS) != 0 && try_contain(tree, TN_CONTAIN_CGROUP) != 0)
+        try_contain(tree, TN_CONTAIN_PIDNS_HOST);
     return 0;
+}
+
+enum tn_contain tn_tree_without_proc(enum tn_contain contain)
+{
+    return contain == TN_CONTAIN_PIDNS    ? TN_CONTAIN_PIDNS_HOST
+           : contain == TN_CONTAIN_USERNS ? TN_CONTAIN_USERNS_HOST
+                                          : contain;
 }
 
 static bool put(const char *path, const char *text)
@@ -112,9 +140,10 @@ int tn_tree_start(struct tn_tree *tree, const struct tn_guard_origin *origin, in
         return errno;
     orders.socket = ends[1];
     orders.pidns = is_pidns(tree->contain);
+    orders.proc = has_proc(tree->contain);
     /* A number that was free a moment ago, for a program whose own idea of its
      * number is then the one that the rest of the machine has: pid files. */
-    if (tree->contain == TN_CONTAIN_PIDNS)
+    if (is_pidns(tree->contain) && !is_userns(tree->contain))
         orders.same = try_fork(TN_CONTAIN_GROUP);
     tree->keeper = tn_fork(&how);
     if (tree->keeper == 0)
@@ -126,7 +155,7 @@ int tn_tree_start(struct tn_tree *tree, const struct tn_guard_origin *origin, in
         tree->keeper = 0;
         return error;
     }
-    if (tree->contain == TN_CONTAIN_USERNS)
+    if (is_userns(tree->contain))
         error = map_user(tree->keeper);
     if (error || send(tree->socket, &go, sizeof go, MSG_NOSIGNAL) != sizeof go)
         return error ? error : EPIPE;
