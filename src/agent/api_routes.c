@@ -299,7 +299,9 @@ void tn_api_answer(void *arg, const struct tn_http_request *request, struct tn_h
     const struct route *r = memo->route;
     bool later = r->job || (r->gather && api->elsewhere);
 
-    if (later && !memo->job)
+    if (later && !memo->job && request->full)
+        reply->park = true;
+    else if (later && !memo->job)
         begin(api, r, request, reply);
     else if (later && api->elsewhere)
         reply->park = !api->elsewhere->collect(memo->job, reply);

@@ -14,7 +14,7 @@
 
 #include "tenure/status.h"
 
-#define TN_HTTP_ABI      7
+#define TN_HTTP_ABI      8
 #define TN_HTTP_CHANNELS 8
 
 /* Per cent of the descriptors for visitors that the program's own socket has. */
@@ -37,6 +37,7 @@ struct tn_http_request {
     size_t body_len;
     bool local;     /* came over the Unix socket, from our own user or root */
     bool socket;    /* came over the Unix socket, from whomever */
+    bool full;      /* parked, it is answered 503: nothing must be begun for it */
     uint64_t visit; /* what enter() said of its connection; 0: unknown */
     struct tn_http_memo *memo;
     /* Look up a header or a query parameter; NULL if it is not there. */

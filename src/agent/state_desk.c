@@ -154,6 +154,10 @@ void tn_state_desk_handle(struct tn_state_desk *d, const struct tn_http_request 
 {
     struct errand *e = request->memo->job;
 
+    if (!e && request->full) {
+        reply->park = true;
+        return;
+    }
     if (!e) {
         e = new_errand(request);
         if (!e) {
@@ -181,7 +185,7 @@ void tn_state_desk_handle(struct tn_state_desk *d, const struct tn_http_request 
     e->ask.reply.owned = false;
 }
 
-/* The server stops, or has no room to park it: the desk's thread may be at it. */
+/* The server stops, or the program has hung up: the desk's thread may be at it. */
 void tn_state_desk_done(struct tn_state_desk *d, struct tn_http_memo *memo)
 {
     struct errand *e = memo->job, **link;

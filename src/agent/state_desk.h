@@ -27,7 +27,8 @@ enum tenure_status tn_state_desk_open(const struct tn_state_desk_options *option
 /* The server must have stopped.  Accepts NULL. */
 void tn_state_desk_close(struct tn_state_desk *desk);
 
-/* The server's handler: parks a request, and answers it when it is done. */
+/* The server's handler: parks a request, and answers it when it is done.  Not begun if it is full.
+ */
 void tn_state_desk_handle(struct tn_state_desk *desk, const struct tn_http_request *request,
                           struct tn_http_reply *reply);
 /* The server's word that a request is over: whatever is left of it is waited for. */

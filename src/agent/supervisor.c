@@ -51,7 +51,9 @@ static int64_t time_left(void *arg)
 {
     struct tn_supervisor *s = arg;
 
-    return s->elector ? tenure_elector_time_left(s->elector) : 0;
+    tenure_elector *elector = s->elector;
+
+    return elector ? tenure_elector_time_left(elector) : 0;
 }
 
 static int64_t grace(void *arg)
@@ -224,6 +226,7 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
 {
     struct tenure_elector_options o = s->options->elector;
     struct tn_driver_hooks hooks = {.arg = s};
+    tenure_elector *elector = NULL;
     enum tenure_status status;
 
     s->signal_fd = tn_supervisor_signals_open();
@@ -254,8 +257,9 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     if ((status = tn_supervisor_listen(s, err)))
         return status;
     s->broken = true;
-    if ((status = tn_driver_prepare(&o, open_by(s->options), &s->elector, err)) ||
-        (status = tn_supervisor_guard_open(s, err))) /* while the store is opened */
+    status = tn_driver_prepare(&o, open_by(s->options), &elector, err);
+    s->elector = elector;
+    if (status || (status = tn_supervisor_guard_open(s, err))) /* while the store is opened */
         return status;
     s->broken = false;
     status = tn_driver_start(s->elector, &hooks, err);

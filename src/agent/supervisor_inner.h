@@ -80,7 +80,8 @@ struct tn_supervisor {
     struct tn_helpers helpers;
     struct tn_trace_file *trace; /* NULL: none */
     struct tn_role_file role_file;
-    tenure_elector *elector;
+    /* NULL until it is made: requests for the state may come before, on threads of their own. */
+    _Atomic(tenure_elector *) elector;
     struct tn_election *election; /* what we tell of it */
     struct tn_api *api;           /* NULL: to nobody */
     int signal_fd;

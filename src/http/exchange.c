@@ -145,7 +145,7 @@ static bool park(struct tn_http_server *s, struct tn_exchange *x, uint64_t wakes
             x->next->prev = x;
         s->parked = x;
         s->n_parked++;
-        x->parked = done = true;
+        x->parked = x->kept = done = true;
         MHD_suspend_connection(x->connection);
     }
     pthread_mutex_unlock(&s->lock);
@@ -189,6 +189,7 @@ static enum MHD_Result answer(struct tn_http_server *s, struct tn_exchange *x, c
     for (;;) {
         reply = (struct tn_http_reply){.status = 500, .type = "application/json"};
         uint64_t wakes = atomic_load(&s->wakes);
+        request.full = !x->kept && !room_for_one(s);
         if (atomic_load(&s->closing))
             return MHD_NO;
         if (x->too_long)
@@ -197,7 +198,7 @@ static enum MHD_Result answer(struct tn_http_server *s, struct tn_exchange *x, c
             fixed(&reply, 503, "{\"error\":\"busy\",\"detail\":\"too much is being sent\"}\n");
         else
             s->options.handler(s->options.arg, &request, &reply);
-        if (reply.park && !room_for_one(s)) {
+        if (reply.park && request.full) {
             reply.park = false;
             fixed(&reply, 503, "{\"error\":\"busy\",\"detail\":\"too many requests wait\"}\n");
         }

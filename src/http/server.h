@@ -20,7 +20,7 @@ struct tn_exchange {
     unsigned char *body;
     size_t len, cap;
     bool admitted, too_long, too_many;
-    bool parked;
+    bool parked, kept; /* kept: it was parked before, and has its place */
 };
 
 /* One connection. */

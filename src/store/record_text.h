@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 
@@ -14,6 +15,7 @@ static inline void tn_record_text(const json_t *object, const char *member, char
 
     snprintf(out, size, "%s", text ? text : "");
     tn_text_tame(out, '?');
+    memset(out + strlen(out), 0, size - strlen(out)); /* of a character that was cut */
 }
 
 #endif

@@ -194,6 +194,31 @@ def test_a_process_that_dies_leads_nothing(fleets):
     until(lambda: codes(first, "/livez", "/healthz") == [200, 200])
 
 
+def test_the_state_is_asked_for_while_a_process_starts(tmp_path):
+    """It may be asked before it contends: for ThreadSanitizer, which a fleet's log would show."""
+    with Fleet(tmp_path, "a", ttl="2s", kind="file", names=("web",)) as only:
+        only.leads()
+        done = threading.Event()
+        seen = set()
+
+        def load():
+            while not done.is_set():
+                seen.add(only.ask("/v1/state/jobs/x", "PUT", b"x", TOKEN).status)
+
+        threads = [threading.Thread(target=load) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(3):
+            pid = only.child("web")
+            os.kill(pid, signal.SIGKILL)
+            until(lambda: only.child("web") != pid, limit=60)
+            only.leads()
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert 200 in seen and seen <= {200, 409, 503}, seen
+
+
 def test_a_process_that_hangs(tmp_path):
     """Its guard is stopped as well: nothing but its own deadline ends its leadership here.  Stopped
     inside a transaction it would take the other election's database along."""

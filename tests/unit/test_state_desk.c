@@ -154,6 +154,26 @@ static void gathers(void **state)
     tn_state_desk_close(desk);
 }
 
+/* The server has no room to park it, and says so: then it is not done either. */
+static void without_room(void **state)
+{
+    struct tn_http_memo memo = {0};
+    struct tn_http_request request = {
+        .method = "PUT", .path = "/full", .full = true, .memo = &memo, .header = no_header};
+    struct tn_http_reply reply = {0};
+    struct world w;
+    struct tn_state_desk *desk = open_desk(&w);
+
+    (void)state;
+    let_go(&w);
+    tn_state_desk_handle(desk, &request, &reply);
+    assert_true(reply.park);
+    assert_null(memo.job);
+    tn_state_desk_done(desk, &memo);
+    tn_state_desk_close(desk);
+    assert_int_equal(w.n_rounds, 0);
+}
+
 /* Over while it waits: it is not done at all. */
 static void withdrawn(void **state)
 {
@@ -236,8 +256,9 @@ static void remembers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gathers), cmocka_unit_test(withdrawn),
-                                       cmocka_unit_test(waited_for), cmocka_unit_test(remembers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gathers), cmocka_unit_test(without_room),
+                                       cmocka_unit_test(withdrawn), cmocka_unit_test(waited_for),
+                                       cmocka_unit_test(remembers)};
 
     return cmocka_run_group_tests_name("state_desk", tests, NULL, NULL);
 }

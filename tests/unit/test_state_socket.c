@@ -6,12 +6,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -194,6 +196,32 @@ static void waits_into_another_term(void **state)
     tenure_state_close(other);
 }
 
+/* More than the server can park: one is answered 503, and it is that one that is not done. */
+static void more_than_there_is_room_for(void **state)
+{
+    static const char *const ids[] = {"a", "b", "c"};
+    struct pollfd fds[3];
+    char text[2048];
+    int refused = 0;
+
+    (void)state;
+    seal(20);
+    slow = true;
+    int first = send_request("PUT", "slow", "3");
+    sem_wait(&inside);
+    for (int i = 0; i < 3; i++)
+        fds[i] = (struct pollfd){.fd = send_request("PUT", ids[i], "x"), .events = POLLIN};
+    assert_int_equal(poll(fds, 3, -1), 1);
+    sem_post(&answer);
+    while (!fds[refused].revents)
+        refused++;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(take_answer(fds[i].fd, text), i == refused ? 503 : 200);
+    assert_int_equal(take_answer(first, text), 200);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ask("GET", ids[i], "", text), i == refused ? 404 : 200);
+}
+
 /* ---- A large state ------------------------------------------------------- */
 
 static const char *const large[] = {"docs", "more", NULL};
@@ -273,9 +301,11 @@ static int open_all(void **state)
                                               .fenced = fenced,
                                               .time_left = time_left,
                                               .grace = grace};
+    struct rlimit files = {.rlim_cur = 128, .rlim_max = 128}; /* four connections, three parked */
     struct tenure_error err;
     tn_fault *fault;
 
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
     sem_init(&inside, 0, 0);
     sem_init(&answer, 0, 0);
     assert_int_equal(tenure_store_module_dir(TN_BUILD_DIR, &err), TENURE_OK);
@@ -295,6 +325,7 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(waits_into_another_term),
+                                       cmocka_unit_test(more_than_there_is_room_for),
                                        cmocka_unit_test(larger_than_a_try)};
 
     return cmocka_run_group_tests_name("state_socket", tests, open_all, close_all);
