@@ -199,16 +199,20 @@ enum tenure_status tn_guard_link_greet(struct tn_guard_link *l, struct tenure_er
     return status;
 }
 
+/* By its descriptor: it may have died and been reaped with the orphans, and
+ * its number may be a stranger's. */
+static void signal_guard(const struct tn_guard_link *l, int signal)
+{
+    if (l->pidfd < 0)
+        kill(l->pid, signal);
+    else
+        syscall(SYS_pidfd_send_signal, l->pidfd, signal, NULL, 0);
+}
+
 void tn_guard_link_shoot(struct tn_guard_link *l)
 {
-    if (!l->alive)
-        return;
-    /* By its descriptor: it may have died and been reaped with the orphans, and
-     * its number may be a stranger's. */
-    if (l->pidfd < 0)
-        kill(l->pid, SIGKILL);
-    else
-        syscall(SYS_pidfd_send_signal, l->pidfd, SIGKILL, NULL, 0);
+    if (l->alive)
+        signal_guard(l, SIGKILL);
 }
 
 void tn_guard_link_mourn(struct tn_guard_link *l)
@@ -283,6 +287,9 @@ bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns)
         if (deadline_ns != 0 && (uint64_t)deadline_ns < word)
             lower(l, word, deadline_ns);
     } while (!atomic_compare_exchange_strong(&l->page->word, &word, (uint64_t)deadline_ns));
+    /* A grant begins: a guard that was stopped before has set no alarm for it. */
+    if (word == 0 && deadline_ns != 0 && alive)
+        signal_guard(l, SIGCONT);
     pthread_mutex_unlock(&l->lock);
 
     if (deadline_ns == 0) {

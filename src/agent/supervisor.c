@@ -132,6 +132,7 @@ static void pass_time(struct tn_supervisor *s)
     int64_t now = tenure_now();
 
     tn_supervisor_guard_time(s, now);
+    tn_supervisor_orphans_time(s, now);
     tn_helpers_time(&s->helpers, now);
     tn_supervisor_health_time(s, now);
     tn_supervisor_control_time(s, now);
@@ -153,7 +154,7 @@ static int64_t next_due(const struct tn_supervisor *s)
     int64_t next = min64(s->restart_at_ns, min64(s->pet_at_ns, s->trim_at_ns));
 
     next = min64(next, min64(s->quiet_at_ns, s->quit_at_ns));
-    next = min64(next, tn_supervisor_guard_due(s));
+    next = min64(next, min64(tn_supervisor_guard_due(s), tn_supervisor_orphans_due(s)));
     next = min64(next, tn_helpers_due(&s->helpers));
     next = min64(next, tn_probe_due(&s->probe));
     next = min64(next, tn_probe_due(&s->candidate_probe));

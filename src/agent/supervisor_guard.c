@@ -113,6 +113,7 @@ static void check_guard(struct tn_supervisor *s, int64_t now)
     if (guard_is_late(s, now)) {
         tn_log("guard", "the guard does not do its duty; ending it and the program");
         tn_guard_link_shoot(&s->link);
+        tn_supervisor_kill_tree(s); /* at once: its death is still to be told */
     }
 }
 

@@ -88,7 +88,10 @@ struct tn_supervisor {
     int late_fd; /* timerfd: the guard should have acted by now */
     _Atomic int64_t deadline_ns;
     _Atomic int64_t late_ns; /* when it fires; 0: no grant (agent/guard_watch.h) */
-    bool has_terminal;       /* a hang-up means that the terminal is gone, and us with it */
+    bool orphaned;           /* the guard is dead, and what it guarded is ours to end */
+    bool orphans_told;       /* that it does not die */
+    int64_t orphaned_ns;
+    bool has_terminal; /* a hang-up means that the terminal is gone, and us with it */
 
     /* The program. */
     enum tn_program_state state;
@@ -198,6 +201,11 @@ void tn_supervisor_tree_dead(struct tn_supervisor *s, int64_t at_ns);
 /* supervisor_reports.c */
 void tn_supervisor_reports(struct tn_supervisor *s);
 void tn_supervisor_guard_died(struct tn_supervisor *s);
+/* KILL for everything that descends from us, but for hooks and probes.  true: nothing is left. */
+bool tn_supervisor_kill_tree(struct tn_supervisor *s);
+/* Without a guard: end what it guarded, then start another one. */
+void tn_supervisor_orphans_time(struct tn_supervisor *s, int64_t now);
+int64_t tn_supervisor_orphans_due(const struct tn_supervisor *s);
 
 /* supervisor_clients.c: elections without a program */
 void tn_supervisor_lead_clients(struct tn_supervisor *s);

@@ -96,7 +96,9 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
     if (s->state != TN_PROGRAM_NONE || s->leaving || (s->epoch == 0 && !s->options->warm) ||
         !s->options->program.args)
         return;
-    s->restart_at_ns = TN_NEVER;
+    s->restart_at_ns = s->orphaned ? tenure_now() + WARM_NS : TN_NEVER;
+    if (s->orphaned)
+        return; /* there is no guard yet */
     if (s->fired && s->fired_epoch == s->epoch && s->epoch != 0)
         return; /* that grant is over; the word to stop is on its way */
     s->exec_error = 0;

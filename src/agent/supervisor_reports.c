@@ -6,6 +6,7 @@
 
 #include "agent/driver.h"
 #include "agent/supervisor_inner.h"
+#include "core/timing.h"
 #include "guard/children.h"
 
 /* Processes, memory or descriptors are short, or the file is just being replaced. */
@@ -105,44 +106,81 @@ void tn_supervisor_reports(struct tn_supervisor *s)
 
 /* ---- Without a guard ----------------------------------------------------- */
 
+/* How long what was killed may take to die before somebody should know. */
+#define STUCK_NS (2 * TN_S)
+
+bool tn_supervisor_kill_tree(struct tn_supervisor *s)
+{
+    pid_t spare[TN_HELPERS_MAX], pid;
+    unsigned found = tn_children_kill(spare, tn_helpers_pids(&s->helpers, spare), 0);
+    int status;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        tn_supervisor_reaped(s, pid, status);
+    /* Who cannot look (no descriptor is free, say) does not know that nothing is left; only that
+     * there is no child at all is known in any case. */
+    return found == 0 || (pid < 0 && errno == ECHILD);
+}
+
+static void start_guard(struct tn_supervisor *s)
+{
+    struct tenure_error err;
+
+    if (!tn_guard_link_start(&s->link, &err) && !tn_guard_link_greet(&s->link, &err))
+        return;
+    tn_log("failed", "%s", err.text);
+    s->exit_code = s->codes->broken;
+    s->failed = true;
+    tn_supervisor_leave(s);
+}
+
 /*
  * The kernel has killed the program already (parent-death signal, or its
  * namespace), and what it left behind has become our own children: kill until
- * there are none.  Only then may the lease be released (I8).
+ * there are none.  Only then may the lease be released (I8).  Who hangs in the
+ * kernel does not die at once, so nobody waits for that here.
  */
-static void end_tree_ourselves(struct tn_supervisor *s)
+void tn_supervisor_orphans_time(struct tn_supervisor *s, int64_t now)
 {
-    pid_t spare[TN_HELPERS_MAX], pid = 0;
-    int status;
-
-    /* Who cannot look (no descriptor is free, say) does not know that nothing is left; only that
-     * there is no child at all is known in any case. */
-    while (tn_children_kill(spare, tn_helpers_pids(&s->helpers, spare)) > 0) {
-        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-            tn_supervisor_reaped(s, pid, status);
-        if (pid < 0 && errno == ECHILD)
-            break;
-        tn_helpers_time(&s->helpers, tenure_now());
-        usleep(500);
+    if (!s->orphaned)
+        return;
+    if (!tn_supervisor_kill_tree(s)) {
+        if (now - s->orphaned_ns >= STUCK_NS && !s->orphans_told) {
+            s->orphans_told = true;
+            tn_log("guard",
+                   "the guard died, and what it guarded is killed but does not die (stuck in "
+                   "a disk or a network file system?); the lease is kept until it has");
+        }
+        return;
     }
+    s->orphaned = s->orphans_told = false;
+    tn_log("guard", "the guard died; the program was ended");
+    start_guard(s);
+    s->fired = true;
+    s->fired_epoch = s->epoch;
+    tn_supervisor_tree_dead(s, tenure_now());
+}
+
+/* Soon at first, ten times a second in the end. */
+int64_t tn_supervisor_orphans_due(const struct tn_supervisor *s)
+{
+    int64_t now = tenure_now(), pause = (now - s->orphaned_ns) / 4;
+
+    if (!s->orphaned)
+        return TN_NEVER;
+    pause = pause > TN_MS / 2 ? pause : TN_MS / 2;
+    return now + (pause < 100 * TN_MS ? pause : 100 * TN_MS);
 }
 
 void tn_supervisor_guard_died(struct tn_supervisor *s)
 {
-    struct tenure_error err;
-
     tn_supervisor_reports(s); /* its last words */
     tn_guard_link_mourn(&s->link);
     tn_driver_fired(s->elector);
-    end_tree_ourselves(s);
-    tn_log("guard", "the guard died; the program was ended");
-    if (tn_guard_link_start(&s->link, &err) || tn_guard_link_greet(&s->link, &err)) {
-        tn_log("failed", "%s", err.text);
-        s->exit_code = s->codes->broken;
-        s->failed = true;
-        tn_supervisor_leave(s);
-    }
-    s->fired = true;
-    s->fired_epoch = s->epoch;
-    tn_supervisor_tree_dead(s, tenure_now());
+    if (s->state == TN_PROGRAM_ASKED || s->state == TN_PROGRAM_STARTING ||
+        s->state == TN_PROGRAM_RUNNING)
+        s->state = TN_PROGRAM_ENDING;
+    s->orphaned = true;
+    s->orphaned_ns = tenure_now();
+    tn_supervisor_orphans_time(s, s->orphaned_ns);
 }

@@ -167,7 +167,7 @@ static unsigned kill_scanned(const pid_t *spare, unsigned n_spare)
     return n < 0 ? found + 1 : found;
 }
 
-unsigned tn_children_kill(const pid_t *spare, unsigned n_spare)
+unsigned tn_children_kill(const pid_t *spare, unsigned n_spare, pid_t last)
 {
     static struct queue q;
     unsigned found = 0;
@@ -182,10 +182,13 @@ unsigned tn_children_kill(const pid_t *spare, unsigned n_spare)
     for (unsigned i = 0; i < q.n; i++) {
         if (spared(q.pids[i], spare, n_spare))
             continue;
-        kill(q.pids[i], SIGKILL);
+        if (q.pids[i] != last)
+            kill(q.pids[i], SIGKILL);
         read_children(q.pids[i], &q);
         found++;
     }
+    if (last > 0)
+        kill(last, SIGKILL);
     return found == 0 && q.blind ? 1 : found;
 }
 

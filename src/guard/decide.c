@@ -53,11 +53,12 @@ static void start_stop(struct tn_guard *g, int signal, int64_t by_ns)
 /* From here on this grant is not renewed.  false: the word has just changed. */
 static bool fire(struct tn_guard *g, uint64_t word)
 {
-    if (word & TN_WORD_FIRED)
-        return true;
-    if (!atomic_compare_exchange_strong(&g->page->word, &word, word | TN_WORD_FIRED))
+    if (!(word & TN_WORD_FIRED) &&
+        !atomic_compare_exchange_strong(&g->page->word, &word, word | TN_WORD_FIRED))
         return false;
-    report(TN_GUARD_FIRED);
+    if (!g->fired)
+        report(TN_GUARD_FIRED); /* also if it was the keeper's doing, while we were stopped */
+    g->fired = true;
     return true;
 }
 
@@ -92,6 +93,7 @@ static void check_deadline(struct tn_guard *g, int64_t now)
     for (;;) {
         word = atomic_load(&g->page->word);
         deadline = (int64_t)(word & TN_WORD_DEADLINE);
+        g->fired &= (word & TN_WORD_FIRED) != 0;
         if (deadline == 0) {
             if (!g->warm)
                 start_kill(g, now); /* no grant: nothing may run */
@@ -266,7 +268,11 @@ static void spawn(struct tn_guard *g, int block)
     }
     if (!error) {
         g->phase = TN_GUARD_RUNNING;
-        error = tn_tree_start(&g->tree, &g->origin, block, &stage);
+        error =
+            tn_tree_start(&g->tree,
+                          (struct tn_keeper_orders){
+                              .page = g->page, .block = block, .warm = warm, .origin = g->origin},
+                          &stage);
     }
     if (error) {
         tn_guard_report(
@@ -331,11 +337,22 @@ void tn_guard_hear(struct tn_guard *g, const struct tn_keeper_message *m)
     });
 }
 
+/* A warm program leads from now on: its keeper has to know until when. */
+static void check_grant(struct tn_guard *g)
+{
+    bool granted = atomic_load(&g->page->word) & TN_WORD_DEADLINE;
+
+    if (granted && !g->granted && g->tree.keeper)
+        kill(g->tree.keeper, SIGCONT);
+    g->granted = granted;
+}
+
 void tn_guard_act(struct tn_guard *g)
 {
     int64_t now = tn_guard_now();
     int64_t next = TN_GUARD_NEVER;
 
+    check_grant(g);
     check_deadline(g, now);
     check_tree(g, now);
     check_busy(g, now);
@@ -355,5 +372,9 @@ void tn_guard_act(struct tn_guard *g)
     next = min64(next, g->release_at_ns);
     if (g->watchdog >= 0 && (g->warm || now < deadline))
         next = min64(next, g->pet_at_ns);
-    tn_guard_arm(g->own_timer, next);
+    /* Tenure's timer tells of the deadline, but it does not continue a guard that was stopped. This
+     * one is not moved by renewals: it goes off once a deadline, mostly for nothing. */
+    if (now < deadline - g->page->margin_ns)
+        next = min64(next, deadline - g->page->margin_ns);
+    tn_alarm_set(&g->alarm, next, now);
 }

@@ -31,13 +31,8 @@ int64_t tn_guard_now(void)
 
 void tn_guard_arm(int timer, int64_t at_ns)
 {
-    struct itimerspec when = {0};
+    struct itimerspec when = tn_guard_when(at_ns);
 
-    if (at_ns < TN_GUARD_NEVER) {
-        at_ns = at_ns > 0 ? at_ns : 1; /* zero would disarm */
-        when.it_value.tv_sec = (time_t)(at_ns / S);
-        when.it_value.tv_nsec = (long)(at_ns % S);
-    }
     timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
@@ -84,7 +79,7 @@ static void be_punctual(struct tn_guard *g)
 /* errno, or 0. */
 static int set_up(struct tn_guard *g)
 {
-    sigset_t all, child;
+    sigset_t all, ours;
 
     memset(g, 0, sizeof *g);
     g->tree.socket = g->tree.cgroup = g->watchdog = g->releaser = -1;
@@ -94,6 +89,8 @@ static int set_up(struct tn_guard *g)
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take our children's ends away */
     /* Out of tenure's group and terminal: what is meant for them is not for us. */
     setsid();
+    /* Tenure's death continues a guard that was stopped: it is what the guard is there for. */
+    prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     syscall(SYS_close_range, (unsigned)TN_GUARD_FD_END, ~0u, 0);
     for (int fd = TN_GUARD_FD_SOCKET; fd < TN_GUARD_FD_END; fd++)
@@ -103,14 +100,15 @@ static int set_up(struct tn_guard *g)
         return errno;
     if (g->page->abi != TN_GUARD_ABI)
         return EPROTO;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    g->signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    g->own_timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (g->signals < 0 || g->own_timer < 0)
+    g->fired = atomic_load(&g->page->word) & TN_WORD_FIRED; /* under the guard before us */
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGCHLD);
+    sigaddset(&ours, SIGCONT);
+    g->signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (g->signals < 0)
         return errno;
     be_punctual(g);
-    return 0;
+    return tn_alarm_make(&g->alarm);
 }
 
 /* ---- The loop ------------------------------------------------------------ */
@@ -177,13 +175,12 @@ static void wait_for_something(struct tn_guard *g)
         {.fd = g->signals, .events = POLLIN},
         {.fd = TN_GUARD_FD_TIMER, .events = POLLIN},
         {.fd = TN_GUARD_FD_BUSY, .events = POLLIN},
-        {.fd = g->own_timer, .events = POLLIN},
         {.fd = g->releaser, .events = POLLIN},
     };
 
-    if (poll(fds, 8, -1) < 0)
+    if (poll(fds, 7, -1) < 0)
         return;
-    for (int i = 3; i < 7; i++) {
+    for (int i = 3; i < 6; i++) {
         if (fds[i].revents)
             drain(fds[i].fd);
     }
@@ -194,7 +191,7 @@ static void wait_for_something(struct tn_guard *g)
     if (fds[2].revents)
         hear_keeper(g);
     /* Only what was polled: a command may have replaced it since. */
-    if (fds[7].revents && fds[7].fd == g->releaser)
+    if (fds[6].revents && fds[6].fd == g->releaser)
         tn_releaser_hear(g);
 }
 

@@ -13,6 +13,7 @@
 #define TN_GUARD_GUARD_H
 
 #include <sys/types.h>
+#include <time.h>
 
 #include "guard/protocol.h"
 
@@ -25,11 +26,31 @@ enum tn_guard_phase {
     TN_GUARD_KILLING,  /* KILL went out and is repeated until nothing is left */
 };
 
+/* See alarm.c. */
+struct tn_alarm {
+    int id;
+    int64_t at_ns;
+};
+
 /* What must be undone in a new program that the guard did to itself. */
 struct tn_guard_origin {
     int nice;
     int oom_score_adj;
     bool oom_known;
+};
+
+/* What a keeper has to do. */
+struct tn_keeper_orders {
+    struct tn_guard_page *page;
+    int socket;   /* to the guard */
+    int block;    /* memfd */
+    int cgroup;   /* put the program there; -1 */
+    bool warm;    /* the program may run without a grant */
+    bool pidns;   /* the keeper is the first process of a namespace */
+    bool proc;    /* which gets a /proc of its own */
+    pid_t same;   /* try to give the program this number, inside and outside; 0: any */
+    pid_t keeper; /* filled in by the keeper itself: its own number */
+    struct tn_guard_origin origin;
 };
 
 /* The tree and what holds it together. */
@@ -46,15 +67,17 @@ struct tn_guard {
     struct tn_guard_page *page;
     struct tn_guard_origin origin;
     struct tn_tree tree;
-    int signals;   /* signalfd: SIGCHLD */
-    int own_timer; /* timerfd: everything that is due but the deadline */
-    int watchdog;  /* -1 */
-    int releaser;  /* socket to the one that is prepared; -1: none */
-    bool told;     /* it has been told to release */
+    int signals;           /* signalfd: SIGCHLD, and SIGCONT: the alarm, or tenure's death */
+    struct tn_alarm alarm; /* everything that is due; of the deadline, KILL */
+    int watchdog;          /* -1 */
+    int releaser;          /* socket to the one that is prepared; -1: none */
+    bool told;             /* it has been told to release */
 
     enum tn_guard_phase phase;
     bool warm;        /* what runs may run without a grant */
     bool exited;      /* the program itself has ended */
+    bool granted;     /* there is a deadline */
+    bool fired;       /* this grant is over, and was reported as such */
     bool killed;      /* KILL has gone out, and was reported */
     bool quit;        /* QUIT came */
     bool tenure_gone; /* dead, or it has hung up */
@@ -73,15 +96,24 @@ int64_t tn_guard_now(void);
 /* Arm a timerfd at an absolute time; TN_GUARD_NEVER disarms. */
 void tn_guard_arm(int timer, int64_t at_ns);
 
+/* ---- alarm.c: a timer that continues us if we were stopped ---------------- */
+
+/* 0 or errno.  Forks have to make their own. */
+int tn_alarm_make(struct tn_alarm *alarm);
+/* Have SIGCONT at that time, or never. */
+void tn_alarm_set(struct tn_alarm *alarm, int64_t at_ns, int64_t now);
+/* An absolute time as a timer takes it. */
+struct itimerspec tn_guard_when(int64_t at_ns);
+
 /* ---- tree.c: what can be reached, and killing it ------------------------- */
 
 /* Find out what works, given what was wished for.  0, or errno if the wish cannot be met. */
 int tn_tree_probe(struct tn_tree *tree, enum tn_contain wish);
 /* The same, where no /proc of its own could be mounted. */
 enum tn_contain tn_tree_without_proc(enum tn_contain contain);
-/* Start a keeper for the block in fd.  0 or errno; *stage says what failed. */
-int tn_tree_start(struct tn_tree *tree, const struct tn_guard_origin *origin, int block,
-                  enum tn_guard_stage *stage);
+/* Start a keeper for the block, with the page, the block, its flags and the origin as ordered.
+ * 0 or errno; *stage says what failed. */
+int tn_tree_start(struct tn_tree *tree, struct tn_keeper_orders orders, enum tn_guard_stage *stage);
 /* Pass a signal on: to the program, or to its process group. */
 void tn_tree_signal(struct tn_tree *tree, int signal, bool group);
 /* Kill what can be found.  Call again until tn_tree_reap() says that nothing is left. */
@@ -117,17 +149,6 @@ struct tn_keeper_message {
     int32_t pid;
     int32_t value; /* status, errno or signal; SPAWNED: why it has no /proc of its own, or 0 */
     uint32_t stage;
-};
-
-struct tn_keeper_orders {
-    int socket;   /* to the guard */
-    int block;    /* memfd */
-    int cgroup;   /* put the program there; -1 */
-    bool pidns;   /* the keeper is the first process of a namespace */
-    bool proc;    /* which gets a /proc of its own */
-    pid_t same;   /* try to give the program this number, inside and outside; 0: any */
-    pid_t keeper; /* filled in by the keeper itself: its own number */
-    struct tn_guard_origin origin;
 };
 
 /* The life of a keeper.  Never returns. */

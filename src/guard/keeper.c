@@ -1,4 +1,8 @@
-/* The keeper: starts the program, reaps, passes signals on.  It decides nothing. */
+/*
+ * The keeper: starts the program, reaps, passes signals on.  It decides nothing, but for one thing:
+ * if the guard has not ended the program half a margin before the deadline (somebody stopped it,
+ * and tenure too), the keeper does.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,10 +21,11 @@
 
 struct keeper {
     struct tn_keeper_orders orders;
-    int signals; /* signalfd: SIGCHLD */
-    int pipe;    /* what the child could not do; its end is success.  -1: known */
-    pid_t pid;   /* the program, in our namespace */
-    int no_proc; /* errno: it has no /proc of its own */
+    struct tn_alarm alarm; /* half a margin before the deadline, as it was when we last looked */
+    int signals;           /* signalfd: SIGCHLD, and SIGCONT: the alarm, or the guard's death */
+    int pipe;              /* what the child could not do; its end is success.  -1: known */
+    pid_t pid;             /* the program, in our namespace */
+    int no_proc;           /* errno: it has no /proc of its own */
     bool exited;
 };
 
@@ -50,12 +55,35 @@ static bool guard_is_gone(const struct keeper *k)
 static _Noreturn void end_all(const struct keeper *k)
 {
     while (!k->orders.pidns) {
-        tn_children_kill(NULL, 0);
+        tn_children_kill(NULL, 0, 0);
         /* Blocks until one of them is dead; its children are ours from then on. */
         if (waitpid(-1, NULL, 0) < 0 && errno == ECHILD)
             break;
     }
     _exit(0);
+}
+
+/* The guard's duty, half a margin after it was due (protocol.h: THE WORD). */
+static void check_deadline(struct keeper *k)
+{
+    struct tn_guard_page *page = k->orders.page;
+
+    for (;;) {
+        uint64_t word = atomic_load(&page->word);
+        int64_t deadline = (int64_t)(word & TN_WORD_DEADLINE), now = tn_guard_now();
+        int64_t due = deadline ? deadline - page->margin_ns / 2 : TN_GUARD_NEVER;
+
+        if (deadline == 0 && !k->orders.warm)
+            end_all(k); /* no grant: nothing may run */
+        if (now < due) {
+            tn_alarm_set(&k->alarm, due, now);
+            return;
+        }
+        /* Once it has fired nobody renews this grant any more. */
+        if ((word & TN_WORD_FIRED) ||
+            atomic_compare_exchange_strong(&page->word, &word, word | TN_WORD_FIRED))
+            end_all(k);
+    }
 }
 
 static void start(struct keeper *k)
@@ -171,13 +199,15 @@ _Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders)
     /* As punctual as the guard: it has to be scheduled to die. */
     sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first);
     keep_only(&k);
-    if (k.orders.pidns)
-        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    else
+    if (!k.orders.pidns)
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    /* In a namespace its death is everybody's; else it must live to end them, also if it was
+     * stopped. */
+    prctl(PR_SET_PDEATHSIG, k.orders.pidns ? SIGKILL : SIGCONT, 0, 0, 0);
     k.orders.keeper = getpid();
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGCONT);
     k.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     /* The guard says when the namespace is ready.  This also finds a guard that
      * died before the parent-death signal was asked for. */
@@ -185,6 +215,12 @@ _Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders)
         _exit(1);
     if (k.orders.proc)
         k.no_proc = tn_proc_mount();
+    int error = tn_alarm_make(&k.alarm);
+    if (error) {
+        tell(&k, TN_GUARD_FAILED, error, TN_STAGE_FORK);
+        _exit(1);
+    }
+    check_deadline(&k);
     start(&k);
     for (;;) {
         struct pollfd fds[] = {
@@ -201,5 +237,6 @@ _Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders)
             reap(&k);
         if (fds[2].revents)
             obey(&k);
+        check_deadline(&k);
     }
 }

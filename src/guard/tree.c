@@ -117,10 +117,8 @@ static int map_user(pid_t pid)
     return put(path, text) ? 0 : EPERM;
 }
 
-int tn_tree_start(struct tn_tree *tree, const struct tn_guard_origin *origin, int block,
-                  enum tn_guard_stage *stage)
+int tn_tree_start(struct tn_tree *tree, struct tn_keeper_orders orders, enum tn_guard_stage *stage)
 {
-    struct tn_keeper_orders orders = {.block = block, .cgroup = tree->cgroup, .origin = *origin};
     struct tn_keeper_message go = {.kind = TN_GUARD_SPAWN};
     struct tn_fork how = {.flags = clone_flags(tree->contain), .cgroup = -1};
     int ends[2];
@@ -133,9 +131,9 @@ int tn_tree_start(struct tn_tree *tree, const struct tn_guard_origin *origin, in
         error = tn_cgroup_make(tree);
         if (error)
             return error;
-        orders.cgroup = tree->cgroup;
     }
     tree->used = true;
+    orders.cgroup = tree->cgroup;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return errno;
     orders.socket = ends[1];
@@ -175,10 +173,14 @@ void tn_tree_kill(struct tn_tree *tree)
     /* The first process of a namespace takes everybody along, and can be reaped
      * only when nobody is left.  It has to be scheduled for that, so the others
      * are killed one by one as well. */
-    if (tree->keeper)
+    bool pidns = is_pidns(tree->contain);
+
+    if (tree->keeper && pidns)
         kill(tree->keeper, SIGKILL);
+    /* Without a namespace it is the one that ends the others if we are killed meanwhile. */
+    tn_children_kill(NULL, 0, pidns ? 0 : tree->keeper);
+    /* Last: it waits for a lock that all cgroups of the machine share. */
     tn_cgroup_kill(tree);
-    tn_children_kill(NULL, 0);
 }
 
 bool tn_tree_reap(struct tn_tree *tree)

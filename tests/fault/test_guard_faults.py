@@ -1,8 +1,11 @@
 """Whatever happens to tenure or its guard: the program is dead before another one starts."""
 
+import contextlib
+import ctypes
 import os
 import resource
 import signal
+import socket
 import subprocess
 import time
 
@@ -150,16 +153,14 @@ def test_both_killed_at_once(contain):
 
 @pytest.mark.parametrize("contain", CONTAINS)
 def test_guard_stopped_and_leadership_lost(contain):
-    """A guard that somebody stopped cannot end the program: tenure ends it, and the guard."""
+    """A guard that somebody stopped is continued by the kernel when its duty calls."""
 
     def trial(world):
         epoch, leader = world.table.top(), world.leader()
-        guard = leader.guard()
-        os.kill(guard, signal.SIGSTOP)
+        os.kill(leader.guard(), signal.SIGSTOP)
         with world.outage():
             fault = w.now()
             by_deadline(world, epoch, fault, punctual=False)
-            eventually("the guard's end", lambda: not w.alive(guard))
         world.next_leader(epoch)
         assert leader.proc.poll() is None
 
@@ -218,6 +219,20 @@ def test_a_definite_loss_under_a_stopped_guard(contain):
         assert "the guard does not do its duty" in leader.words()
 
     trials(6, lambda: renewing_often(contain), trial, workers=2)
+
+
+def test_a_guard_that_was_stopped_before_the_win():
+    """The win continues it: the program starts under it, as if nothing had been."""
+    with pair(ttl_ms=15000) as world:
+        epoch, leader = world.table.top(), world.leader()
+        other = next(c for c in world.candidates if c is not leader)
+        eventually("it stands by", lambda: f"leads, epoch {epoch};" in other.words())
+        guard = other.guard()
+        w.freeze(guard)
+        leader.signal(signal.SIGKILL)
+        world.next_leader(epoch)
+        assert other.guard() == guard and "takes no orders" not in other.words()
+        world.forget(leader)
 
 
 @pytest.mark.parametrize("contain", CONTAINS)
@@ -299,6 +314,35 @@ def test_who_cannot_look_does_not_take_it_for_dead():
         resource.prlimit(c.pid, resource.RLIMIT_NOFILE, (soft, hard))
         eventually("its word", lambda: "the program was ended" in c.words())
         assert not any(w.alive(p) for p in daemons)
+        world.next_leader(row.epoch)
+
+
+def test_what_does_not_die_holds_nobody_up():
+    """The guard is dead, and what it guarded is killed but does not end, as if it hung in the
+    kernel: a tracer does not let go of it.  Tenure's loop goes on, and so does its word to the
+    service manager; the lease is free when the process is gone (I8)."""
+    seize, libc = 0x4206, ctypes.CDLL(None, use_errno=True)
+    with World(ttl_ms=15000, options=["--contain", "group"]) as world, \
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(world.dir / "notify"))
+        c = world.start(env={**os.environ, "NOTIFY_SOCKET": str(world.dir / "notify"),
+                             "WATCHDOG_USEC": "200000"})
+        row = world.next_leader(0)
+        if libc.ptrace(seize, row.pid, None, None) != 0:
+            pytest.skip(f"no tracing here: {os.strerror(ctypes.get_errno())}")
+        try:
+            os.kill(c.guard(), signal.SIGKILL)
+            eventually("its death", lambda: w.state(row.pid) == "Z")
+            eventually("tenure is its parent", lambda: row.pid in w.children(c.pid))
+            manager.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while manager.recv(1000):  # what was said before
+                    pass
+            manager.settimeout(w.PATIENCE)
+            assert manager.recv(1000) == b"WATCHDOG=1"
+            assert "the program was ended" not in c.words()
+        finally:
+            os.waitpid(row.pid, 0)
         world.next_leader(row.epoch)
 
 

@@ -185,6 +185,13 @@ def alive(pid):
     return state(pid) not in ("", "Z")
 
 
+def signal_if_there(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
 def eventually(what, predicate, patience=PATIENCE):
     limit = time.monotonic() + patience
     while True:
@@ -326,10 +333,7 @@ class World:
             assert not left, f"left behind: {left}"
             self.table.check()
         for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            signal_if_there(pid, signal.SIGKILL)
         if kind is None:
             shutil.rmtree(self.dir, ignore_errors=True)
         else:

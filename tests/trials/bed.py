@@ -84,6 +84,7 @@ class Term:
 class Bed(w.World):
     def __init__(self, **settings):
         super().__init__(**settings)
+        self.tolerance_ns = w.tolerance_ns(self.ttl_ms)
         self.terms, self.pages = {}, {}
         self.overlaps, self.late = [], []  # sentences
         self.slack, self.gaps = [], []  # ns: from the end to the deadline, and to the next program
@@ -96,7 +97,7 @@ class Bed(w.World):
             c.end()
         left = w.eventually_none(self.processes)
         for pid in left:
-            os.kill(pid, signal.SIGKILL)
+            w.signal_if_there(pid, signal.SIGKILL)
         if left:
             self.late.append(f"left behind: {left}")
         self.judge()
@@ -174,7 +175,7 @@ class Bed(w.World):
             return
         slack = term.dead_by() - last
         self.slack.append(slack)
-        if w.late_ns(last, term.dead_by(), self.ttl_ms) > w.tolerance_ns(self.ttl_ms):
+        if w.late_ns(last, term.dead_by(), self.ttl_ms) > self.tolerance_ns:
             self.late.append(f"{term.epoch} alive {-slack / 1e6:.3f} ms after its deadline")
 
 
