@@ -10,7 +10,8 @@
 
 #define TN_SOCKET_DIR_MAX 80 /* with a short name behind it a socket's path is not too long */
 
-/* Make one, in XDG_RUNTIME_DIR, /run or /tmp; the caller removes it.  "" on failure, and CONFIG. */
+/* Make one, in XDG_RUNTIME_DIR, /run or /tmp: the first that is ours or root's and that others
+ * cannot write to, or only as in /tmp.  The caller removes it.  "" on failure, and CONFIG. */
 enum tenure_status tn_socket_dir_make(char dir[TN_SOCKET_DIR_MAX], struct tenure_error *err);
 /*
  * Give the socket there and the directory to the program's user; 0: it is ours.  The

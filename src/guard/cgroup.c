@@ -67,30 +67,56 @@ static bool find_own(char *out, size_t size)
     return true;
 }
 
-int tn_cgroup_make(struct tn_tree *tree)
+/* So many names may be taken: by a guard of the same number in another PID namespace, or one that
+ * was killed. */
+#define NAMES_MAX 1000
+
+/* A directory that was not there before: whoever is in another one must not be killed with the
+ * program. 0 or errno. */
+static int make_new(struct tn_tree *tree, const char *mount, const char *own)
 {
     static unsigned made;
+
+    for (int i = 0; i < NAMES_MAX; i++) {
+        snprintf(tree->cgroup_path, sizeof tree->cgroup_path, "%s%s/tenure-%d-%u", mount, own,
+                 (int)getpid(), ++made);
+        if (mkdir(tree->cgroup_path, 0755) == 0)
+            return 0;
+        if (errno != EEXIST)
+            break;
+    }
+    tree->cgroup_path[0] = '\0';
+    return errno;
+}
+
+/* Nobody has put another one in its place since, and nobody else can move processes into it. */
+static bool is_ours(int cgroup)
+{
+    struct stat st;
+
+    if (fstat(cgroup, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)))
+        return true;
+    errno = EPERM;
+    return false;
+}
+
+int tn_cgroup_make(struct tn_tree *tree)
+{
     char mount[256], own[160];
 
     if (!find_mount(mount, sizeof mount) || !find_own(own, sizeof own))
         return ENOENT;
-    snprintf(tree->cgroup_path, sizeof tree->cgroup_path, "%s%s/tenure-%d-%u", mount, own,
-             (int)getpid(), ++made);
-    if (mkdir(tree->cgroup_path, 0755) != 0 && errno != EEXIST) {
-        int error = errno;
-
-        tree->cgroup_path[0] = '\0';
+    int error = make_new(tree, mount, own);
+    if (error)
         return error;
-    }
-    tree->cgroup = open(tree->cgroup_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (tree->cgroup < 0 || faccessat(tree->cgroup, "cgroup.kill", W_OK, AT_EACCESS) != 0 ||
+    tree->cgroup = open(tree->cgroup_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (tree->cgroup < 0 || !is_ours(tree->cgroup) ||
+        faccessat(tree->cgroup, "cgroup.kill", W_OK, AT_EACCESS) != 0 ||
         faccessat(tree->cgroup, "cgroup.procs", W_OK, AT_EACCESS) != 0) {
-        int error = errno;
-
+        error = errno;
         tn_cgroup_remove(tree);
-        return error;
     }
-    return 0;
+    return error;
 }
 
 void tn_cgroup_kill(const struct tn_tree *tree)

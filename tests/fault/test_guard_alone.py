@@ -52,7 +52,7 @@ class Guard:
     """One tenure-guard, and a process that it takes for tenure."""
 
     def __init__(self, tmp_path, contain=GROUP, grace=0, margin=5 * MS, orphan=0, hang=300 * MS,
-                 delay=0, watchdog="", facts=b"x"):
+                 delay=0, watchdog="", facts=b"x", before=lambda: None):
         self.dir = tmp_path
         self.tenure = subprocess.Popen(["sleep", "1000"])
         page_fd = os.memfd_create("page")
@@ -70,6 +70,7 @@ class Guard:
         fds = [theirs.fileno(), page_fd, self.timer, self.busy, pidfd, facts_fd, exe]
 
         def place():
+            before()  # in the process that becomes the guard
             high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in fds]
             for i, fd in enumerate(high):
                 os.dup2(fd, 3 + i)
@@ -137,6 +138,15 @@ class Guard:
         return (self.dir / "release-grant").exists()
 
 
+def own_cgroup():
+    """The directory of the cgroup v2 that we are in."""
+    mounts = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+    points = [line.split()[4] for line in mounts if " - cgroup2 " in line]
+    own = [line for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()
+           if line.startswith("0::")]
+    return pathlib.Path(points[0] + own[0][3:]) if points and own else None
+
+
 @pytest.fixture(params=[GROUP] + ([PIDNS, CGROUP] if os.geteuid() == 0 else []),
                 ids=lambda c: {GROUP: "group", PIDNS: "pidns", CGROUP: "cgroup"}[c])
 def contain(request):
@@ -144,6 +154,42 @@ def contain(request):
 
 
 SLEEP = ("sleep", "1000")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not own_cgroup(), reason="needs root, and a cgroup v2")
+def test_a_cgroup_that_is_there_already_is_not_used(tmp_path):
+    """Whoever is in it would be killed with the program."""
+    stranger = subprocess.Popen(SLEEP)
+
+    def plant():
+        planted = own_cgroup() / f"tenure-{os.getpid()}-1"
+        planted.mkdir()
+        os.chown(planted, 65534, 65534)
+        (planted / "cgroup.procs").write_text(str(stranger.pid))
+
+    with Guard(tmp_path, CGROUP, before=plant) as g:
+        planted = own_cgroup() / f"tenure-{g.proc.pid}-1"
+        try:
+            assert (g.hello.error, g.hello.contain) == (0, CGROUP)
+            g.publish(w.now() + 600 * w.NS)
+            g.spawn(*SLEEP)
+            pid = g.next(SPAWNED).pid
+            assert f"/tenure-{g.proc.pid}-2" in pathlib.Path(f"/proc/{pid}/cgroup").read_text()
+            g.order(QUIT)
+            assert g.proc.wait(w.PATIENCE) == 0 and stranger.poll() is None
+            assert not planted.with_name(f"tenure-{g.proc.pid}-2").exists()
+        finally:
+            stranger.kill()
+            stranger.wait()
+            eventually("it can be removed", lambda: not planted.exists() or not remove(planted))
+
+
+def remove(folder):
+    try:
+        folder.rmdir()
+    except OSError as error:
+        return error
+    return None
 
 
 def test_nothing_runs_without_a_grant(tmp_path, contain):

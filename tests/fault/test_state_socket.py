@@ -317,6 +317,56 @@ def test_that_user_cannot_have_something_else_given_to_it(tmp_path):
             run.communicate(timeout=60)
 
 
+def where(tmp_path, runtime):
+    """Where the socket's directory is made, and what is said about it."""
+    done = subprocess.run([TENURE, "run", "--name", "app", "--store", f"file:{tmp_path}/store", "--socket",
+                           "--log", "text", "--", "sh", "-c", 'dirname "$(dirname "$TENURE_SOCKET")"'],
+                          capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)})
+    assert done.returncode == 0, done
+    return done.stdout.strip(), done.stderr
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o1777])
+def test_a_runtime_directory_that_is_ours(tmp_path, mode):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, mode)
+        place, said = where(tmp_path, folder)
+        assert place == folder and "XDG_RUNTIME_DIR" not in said
+
+
+def strangers(folder):
+    os.chown(folder, 65534, 65534)
+    return folder
+
+
+def open_to_all(folder):
+    os.chmod(folder, 0o777)
+    return folder
+
+
+def link(folder):
+    os.symlink(".", folder + "/link")
+    return folder + "/link"
+
+
+@pytest.mark.parametrize("spoil, why", [
+    pytest.param(strangers, "it belongs to another user",
+                 marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root")),
+    (open_to_all, "others may write there"),
+    (link, "it is not a directory"),
+    (lambda folder: folder + "/none", "No such file or directory"),
+    (lambda folder: "relative", "it is not an absolute path"),
+], ids=["stranger's", "open", "link", "none", "relative"])
+def test_a_runtime_directory_that_is_not(tmp_path, spoil, why):
+    """Whoever owns it could put another directory in the place of ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        runtime = spoil(folder)
+        place, said = where(tmp_path, runtime)
+        assert place in ("/run", "/tmp")
+        assert f"XDG_RUNTIME_DIR {runtime} is not used: {why}" in said
+
+
 def test_no_socket_unless_asked_for(tmp_path):
     done = subprocess.run([TENURE, "run", "--name", "app", "--store", f"file:{tmp_path}/store", "--",
                            "sh", "-c", "echo ${TENURE_SOCKET-none}"],
