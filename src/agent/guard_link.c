@@ -317,11 +317,6 @@ void tn_guard_link_busy(struct tn_guard_link *l, enum tn_busy who, int64_t until
     pthread_mutex_unlock(&l->lock);
 }
 
-void tn_guard_link_hook(struct tn_guard_link *l, int64_t until_ns)
-{
-    atomic_store(&l->page->hook_ns, until_ns);
-}
-
 /* ---- Orders and reports -------------------------------------------------- */
 
 bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len)
@@ -330,9 +325,9 @@ bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len)
 }
 
 /* An order and a descriptor. */
-static bool order_with(struct tn_guard_link *l, uint32_t kind, int fd)
+static bool order_with(struct tn_guard_link *l, uint32_t kind, int fd, int64_t by_ns)
 {
-    struct tn_guard_command command = {.kind = kind};
+    struct tn_guard_command command = {.kind = kind, .by_ns = by_ns};
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(int))];
@@ -354,12 +349,17 @@ static bool order_with(struct tn_guard_link *l, uint32_t kind, int fd)
 
 bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd)
 {
-    return order_with(l, TN_GUARD_SPAWN, block_fd);
+    return order_with(l, TN_GUARD_SPAWN, block_fd, 0);
 }
 
 bool tn_guard_link_prepared(struct tn_guard_link *l, int socket)
 {
-    return order_with(l, TN_GUARD_PREPARED, socket);
+    return order_with(l, TN_GUARD_PREPARED, socket, 0);
+}
+
+bool tn_guard_link_hook(struct tn_guard_link *l, int block_fd, int64_t by_ns)
+{
+    return order_with(l, TN_GUARD_HOOK, block_fd, by_ns);
 }
 
 void tn_guard_link_signal(struct tn_guard_link *l, int signal)

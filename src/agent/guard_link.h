@@ -74,9 +74,6 @@ bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns);
 /* A store request of a stand-by is on, and must end by until_ns; 0: it has ended. */
 void tn_guard_link_busy(struct tn_guard_link *l, enum tn_busy who, int64_t until_ns);
 
-/* --on-stopped runs, and is killed at until_ns; 0: it has ended. */
-void tn_guard_link_hook(struct tn_guard_link *l, int64_t until_ns);
-
 /* What the releaser needs; replaces what was there.  false: it could not be written. */
 bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len);
 
@@ -84,6 +81,8 @@ bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len)
 bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd);
 /* A releaser is prepared at the other end of socket. */
 bool tn_guard_link_prepared(struct tn_guard_link *l, int socket);
+/* Run a hook, and kill it at by_ns. */
+bool tn_guard_link_hook(struct tn_guard_link *l, int block_fd, int64_t by_ns);
 void tn_guard_link_signal(struct tn_guard_link *l, int signal);
 void tn_guard_link_stop(struct tn_guard_link *l, int signal, int64_t by_ns);
 /* The next report, if there is one. */

@@ -56,6 +56,16 @@ bool tn_helpers_reaped(struct tn_helpers *h, pid_t pid, enum tn_helper_kind *kin
     return false;
 }
 
+void tn_helpers_drop(struct tn_helpers *h, enum tn_helper_kind kind)
+{
+    for (unsigned i = 0; i < h->n; i++) {
+        if (h->list[i].kind != kind)
+            continue;
+        kill(-h->list[i].pid, SIGKILL);
+        h->list[i].kind = TN_HELPER_DROPPED;
+    }
+}
+
 void tn_helpers_time(struct tn_helpers *h, int64_t now)
 {
     for (unsigned i = 0; i < h->n; i++) {

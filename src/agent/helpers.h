@@ -1,5 +1,5 @@
 /*
- * agent/helpers.h - short-lived commands with a time limit: hooks and probes.
+ * agent/helpers.h - short-lived commands with a time limit: probes, and hooks about others' terms.
  *
  * They are our own children, in process groups of their own, and end with us.
  * The supervisor's loop reaps them and keeps their time, so none can delay
@@ -21,6 +21,7 @@ enum tn_helper_kind {
     TN_HELPER_NEW_LEADER,
     TN_HELPER_PROBE,
     TN_HELPER_CANDIDATE_PROBE,
+    TN_HELPER_DROPPED, /* killed, and nobody waits for its result */
 };
 
 struct tn_helpers {
@@ -38,6 +39,8 @@ bool tn_helpers_run(struct tn_helpers *h, enum tn_helper_kind kind, const char *
                     char *const *env, int64_t limit_ns);
 /* A child was reaped: true if it was one of these. */
 bool tn_helpers_reaped(struct tn_helpers *h, pid_t pid, enum tn_helper_kind *kind);
+/* Kill those of that kind; what they end with is no result any more. */
+void tn_helpers_drop(struct tn_helpers *h, enum tn_helper_kind kind);
 /* Kill what has had its time. */
 void tn_helpers_time(struct tn_helpers *h, int64_t now);
 /* When that is due next. */

@@ -137,6 +137,7 @@ static void pass_time(struct tn_supervisor *s)
     tn_supervisor_health_time(s, now);
     tn_supervisor_control_time(s, now);
     tn_supervisor_clients_time(s, now);
+    tn_supervisor_hooks_time(s, now);
     if (now >= s->restart_at_ns)
         tn_supervisor_start_program(s);
     if (now >= s->trim_at_ns) {
@@ -154,6 +155,7 @@ static int64_t next_due(const struct tn_supervisor *s)
     int64_t next = min64(s->restart_at_ns, min64(s->pet_at_ns, s->trim_at_ns));
 
     next = min64(next, min64(s->quiet_at_ns, s->quit_at_ns));
+    next = min64(next, s->hook.kept_until_ns);
     next = min64(next, min64(tn_supervisor_guard_due(s), tn_supervisor_orphans_due(s)));
     next = min64(next, tn_helpers_due(&s->helpers));
     next = min64(next, tn_probe_due(&s->probe));
@@ -342,6 +344,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
                               .prepared.due_ns = TN_NEVER,
                               .restart_at_ns = TN_NEVER,
                               .quiet_at_ns = TN_NEVER,
+                              .hook.kept_until_ns = TN_NEVER,
                               .quit_at_ns = TN_NEVER,
                               .drain_by_ns = TN_NEVER,
                               .trim_at_ns = TN_NEVER,

@@ -45,6 +45,5 @@ void tn_supervisor_clients_time(struct tn_supervisor *s, int64_t now)
         s->self.ended_ns = now;
         s->self.ended_ms = tn_wall_ms();
     }
-    if (s->epoch == 0 || !tn_supervisor_hook(s, TN_HELPER_STOPPED, s->id, s->epoch, s->why))
-        tn_supervisor_finish_death(s);
+    tn_supervisor_hooks_end(s);
 }

@@ -24,7 +24,7 @@ enum tn_program_state {
     TN_PROGRAM_STARTING, /* it has; the program is not itself yet */
     TN_PROGRAM_RUNNING,
     TN_PROGRAM_ENDING, /* KILL has gone out, and is repeated until nothing is left */
-    TN_PROGRAM_HOOK,   /* nothing of it is left; --on-stopped runs */
+    TN_PROGRAM_HOOK,   /* nothing of it is left; the release waits for --on-stopped */
 };
 
 /* Left by other threads, taken by the loop. */
@@ -111,6 +111,15 @@ struct tn_supervisor {
     int64_t restart_at_ns; /* the pause ends */
     int64_t quiet_at_ns;   /* without a program: what clients were told has run out */
     int64_t trim_at_ns;    /* what the news needed is given back */
+
+    /* Its hooks. */
+    struct {
+        bool runs; /* the guard has one: */
+        enum tn_helper_kind kind;
+        bool killed;           /* KILL has gone out to it */
+        unsigned due;          /* kinds, as bits: when no other runs */
+        int64_t kept_until_ns; /* --on-stopped cannot be run: the lease is kept until then */
+    } hook;
 
     /* Its health. */
     struct tn_probe probe, candidate_probe;
@@ -220,9 +229,18 @@ bool tn_supervisor_leave_facts(struct tn_supervisor *s);
 void tn_supervisor_reload(struct tn_supervisor *s);
 
 /* supervisor_hooks.c */
-/* false: there is no such hook, or it could not be run. */
-bool tn_supervisor_hook(struct tn_supervisor *s, enum tn_helper_kind kind, const char *leader,
-                        uint64_t epoch, const char *reason);
+/* One of our own term, when it runs and no other does. */
+void tn_supervisor_hook(struct tn_supervisor *s, enum tn_helper_kind kind);
+/* Somebody leads, perhaps we; "": nobody. */
+void tn_supervisor_hook_leader(struct tn_supervisor *s, const char *leader, uint64_t epoch);
+/* Nothing of the program is left (state HOOK): end the hook that runs, then --on-stopped, then
+ * tn_supervisor_finish_death(). */
+void tn_supervisor_hooks_end(struct tn_supervisor *s);
+/* The guard's word that a hook has ended. */
+void tn_supervisor_hooked(struct tn_supervisor *s, const struct tn_guard_report *r);
+/* The guard is dead, and its hook with it. */
+void tn_supervisor_hooks_lost(struct tn_supervisor *s);
+void tn_supervisor_hooks_time(struct tn_supervisor *s, int64_t now);
 /* A child of ours was reaped. */
 void tn_supervisor_reaped(struct tn_supervisor *s, pid_t pid, int status);
 

@@ -174,8 +174,7 @@ static void take_stop(struct tn_supervisor *s, const char *why)
 static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t epoch)
 {
     tn_supervisor_seen_leader(s, epoch);
-    if (leader[0])
-        tn_supervisor_hook(s, TN_HELPER_NEW_LEADER, leader, epoch, "");
+    tn_supervisor_hook_leader(s, leader, epoch);
     if (strcmp(leader, s->id) == 0)
         return;
     if (leader[0])

@@ -56,7 +56,7 @@ void tn_supervisor_note_start(struct tn_supervisor *s, int64_t at_ns)
     tn_election_contain(s->election, tn_contain_text(s->link.contain));
     tn_election_began(s->election, s->epoch);
     tn_election_running(s->election, true);
-    tn_supervisor_hook(s, TN_HELPER_STARTED, s->id, s->epoch, "");
+    tn_supervisor_hook(s, TN_HELPER_STARTED);
     tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL);
 }
 
@@ -312,9 +312,7 @@ void tn_supervisor_tree_dead(struct tn_supervisor *s, int64_t at_ns)
     }
     /* The release waits for this hook, and the hook has no more time than the lease. */
     s->state = TN_PROGRAM_HOOK;
-    if (s->epoch == 0 || s->exec_error ||
-        !tn_supervisor_hook(s, TN_HELPER_STOPPED, s->id, s->epoch, s->why))
-        tn_supervisor_finish_death(s);
+    tn_supervisor_hooks_end(s);
 }
 
 /* Too late for this grant, which the elector is about to see itself; or, warm,

@@ -78,7 +78,13 @@ static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r
         s->has_status = true;
         break;
     case TN_GUARD_KILLS:
-        s->state = TN_PROGRAM_ENDING;
+        if (s->state == TN_PROGRAM_HOOK)
+            s->hook.killed = true;
+        else
+            s->state = TN_PROGRAM_ENDING;
+        break;
+    case TN_GUARD_HOOKED:
+        tn_supervisor_hooked(s, r);
         break;
     case TN_GUARD_FIRED:
         if (!(atomic_load(&s->link.page->word) & TN_WORD_FIRED))
@@ -158,6 +164,7 @@ void tn_supervisor_orphans_time(struct tn_supervisor *s, int64_t now)
     start_guard(s);
     s->fired = true;
     s->fired_epoch = s->epoch;
+    tn_supervisor_hooks_lost(s);
     tn_supervisor_tree_dead(s, tenure_now());
 }
 

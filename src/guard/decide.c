@@ -43,6 +43,7 @@ static void start_stop(struct tn_guard *g, int signal, int64_t by_ns)
 {
     if (g->phase == TN_GUARD_RUNNING) {
         tn_tree_signal(&g->tree, signal, true);
+        tn_hook_kill(&g->tree.hook);
         g->phase = TN_GUARD_STOPPING;
         g->stop_by_ns = by_ns;
     } else if (g->phase == TN_GUARD_STOPPING) {
@@ -132,6 +133,15 @@ static void drain_keeper(struct tn_guard *g)
         tn_guard_hear(g, &m);
 }
 
+/* The program has ended, or the hook that is the tree, or the keeper was shot: whatever is left was
+ * left behind. */
+static bool is_over(const struct tn_guard *g)
+{
+    if (g->tree.hook.alone)
+        return g->tree.hook.pid == 0;
+    return g->tree.keeper == 0 || (g->phase == TN_GUARD_RUNNING && g->exited);
+}
+
 static void check_tree(struct tn_guard *g, int64_t now)
 {
     if (g->phase == TN_GUARD_IDLE)
@@ -146,14 +156,19 @@ static void check_tree(struct tn_guard *g, int64_t now)
         g->killed = true;
         g->kill_again_ns = now + 5 * MS;
     }
-    if (tn_tree_reap(&g->tree)) {
+    if (g->tree.hook.pid && now >= g->tree.hook.by_ns)
+        tn_hook_kill(&g->tree.hook);
+    bool dead = tn_tree_reap(&g->tree);
+    if (dead)
         drain_keeper(g);
+    bool was_hook = tn_hook_tell(&g->tree.hook, dead);
+    if (dead) {
         tn_tree_forget(&g->tree);
         tn_watchdog_stop(g);
         g->phase = TN_GUARD_IDLE;
-        report(TN_GUARD_DEAD);
-    } else if (g->phase == TN_GUARD_RUNNING && (g->exited || g->tree.keeper == 0)) {
-        /* The program has ended and left others behind, or its keeper was shot. */
+        if (!was_hook)
+            report(TN_GUARD_DEAD);
+    } else if (g->phase != TN_GUARD_KILLING && is_over(g)) {
         start_kill(g, now);
         check_tree(g, now);
     }
@@ -193,9 +208,6 @@ static void check_hang(struct tn_guard *g, int64_t now)
     }
     if (g->hang_by_ns == TN_GUARD_NEVER)
         g->hang_by_ns = now + g->page->hang_ns;
-    int64_t hook = atomic_load(&g->page->hook_ns);
-    if (now >= g->hang_by_ns && hook != 0)
-        g->hang_by_ns = max64(g->hang_by_ns, hook + g->page->hang_ns);
     if (now >= g->hang_by_ns)
         shoot_tenure(g, now);
 }
@@ -316,6 +328,9 @@ void tn_guard_obey(struct tn_guard *g, const struct tn_guard_command *command, i
     case TN_GUARD_PREPARED:
         tn_releaser_take(g, block);
         break;
+    case TN_GUARD_HOOK:
+        tn_hook_start(g, block, command->by_ns);
+        break;
     default:
         break;
     }
@@ -368,6 +383,8 @@ void tn_guard_act(struct tn_guard *g)
         next = min64(next, g->stop_by_ns);
     if (g->phase == TN_GUARD_KILLING)
         next = min64(next, g->kill_again_ns);
+    if (g->tree.hook.pid && now < g->tree.hook.by_ns)
+        next = min64(next, g->tree.hook.by_ns);
     next = min64(next, g->hang_by_ns);
     next = min64(next, g->release_at_ns);
     if (g->watchdog >= 0 && (g->warm || now < deadline))

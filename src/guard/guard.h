@@ -53,6 +53,15 @@ struct tn_keeper_orders {
     struct tn_guard_origin origin;
 };
 
+/* A command of tenure's that belongs to the term (hook.c). */
+struct tn_hook {
+    pid_t pid;     /* 0: none runs */
+    bool ended;    /* and was not reported yet */
+    bool alone;    /* there is no program: it is the tree */
+    int status;    /* of wait(2) */
+    int64_t by_ns; /* KILL then */
+};
+
 /* The tree and what holds it together. */
 struct tn_tree {
     enum tn_contain contain; /* in force, never AUTO */
@@ -61,6 +70,7 @@ struct tn_tree {
     int cgroup;              /* its directory; -1 */
     char cgroup_path[512];   /* "" if none was made */
     bool used;               /* a program was born in it */
+    struct tn_hook hook;
 };
 
 struct tn_guard {
@@ -171,6 +181,17 @@ void tn_guard_orphan(struct tn_guard *g, bool dead);
 /* Do everything that is due, and arm the timers for what will be.  Exits when
  * there is nothing left to guard. */
 void tn_guard_act(struct tn_guard *g);
+
+/* ---- hook.c -------------------------------------------------------------- */
+
+/* Start what the block describes, if the term still runs. */
+void tn_hook_start(struct tn_guard *g, int block, int64_t by_ns);
+/* It has been reaped. */
+void tn_hook_reaped(struct tn_hook *hook, int status);
+void tn_hook_kill(const struct tn_hook *hook);
+/* Report its end, if that was not done; dead: nothing is left of the tree.  true: it was the tree.
+ */
+bool tn_hook_tell(struct tn_hook *hook, bool dead);
 
 /* ---- releaser.c ---------------------------------------------------------- */
 

@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TN_GUARD_ABI 2u
+#define TN_GUARD_ABI 3u
 
 #define TN_WORD_FIRED    (UINT64_C(1) << 63)
 #define TN_WORD_DEADLINE (TN_WORD_FIRED - 1)
@@ -74,9 +74,6 @@ struct tn_guard_page {
     int32_t stop_signal;              /* what "TERM" means */
     uint32_t watchdog_s;              /* the device's timeout */
     char watchdog[TN_GUARD_PATH_MAX]; /* "": none */
-    /* --on-stopped runs, to end by then; 0: it does not.  The grant is not given up before, and
-     * a tenure that waits for it does not hang. */
-    _Atomic int64_t hook_ns;
 };
 
 /* ---- Commands ------------------------------------------------------------ */
@@ -95,6 +92,10 @@ enum tn_guard_command_kind {
     /* The attached socket leads to a prepared releaser (see below), which replaces
      * the one before.  Not answered. */
     TN_GUARD_PREPARED,
+    /* Run the hook that the attached memfd describes, and end it at by_ns.  Beside a program
+     * it ends when that is told to stop, and with its tree; without one it is the tree, under the
+     * same deadline.  One at a time.  HOOKED follows, before the DEAD of a program's tree. */
+    TN_GUARD_HOOK,
 };
 
 struct tn_guard_command {
@@ -128,6 +129,9 @@ enum tn_guard_report_kind {
     TN_GUARD_FIRED,     /* the deadline has come */
     TN_GUARD_KILLS,     /* KILL has gone out */
     TN_GUARD_DEAD,      /* nothing of the tree is left */
+    /* The hook has ended, status: of wait(2); or, error: errno, there was none.  Without a program
+     * nothing is left of what it started either. */
+    TN_GUARD_HOOKED,
 };
 
 /* What a new program could not do before it ran. */

@@ -186,10 +186,13 @@ void tn_tree_kill(struct tn_tree *tree)
 bool tn_tree_reap(struct tn_tree *tree)
 {
     pid_t pid;
+    int status;
 
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (pid == tree->keeper)
             tree->keeper = 0;
+        else if (pid == tree->hook.pid)
+            tn_hook_reaped(&tree->hook, status);
     }
     return pid < 0 && errno == ECHILD && tn_cgroup_empty(tree);
 }

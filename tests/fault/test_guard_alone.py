@@ -27,8 +27,8 @@ BOOTTIME, NONBLOCK, ABSTIME = 7, os.O_NONBLOCK, 1
 FIRED = 1 << 63
 MS = 1_000_000
 
-SPAWN, SIGNAL, STOP, LOWER, QUIT, PREPARED = range(1, 7)
-(HELLO, ACCEPTED, SPAWNED, FAILED, REFUSED, EXITED, HAS_FIRED, KILLS, DEAD) = range(1, 10)
+SPAWN, SIGNAL, STOP, LOWER, QUIT, PREPARED, HOOK = range(1, 8)
+(HELLO, ACCEPTED, SPAWNED, FAILED, REFUSED, EXITED, HAS_FIRED, KILLS, DEAD, HOOKED) = range(1, 11)
 GROUP, CGROUP, PIDNS = 1, 2, 3
 USER, PRIVS, WARM = 1, 2, 4
 
@@ -58,7 +58,7 @@ class Guard:
         page_fd = os.memfd_create("page")
         os.ftruncate(page_fd, 4096)
         self.page = mmap.mmap(page_fd, 4096)
-        struct.pack_into("IIQQqqqqqiI120s", self.page, 0, 2, contain, 0, 0, grace, margin, orphan,
+        struct.pack_into("IIQQqqqqqiI120s", self.page, 0, 3, contain, 0, 0, grace, margin, orphan,
                          hang, delay, signal.SIGTERM, 1, watchdog.encode())
         facts_fd = os.memfd_create("facts")
         os.write(facts_fd, facts)
@@ -102,7 +102,7 @@ class Guard:
     def order(self, kind, number=0, by=0, expect=0):
         self.socket.send(struct.pack("IiqQ", kind, number, by, expect))
 
-    def spawn(self, *command, flags=0, env=("A=1",), ignored=0, raw=None):
+    def spawn(self, *command, flags=0, env=("A=1",), ignored=0, raw=None, order=(SPAWN, 0, 0, 0)):
         block = raw
         if raw is None:
             strings = [command[0], "", *command, *env]
@@ -111,8 +111,11 @@ class Guard:
                                 ignored, 0) + tail
         fd = os.memfd_create("block")
         os.write(fd, block)
-        socket.send_fds(self.socket, [struct.pack("IiqQ", SPAWN, 0, 0, 0)], [fd])
+        socket.send_fds(self.socket, [struct.pack("IiqQ", *order)], [fd])
         os.close(fd)
+
+    def hook(self, script, by):
+        self.spawn("/bin/sh", "-c", script, flags=PRIVS, order=(HOOK, 0, by, 0))
 
     def prepared(self):
         """Give it a prepared releaser, which is the socket that is returned."""
@@ -475,6 +478,83 @@ def test_terminating_signals_do_nothing(tmp_path):
             g.proc.send_signal(number)
         time.sleep(0.1)
         assert g.proc.poll() is None
+
+
+# ---- Hooks ------------------------------------------------------------------
+
+
+def witnesses(tmp_path):
+    """A command that leaves a daemon behind, and a table of all its processes."""
+    table = w.Table(tmp_path / "table")
+    witness = f"env TENURE_EPOCH=1 {WITNESS} {table.path} stubborn"
+    return table, f"setsid {witness} & exec {witness}"
+
+
+def dead(table):
+    return all(not w.alive(r.pid) for r in table.rows())
+
+
+@pytest.mark.parametrize("end", ["stop", "deadline", "exit", "tenure"])
+def test_a_hook_ends_with_the_program(tmp_path, contain, end):
+    table, script = witnesses(tmp_path)
+    with Guard(tmp_path, contain, margin=50 * MS) as g:
+        g.publish(w.now() + 60 * w.NS)
+        program = ("sh", "-c", "while [ ! -e go ]; do sleep 0.01; done") if end == "exit" else SLEEP
+        g.spawn(*program)
+        g.next(SPAWNED)
+        g.hook(script, w.now() + 60 * w.NS)
+        eventually("both run", lambda: len(table.rows()) == 2)
+        if end == "stop":
+            g.order(STOP, signal.SIGTERM, w.now() + 60 * w.NS)
+        elif end == "deadline":
+            g.order(LOWER, by=w.now() + 60 * MS, expect=g.word())
+        elif end == "exit":
+            (tmp_path / "go").touch()
+        else:
+            g.tenure.kill()
+            eventually("the release", g.released)
+            assert dead(table)
+            return
+        assert os.WTERMSIG(g.next(HOOKED, DEAD).status) == signal.SIGKILL
+        g.next(DEAD)
+        assert dead(table)
+
+
+@pytest.mark.parametrize("end", ["limit", "deadline", "exit", "stop"])
+def test_a_hook_without_a_program(tmp_path, end):
+    """What it leaves behind ends with it; its end is not that of a program."""
+    table, script = witnesses(tmp_path)
+    if end == "exit":
+        script = script.partition("exec")[0] + "while [ ! -e go ]; do sleep 0.01; done; exit 7"
+    with Guard(tmp_path, margin=50 * MS) as g:
+        g.publish(w.now() + 60 * w.NS)
+        g.order(STOP, signal.SIGTERM, 1)
+        g.hook(script, w.now() + (300 * MS if end == "limit" else 60 * w.NS))
+        g.next(DEAD)  # the answer to the stop before it
+        if end != "limit":
+            eventually("it runs", lambda: len(table.rows()) == (1 if end == "exit" else 2))
+        if end == "deadline":
+            g.order(LOWER, by=w.now() + 60 * MS, expect=g.word())
+        elif end == "stop":
+            g.order(STOP, signal.SIGKILL, 1)
+        (tmp_path / "go").touch()
+        status = g.next(HOOKED, DEAD).status
+        assert status == (7 << 8 if end == "exit" else signal.SIGKILL)
+        assert dead(table)
+
+
+def test_hooks_that_come_too_late(tmp_path):
+    with Guard(tmp_path) as g:
+        for deadline in (0, w.now() - 1):
+            g.set_word(deadline)
+            g.hook("touch ran", w.now() + 60 * w.NS)
+            assert g.next(HOOKED).error != 0
+        g.set_word(0)
+        g.publish(w.now() + 60 * w.NS)
+        g.hook("sleep 1000", w.now() + 60 * w.NS)
+        g.hook("touch ran", w.now() + 60 * w.NS)  # one at a time
+        assert g.next(HOOKED).error != 0
+        assert not (tmp_path / "ran").exists()
 
 
 def test_watchdog_is_not_petted_beyond_the_deadline(tmp_path):

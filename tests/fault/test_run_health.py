@@ -233,6 +233,34 @@ def test_hooks(tmp_path):
         assert f"new-leader {c.name} {c.name} none" in lines
 
 
+def test_a_hook_belongs_to_its_term(tmp_path):
+    """What --on-started does, or has left to a daemon, is over before --on-stopped."""
+    said = tmp_path / "said"
+    add = f"while :; do echo add >> {said}; sleep 0.01; done"
+    options = ["--on-started", f"setsid sh -c '{add}' & {add}", "--on-stopped", f"echo del >> {said}"]
+    with World(ttl_ms=15000) as world:
+        first = world.start(options=options, command=["sleep", "1000"])
+        eventually("it acts", lambda: said.exists() and said.read_text().count("add") > 3)
+        second = world.start(options=["--on-started", f"echo next >> {said}"])
+        standby(world, second)
+        first.signal(signal.SIGTERM)
+        eventually("the next one", lambda: "next" in said.read_text())
+        first.wait()
+        assert said.read_text().partition("del\n")[2] == "next\n"
+
+
+def test_the_lease_is_kept_if_on_stopped_cannot_run():
+    with World(ttl_ms=15000) as world:
+        first = world.start(options=["--on-stopped", "no-such-command", "--grace", "1s"])
+        row = world.next_leader(0)
+        standby(world, world.start())
+        asked = w.now()
+        first.signal(signal.SIGTERM)
+        new = world.next_leader(row.epoch)
+        assert new.started - asked >= w.NS  # a drain lowers the deadline to its grace
+        assert "the lease is kept until its deadline" in first.words()
+
+
 def test_release_waits_for_on_stopped(tmp_path):
     done = tmp_path / "done"
     options = ["--on-stopped", f"sleep 0.4; date +%s%N > {done}"]

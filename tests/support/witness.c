@@ -6,6 +6,7 @@
  * the clock and writing it down.  Whoever kills it cannot make it lie.
  * tests/fault/world.py reads the table.
  *
+ *   hook          first of all: it is not the program but a hook of its term
  *   stubborn      ignores TERM, INT and HUP
  *   daemon        leaves a daemon behind (double fork, new session), a witness too
  *   brood         two children, one of them in a session of its own, witnesses too
@@ -31,7 +32,7 @@ struct row {
     _Atomic int64_t started;
     _Atomic int64_t last;
     _Atomic int64_t pid;   /* in its own PID namespace */
-    _Atomic uint64_t kind; /* 0: the program, 1: one of its descendants */
+    _Atomic uint64_t kind; /* 0: the program, 1: one of its descendants, 2: a hook */
     _Atomic uint64_t told; /* signals that it was told */
     char id[16];           /* of the candidate, cut to what fits */
 };
@@ -142,7 +143,7 @@ int main(int argc, char **argv)
     sigaction(SIGUSR1, &act, NULL);
     /* Seen from here on, and ready: as PID 1 of a namespace it would not even
      * be ended by a TERM that it has no handler for. */
-    struct row *r = sign_in(0);
+    struct row *r = sign_in(argc > 2 && strcmp(argv[2], "hook") == 0 ? 2 : 0);
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "stubborn") == 0)
             stubborn = 1;

@@ -401,9 +401,50 @@ class HandOver(Kind):
         return bed.after(term)
 
 
+class Hooks(Kind):
+    """A hook of one term never acts after the next one has begun: the witnesses are hooks too, and
+    judged like programs.  --on-started hangs, and has left a daemon; --on-stopped takes its time."""
+
+    name = "hooks"
+    what = "hooks that hang, of a tenure that hands over (TERM), or it or its guard gets SIGKILL"
+    ttl_ms = 5000
+    words = ()
+
+    def bed(self, **settings):
+        bed = super().bed(**settings)
+        witness = f"{w.WITNESS} {bed.table.path} hook"
+        (bed.dir / "undone").touch()
+        (bed.dir / "started").write_text(f"setsid {witness} stubborn & exec {witness} stubborn\n")
+        (bed.dir / "stopped").write_text(
+            f"{witness} after=20; echo $TENURE_EPOCH >> {bed.dir}/undone\n")
+        for name in ("started", "stopped"):
+            bed.options += [f"--on-{name}", f". {bed.dir}/{name}"]
+        return bed
+
+    def trial(self, bed, term):
+        fault = random.choice([self.hand_over, self.kill_tenure, self.kill_guard])
+        return fault(bed, term)
+
+    @staticmethod
+    def hand_over(bed, term):
+        term.candidate.signal(signal.SIGTERM)
+        new = bed.after(term)
+        undone, words = (bed.dir / "undone").read_text().split(), term.candidate.words()
+        late = "hook was ended" in words.rpartition("asked to stop")[2] or "lease is kept" in words
+        assert str(term.epoch) in undone or late, f"no --on-stopped for {term.epoch}"
+        refill(bed, term.candidate)
+        return new
+
+    def kill_tenure(self, bed, term):
+        return TenureKilled.trial(self, bed, term)
+
+    def kill_guard(self, bed, term):
+        return GuardKilled.trial(self, bed, term)
+
+
 KINDS = [TenureKilled, TenureKilledOnServer, TenureStopped, TenureStoppedAndWoken, GuardKilled,
          BothKilled, AllKilled, StoreStopped, StoreHung, StoreHalfOpen, DiskFull, Stubborn,
-         ExitsAtOnce, CannotRun, HandOver]
+         ExitsAtOnce, CannotRun, HandOver, Hooks]
 
 
 def one(kind, bed, term):
