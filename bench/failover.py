@@ -128,7 +128,7 @@ def host_is_lost(pair):
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     began = boottime()
-    for pid in pids:
+    for pid in reversed(pids):  # children first: a death wakes them up
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -134,10 +134,7 @@ def test_guard_killed(contain):
 def test_both_killed_at_once(contain):
     def trial(world):
         epoch, victim = world.table.top(), world.leader()
-        guard = victim.guard()
-        os.kill(guard, signal.SIGSTOP)  # neither gets to say anything any more
-        victim.signal(signal.SIGKILL)
-        os.kill(guard, signal.SIGKILL)
+        w.kill_at_once(victim.guard(), victim.pid)
         fault = w.now()
         world.next_leader(epoch)
         by_deadline(world, epoch, fault)
@@ -257,11 +254,7 @@ def test_all_of_tenure_killed_at_once(contain):
     def trial(world):
         epoch, victim = world.table.top(), world.leader()
         guard = victim.guard()
-        keepers = w.children(guard)
-        for pid in [guard, *keepers, victim.pid]:
-            os.kill(pid, signal.SIGSTOP)
-        for pid in [victim.pid, guard, *keepers]:
-            os.kill(pid, signal.SIGKILL)
+        w.kill_at_once(*w.children(guard), guard, victim.pid)
         fault = w.now()
         world.next_leader(epoch)
         by_deadline(world, epoch, fault)

@@ -196,9 +196,7 @@ def test_it_ends_with_the_guard(redis, killed):
             world.next_leader(epoch)
             assert leader.proc.poll() is None
             return
-        os.kill(guard, signal.SIGSTOP)  # neither gets to say anything any more
-        leader.signal(signal.SIGKILL)
-        os.kill(guard, signal.SIGKILL)
+        w.kill_at_once(guard, leader.pid)
         world.forget(leader)
         over(pid)
         world.dead(epoch)

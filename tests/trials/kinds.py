@@ -141,10 +141,7 @@ class BothKilled(Kind):
     name, what = "both-killed", "tenure and guard get SIGKILL at once"
 
     def trial(self, bed, term):
-        guard = term.candidate.guard()
-        os.kill(guard, signal.SIGSTOP)  # neither gets to say anything any more
-        term.candidate.signal(signal.SIGKILL)
-        os.kill(guard, signal.SIGKILL)
+        w.kill_at_once(term.candidate.guard(), term.candidate.pid)
         term.cut_off(w.now(), self.ttl_ms)
         new = bed.after(term)
         refill(bed, term.candidate)
@@ -162,11 +159,7 @@ class AllKilled(Kind):
 
     def trial(self, bed, term):
         guard = term.candidate.guard()
-        pids = [guard, *w.children(guard), term.candidate.pid]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+        w.kill_at_once(*w.children(guard), guard, term.candidate.pid)
         term.cut_off(w.now(), self.ttl_ms)
         new = bed.after(term)
         refill(bed, term.candidate)
