@@ -5,13 +5,14 @@
 
 Requests a second of one core, by the clock on the wall, with keep-alive: the server on the first core,
 wrk on the second, 32 connections; etcd's /health and Patroni's REST API take turns with us.  What open
-event streams cost; leases lost while the ports are flooded.  `tenure run` with its one election, and
+event streams cost, in memory and to whoever commits; leases lost while the ports are flooded.  `tenure run` with its one election, and
 `tenure agent` with four behind one address.  Each figure beside its target.  --write puts the tables
 into docs/benchmarks-agent.md.
 """
 
 import argparse
 import datetime
+import http.client
 import json
 import os
 import platform
@@ -31,6 +32,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lib.contenders import BUILD, ROOT, Etcd, free_port, present  # noqa: E402
 
 TENURE = os.path.join(BUILD, "tenure")
+TOKEN, REQUESTS = "token-of-the-benchmark", 200
 
 
 def note(text):
@@ -255,6 +257,45 @@ def streams(folder, args, kind):
         agent.close()
 
 
+class Writer(Agent):
+    """tenure run with a state."""
+
+    def command(self, folder, ttl):
+        token = os.path.join(folder, "token")
+        with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+            f.write(TOKEN)
+        line = super().command(folder, ttl)
+        return [*line[:-3], "--state", "store", "--token-file", token, *line[-3:]]
+
+    def request_ms(self, n):
+        """The median of n commits, one after the other over one connection."""
+        connection, took = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30), []
+        for _ in range(n):
+            began = time.monotonic()
+            connection.request("PUT", "/v1/state/bench/one", b"x", {"Authorization": "Bearer " + TOKEN})
+            answer = connection.getresponse()
+            answer.read()
+            took.append(time.monotonic() - began)
+            assert answer.status == 200, answer.status
+        connection.close()
+        return 1000 * statistics.median(took)
+
+
+def state_requests(folder):
+    """What a page that somebody has open costs whoever commits."""
+    agent = Writer(folder, core=None)
+    try:
+        alone = agent.request_ms(REQUESTS)
+        with socket.create_connection(("127.0.0.1", agent.port), timeout=30) as s:
+            s.sendall(b"GET /v1/leadership?stream=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            s.recv(1 << 16)
+            beside = agent.request_ms(REQUESTS)
+        note(f"a state request: {alone:.2f} ms, beside a stream {beside:.2f} ms")
+        return alone, beside
+    finally:
+        agent.close()
+
+
 def flood(folder, args):
     """Both at once, which is worse than each alone."""
     agents = [Agent(folder, core=None), Fleet(folder, core=None)]
@@ -277,7 +318,7 @@ def flood(folder, args):
 # ---- Figures beside their targets -------------------------------------------
 
 ETCD, PATRONI = "etcd /health", "Patroni /liveness"
-LEAST, MIB = 20_000, 32
+LEAST, MIB, TIMES = 20_000, 32, 2
 NICE = -10
 
 
@@ -302,7 +343,7 @@ def rate_rows(found):
     return "\n".join(rows)
 
 
-def report(args, found, held, flooded):
+def report(args, found, held, asked, flooded):
     streams_rows = "\n".join(
         f"| {name} | {h['resident']:.1f} MiB ({h['before']:.1f} before) | {h['failed']} | {h['lost']} "
         f"| < {MIB} MiB, none | {verdict(h['resident'] < MIB and h['failed'] + h['lost'] == 0)} |"
@@ -327,6 +368,10 @@ else the machine does.
 |---|---|---|---|---|---|
 {streams_rows}
 
+| a commit over `--listen`, median of {REQUESTS} | alone | beside one event stream | target | verdict |
+|---|---|---|---|---|
+| tenure run, file store in memory | {asked[0]:.2f} ms | {asked[1]:.2f} ms | < {TIMES} x | {verdict(asked[1] < TIMES * asked[0])} |
+
 | flooded for {args.flood} s, both at once, 128 connections each, ttl 3s | renewals | failed | 99 % within | lost leases | target | verdict |
 |---|---|---|---|---|---|---|
 {flood_rows}
@@ -349,10 +394,11 @@ def main():
     try:
         found = rates(folder, args)
         held = {kind.name: streams(folder, args, kind) for kind in (Agent, Fleet)}
+        asked = state_requests(folder)
         flooded = flood(folder, args)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    text = report(args, found, held, flooded)
+    text = report(args, found, held, asked, flooded)
     print(text)
     if args.write:
         with open(os.path.join(ROOT, "docs", "benchmarks-agent.md"), "w") as f:

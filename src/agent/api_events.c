@@ -14,7 +14,8 @@
 #include "os/poll.h"
 #include "os/thread.h"
 
-/* Streams hear something at least so often; what happens at once is told at once. */
+/* Streams hear something at least so often; what happens at once is told at once, and what comes
+ * in a bunch as one: so long after it. */
 #define BEAT_NS   (2 * TN_S)
 #define SPACE_NS  (50 * TN_MS)
 /* Long polls whose time is over are noticed so soon. */
@@ -110,16 +111,17 @@ static void refresh(struct tn_api *api)
     }
 }
 
-/* When to look again without being poked.  Connections that send nothing poke nobody. */
+/* When to look again without being poked.  Connections that send nothing poke nobody.  publish_at:
+ * when the streams are to hear something. */
 static int64_t next_look(struct tn_api *api, const struct tn_http_counts *load, int64_t now,
-                         int64_t beat)
+                         int64_t publish_at)
 {
     int64_t next = now + SLOW_NS / 2;
 
     if (load->connections > CROWD)
         next = now + TN_S;
-    if (load->streams > 0 && beat + BEAT_NS < next)
-        next = beat + BEAT_NS;
+    if (load->streams > 0 && publish_at < next)
+        next = publish_at;
     if ((atomic_exchange(&api->parks, false) || load->parked > 0) && now + PARKED_NS < next)
         next = now + PARKED_NS;
     return next;
@@ -129,7 +131,8 @@ static void *events_main(void *arg)
 {
     struct tn_api *api = arg;
     struct pollfd fd = {.fd = api->event_fd, .events = POLLIN};
-    int64_t beat = 0, swept = 0;
+    int64_t published = 0, swept = 0;
+    bool news = false; /* the streams have not heard of it */
 
     tn_thread_name("tenure-events");
     while (!atomic_load(&api->ending)) {
@@ -138,8 +141,8 @@ static void *events_main(void *arg)
 
         tn_api_count(api, &load);
         int64_t now = tenure_now();
-        tn_poll(&fd, 1, next_look(api, &load, now, beat));
-        bool poked = read(api->event_fd, &count, sizeof count) > 0;
+        tn_poll(&fd, 1, next_look(api, &load, now, published + (news ? SPACE_NS : BEAT_NS)));
+        news |= read(api->event_fd, &count, sizeof count) > 0;
         if (atomic_load(&api->ending))
             break;
         now = tenure_now();
@@ -149,10 +152,11 @@ static void *events_main(void *arg)
             tn_api_wake(api);
             atomic_store(&api->parks, true); /* most of them again, in a moment */
         }
-        if (load.streams > 0 && (poked || now - beat >= BEAT_NS)) {
-            beat = now;
+        /* Never slept for here: finished orders are told by this thread. */
+        if (load.streams > 0 && now - published >= (news ? SPACE_NS : BEAT_NS)) {
             publish(api);
-            usleep((useconds_t)(SPACE_NS / 1000)); /* what comes in a bunch is told as one */
+            published = now;
+            news = false;
         }
         if (load.connections > 0 && now - swept >= TN_S) {
             swept = now;
