@@ -11,6 +11,7 @@
 
 #include "agent/driver.h"
 #include "base/hex.h"
+#include "base/url.h"
 #include "core/timing.h"
 #include "guard/protocol.h"
 #include "os/poll.h"
@@ -73,6 +74,18 @@ static void hang_up(tenure_store **store)
     *store = NULL;
 }
 
+/* It is a process of its own, whose first open would make a store where one was unmounted. */
+static enum tenure_status open_existing(const char *text, tenure_store **store,
+                                        struct tenure_error *err)
+{
+    char *url = tn_url_existing(text);
+    enum tenure_status status = url ? tenure_store_open(url, tenure_now() + REQUEST_NS, store, err)
+                                    : tenure_fail(err, TENURE_NOMEM, "out of memory");
+
+    tn_url_wipe(url);
+    return status;
+}
+
 /* One try: open if it is not, read, swap (I8: tn_driver_release_grant() compares all three). */
 static enum tenure_status try_once(const struct tn_release_facts *f, tenure_store **store,
                                    struct tenure_error *err)
@@ -80,7 +93,7 @@ static enum tenure_status try_once(const struct tn_release_facts *f, tenure_stor
     enum tenure_status status = TENURE_OK;
 
     if (!*store)
-        status = tenure_store_open(f->store, tenure_now() + REQUEST_NS, store, err);
+        status = open_existing(f->store, store, err);
     if (!status)
         status = tn_driver_release_grant(*store, f->name, f->id, f->incarnation, f->grant,
                                          tenure_now() + REQUEST_NS, err);
@@ -144,7 +157,7 @@ static void keep_open(tenure_store **store, int fd)
     if (!read_facts(fd, &facts, text))
         return; /* tenure is just writing them */
     if (!*store)
-        status = tenure_store_open(facts.store, tenure_now() + REQUEST_NS, store, NULL);
+        status = open_existing(facts.store, store, NULL);
     if (!status)
         status = tn_lease_read(*store, facts.name, &buffer, &seen, tenure_now() + REQUEST_NS, NULL);
     if (status)

@@ -249,13 +249,26 @@ void tenure_url_redact(const char *url, char *out, size_t size)
     }
 }
 
-char *tn_url_mending(const char *text)
+static char *with_param(const char *text, const char *param)
 {
-    char *url = malloc(strlen(text) + sizeof "?mend=yes");
+    char *url = malloc(strlen(text) + strlen(param) + 2);
 
     if (url)
-        sprintf(url, "%s%cmend=yes", text, strchr(text, '?') ? '&' : '?');
+        sprintf(url, "%s%c%s", text, strchr(text, '?') ? '&' : '?', param);
     return url;
+}
+
+char *tn_url_mending(const char *text)
+{
+    return with_param(text, "mend=yes");
+}
+
+char *tn_url_existing(const char *text)
+{
+    /* Servers are not made by opening them. */
+    bool made = strncmp(text, "file:", 5) == 0 || strncmp(text, "sqlite:", 7) == 0;
+
+    return made ? with_param(text, "create=no") : strdup(text);
 }
 
 void tn_url_wipe(char *text)

@@ -48,7 +48,7 @@ static void file_info(void *impl, struct tenure_store_info *info)
                         : "keeps every answered write over a power failure of this host";
     info->notifies = !f->network;
     info->shared = true;
-    info->batch_max = f->place ? TN_FILE_BATCH_PLACE : TN_FILE_BATCH;
+    info->batch_max = f->marker.place ? TN_FILE_BATCH_PLACE : TN_FILE_BATCH;
     info->ttl_min_ms = f->network ? TTL_SHARED_MS : 0;
 }
 

@@ -1,7 +1,7 @@
 /*
  * store/file.h - inside of the file: store.  docs/internals/file.md tells the whole.
  *
- *   ROOT/.tenure                        format and retention, written once
+ *   ROOT/.tenure                        format, retention and identity, written once
  *   ROOT/.tmp/NONCE-PID-SERIAL          slots that are being written
  *   ROOT/NAME/lease/@0000000000000042   slot 42 of the register NAME/lease
  *   ROOT/NAME/lease/.seen-CLOCK         when its slots were seen superseded
@@ -13,6 +13,7 @@
 #define TN_STORE_FILE_H
 
 #include <limits.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "store/file_format.h"
@@ -23,6 +24,9 @@
 #define TN_FILE_HINTS       64   /* registers whose place is remembered */
 #define TN_FILE_BATCH       64   /* swaps that share their flushes */
 #define TN_FILE_BATCH_PLACE 1000 /* the same in one journal */
+#define TN_FILE_RETAIN_MIN  INT64_C(1000000000)
+#define TN_FILE_RETAIN_MAX  (7 * 86400 * INT64_C(1000000000))
+#define TN_FILE_IDENTITY    48 /* bytes of an identity, at most */
 
 /* Where a register was last found, and how far its old slots are cleaned up.
  * A hint: the store is right without it, only slower. */
@@ -44,11 +48,19 @@ struct tn_file_watches {
     size_t n;
 };
 
+/* What ROOT/.tenure says. */
+struct tn_file_marker {
+    int64_t retain_ns; /* 0: there is none */
+    bool place;
+    char identity[TN_FILE_IDENTITY];
+    struct stat st; /* of the file that was read */
+};
+
 struct tn_journal;
 
 struct tn_file {
     char root[PATH_MAX]; /* absolute, without a slash at its end */
-    int64_t retain_ns;
+    struct tn_file_marker marker;
     int64_t poll_ns;
     mode_t dir_mode, file_mode;
     bool exact_mode; /* the mode was asked for: the umask has no say */
@@ -58,9 +70,8 @@ struct tn_file {
     char clock[17];         /* the name of CLOCK_BOOTTIME (os/boot.h); "": unknown, or not asked */
     unsigned char *scratch; /* the slot that was read last */
     size_t scratch_cap;
-    bool made;  /* by us: the directory was not there */
-    bool place; /* the state is written in place: see file_journal.h */
-    bool mend;  /* a damaged register is read as it is, and may be replaced */
+    bool made; /* by us: the directory was not there */
+    bool mend; /* a damaged register is read as it is, and may be replaced */
     struct tn_journal *journals;
     struct tn_file_watches watches;
     struct tn_file_hint hints[TN_FILE_HINTS];
@@ -74,8 +85,22 @@ struct tn_file {
  */
 enum tenure_status tn_file_fail(struct tenure_error *err, int error, const char *what,
                                 const char *root, const char *below);
-/* A directory below the root is not there: is the store still there?  OK if so;
- * else UNAVAILABLE, because a store that is not mounted is not an empty one (C1). */
+
+/* ---- file_marker.c ------------------------------------------------------- */
+
+/* What the marker in the directory says; all zero and OK if there is none. */
+enum tenure_status tn_file_marker_read(struct tn_file *f, int dir, struct tn_file_marker *marker,
+                                       struct tenure_error *err);
+/* Make one, under a fresh identity.  OK also if somebody else was first. */
+enum tenure_status tn_file_marker_write(struct tn_file *f, bool place, int64_t retain_ns,
+                                        struct tenure_error *err);
+/* UNAVAILABLE, because a store that is not mounted is not an empty one (C1); and because another
+ * one tells nothing about ours. */
+enum tenure_status tn_file_gone(const struct tn_file *f, struct tenure_error *err);
+enum tenure_status tn_file_other(const struct tn_file *f, struct tenure_error *err);
+/* Open the directory of the store, if it is still the one that was opened at first. */
+enum tenure_status tn_file_open_root(struct tn_file *f, int *fd, struct tenure_error *err);
+/* Is it?  For who finds a directory missing below it. */
 enum tenure_status tn_file_present(struct tn_file *f, struct tenure_error *err);
 
 /* ---- file_open.c --------------------------------------------------------- */

@@ -188,7 +188,7 @@ void tn_file_clean(struct tn_file *f, struct tn_file_hint *hint, int dir, uint64
         return;
     if (hint->seen_ns == 0 && !load_note(f, hint, dir, current))
         make_note(f, hint, dir, current);
-    if (tenure_now() - hint->seen_ns < f->retain_ns)
+    if (tenure_now() - hint->seen_ns < f->marker.retain_ns)
         return;
     uint64_t floor = current - TN_FILE_KEEP + 1;
     if (floor > hint->seen_number)

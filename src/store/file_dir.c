@@ -51,24 +51,29 @@ enum tenure_status tn_file_open_dir(struct tn_file *f, const char *below, int *f
                                     struct tenure_error *err)
 {
     char path[PATH_MAX];
+    int root;
 
     *fd = -1;
     if (!tn_file_path(f, below, path))
         return tn_file_fail(err, ENAMETOOLONG, "cannot open", f->root, below);
     /* By its path every time, never by a kept descriptor: a directory that was
      * moved away or mounted over is not the one that others use. */
-    int dir = open(path, DIR_FLAGS);
+    enum tenure_status status = tn_file_open_root(f, &root, err);
+    if (status)
+        return status;
+    const char *name = below[0] ? below : ".";
+    int dir = openat(root, name, DIR_FLAGS);
     if (dir < 0 && errno == ENOENT && f->network) {
         refresh_way(f, below);
-        dir = open(path, DIR_FLAGS);
+        dir = openat(root, name, DIR_FLAGS);
     }
-    if (dir < 0 && errno == ENOENT)
-        return tn_file_present(f, err);
+    int saved = errno;
+    close(root);
     if (dir < 0)
-        return tn_file_fail(err, errno, "cannot open", f->root, below);
+        return saved == ENOENT ? TENURE_OK
+                               : tn_file_fail(err, saved, "cannot open", f->root, below);
     if (f->network && !tn_fs_refresh(dir)) {
-        int saved = errno;
-
+        saved = errno;
         close(dir);
         return tn_file_fail(err, saved, "cannot look at", f->root, below);
     }

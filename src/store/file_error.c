@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "store/file.h"
 
@@ -46,20 +45,4 @@ enum tenure_status tn_file_fail(struct tenure_error *err, int error, const char 
     }
     return tenure_fail(err, status, "file: %s %.300s%s%s: %s; %s", what, root, below[0] ? "/" : "",
                        below, strerror(error), advice);
-}
-
-enum tenure_status tn_file_present(struct tn_file *f, struct tenure_error *err)
-{
-    char path[PATH_MAX + sizeof TN_FILE_MARKER + 1];
-    struct stat st;
-
-    snprintf(path, sizeof path, "%s/" TN_FILE_MARKER, f->root);
-    if (lstat(path, &st) == 0)
-        return TENURE_OK;
-    if (errno == ENOENT)
-        return tenure_fail(err, TENURE_UNAVAILABLE,
-                           "file: the store %.300s is gone (no " TN_FILE_MARKER
-                           " in it); mount or restore it, or restart to begin anew",
-                           f->root);
-    return tn_file_fail(err, errno, "cannot look at", f->root, TN_FILE_MARKER);
 }

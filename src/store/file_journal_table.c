@@ -37,7 +37,7 @@ bool tn_journal_state(const char *key)
 bool tn_journal_group(const struct tn_file *f, const char *key, char group[TENURE_KEY_MAX + 1],
                       const char **name)
 {
-    const char *end = f->place ? collection_end(key) : NULL;
+    const char *end = f->marker.place ? collection_end(key) : NULL;
 
     if (!end)
         return false;

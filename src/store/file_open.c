@@ -11,24 +11,22 @@
 #include "base/duration.h"
 #include "base/url.h"
 #include "os/fs.h"
+#include "os/known.h"
 #include "store/file.h"
 
-#define S            INT64_C(1000000000)
-#define RETAIN_NS    (150 * S) /* ten times the usual ttl */
-#define RETAIN_MIN   S
-#define RETAIN_MAX   (7 * 86400 * S)
-#define POLL_NS      S
-#define POLL_MIN     (S / 100)
-#define POLL_MAX     (60 * S)
-#define MARKER_LINE  "tenure-file 1 retain="
-#define MARKER_PLACE "tenure-file 2 retain=" /* the state is written in place */
-#define KNOWN        "retain, poll, mode, fs, commits, create, mend"
+#define S         INT64_C(1000000000)
+#define RETAIN_NS (150 * S) /* ten times the usual ttl */
+#define POLL_NS   S
+#define POLL_MIN  (S / 100)
+#define POLL_MAX  (60 * S)
+#define KNOWN     "retain, poll, mode, fs, commits, create, mend"
 
 struct settings {
     int64_t retain_ns; /* 0: not given */
     bool create;
-    int network; /* -1: find out */
-    int place;   /* commits of the state in place; -1: where that can be done */
+    const char *known; /* the identity of the store that this process has used here; or NULL */
+    int network;       /* -1: find out */
+    int place;         /* commits of the state in place; -1: where that can be done */
 };
 
 /* ---- The URL ------------------------------------------------------------- */
@@ -122,7 +120,8 @@ static enum tenure_status read_url(const char *text, struct tn_file *f, struct s
     enum tenure_status status = tn_url_parse(text, &url, err);
 
     if (!status)
-        status = param_duration(&url, "retain", RETAIN_MIN, RETAIN_MAX, &set->retain_ns, err);
+        status = param_duration(&url, "retain", TN_FILE_RETAIN_MIN, TN_FILE_RETAIN_MAX,
+                                &set->retain_ns, err);
     if (!status)
         status = param_duration(&url, "poll", POLL_MIN, POLL_MAX, &f->poll_ns, err);
     if (!status)
@@ -160,6 +159,8 @@ static enum tenure_status make_root(struct tn_file *f, const struct settings *se
     }
     if (errno != ENOENT)
         return tn_file_fail(err, errno, "cannot open", f->root, "");
+    if (set->known)
+        return tn_file_gone(f, err);
     if (!set->create)
         return tenure_fail(err, TENURE_CONFIG,
                            "file: %.300s is not there, and create=no; is it mounted?", f->root);
@@ -198,112 +199,82 @@ static enum tenure_status check_empty(struct tn_file *f, struct tenure_error *er
     return status;
 }
 
-/*
- * Whole and flushed before it has its name: it is there or it is not.  The name is flushed with the
- * directory, before the first slot of a register can be seen (tn_file_sync_above): a marker that a
- * crash takes away had nothing to speak of beside it.  Linked like a slot, so that this also tells
- * whether slots can be.
- */
-static enum tenure_status write_marker(struct tn_file *f, const char *path,
-                                       const struct settings *set, struct tenure_error *err)
-{
-    bool place = set->place < 0 ? !f->network : set->place;
-    char line[96], span[TN_DURATION_TEXT], from[PATH_MAX];
-    struct tn_file_temp temp = {.fd = -1};
-    uint8_t nonce[TENURE_NONCE_SIZE];
-    enum tenure_status status = tenure_nonce(nonce, err);
-
-    tn_duration_format(set->retain_ns ? set->retain_ns : RETAIN_NS, span);
-    int n = snprintf(line, sizeof line, "%s%s\n", place ? MARKER_PLACE : MARKER_LINE, span);
-    if (!status)
-        status = tn_file_make_dirs(f, TN_FILE_TMP, err);
-    if (!status)
-        status = tn_file_temp_write(f, nonce, line, (size_t)n, NULL, 0, &temp, err);
-    if (!status)
-        status = tn_file_temp_sync(f, &temp, err);
-    if (!status && tn_file_path(f, temp.name, from) && link(from, path) != 0 && errno != EEXIST)
-        status =
-            tn_file_fail(err, errno == EPERM ? EOPNOTSUPP : errno, "cannot link in", f->root, "");
-    tn_file_temp_remove(f, &temp);
-    return status;
-}
-
-/* OK with *retain_ns from the marker, or 0 if there is none. */
-static enum tenure_status read_marker(struct tn_file *f, const char *path, int64_t *retain_ns,
+/* The marker that is there, or is made. */
+static enum tenure_status find_marker(struct tn_file *f, int dir, const struct settings *set,
                                       struct tenure_error *err)
 {
-    char line[96] = "";
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    bool place = set->place < 0 ? !f->network : set->place;
+    struct tn_file_marker *marker = &f->marker;
+    struct tenure_error ignored;
+    enum tenure_status status = tn_file_marker_read(f, dir, marker, err);
 
-    *retain_ns = 0;
-    if (fd < 0 && errno == ENOENT)
-        return TENURE_OK;
-    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
-    int saved = errno;
-    if (fd >= 0)
-        close(fd);
-    if (n < 0 && saved != ELOOP && saved != EISDIR)
-        return tn_file_fail(err, saved, "cannot read", f->root, TN_FILE_MARKER);
-    size_t head = sizeof MARKER_LINE - 1, end = strcspn(line, "\n");
-    bool whole = line[end] == '\n' &&
-                 (strncmp(line, MARKER_LINE, head) == 0 || strncmp(line, MARKER_PLACE, head) == 0);
-    f->place = whole && strncmp(line, MARKER_PLACE, head) == 0;
-    line[end] = '\0';
-    if (!whole || !tn_duration_parse(line + head, retain_ns) || *retain_ns < RETAIN_MIN ||
-        *retain_ns > RETAIN_MAX)
-        return tenure_fail(err, TENURE_CORRUPT,
-                           "file: %.200s/" TN_FILE_MARKER " cannot be understood; it should be a "
-                           "file with the line '" MARKER_PLACE "150s', or '" MARKER_LINE "150s' if "
-                           "it was made with commits=slots or on a network",
-                           f->root);
-    return TENURE_OK;
+    if (status || marker->retain_ns)
+        return status;
+    if (set->known)
+        return tn_file_gone(f, err);
+    if (!set->create)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "file: %.300s holds no store, and create=no; is it mounted?", f->root);
+    status = check_empty(f, err);
+    if (!status)
+        status = tn_file_marker_write(f, place, set->retain_ns ? set->retain_ns : RETAIN_NS, err);
+    /* Others open it too: what is there by now may be theirs, the marker first. */
+    enum tenure_status again = tn_file_marker_read(f, dir, marker, status ? &ignored : err);
+    if (!status || (!again && marker->retain_ns))
+        status = again;
+    if (!status && !marker->retain_ns)
+        status = tenure_fail(err, TENURE_UNAVAILABLE, "file: %.300s was removed just now", f->root);
+    return status;
 }
 
 /*
  * All who use a store must agree on the retention: one who removes slots early
  * breaks what the others rely on.  So the first one writes it down.
  */
-static enum tenure_status settle_marker(struct tn_file *f, const struct settings *set,
-                                        struct tenure_error *err)
+static enum tenure_status compare_settings(const struct tn_file *f, const struct settings *set,
+                                           struct tenure_error *err)
 {
-    char path[PATH_MAX + sizeof TN_FILE_MARKER + 1], is[TN_DURATION_TEXT];
-    struct tenure_error ignored;
-    int64_t retain_ns = 0;
-    enum tenure_status status;
+    const struct tn_file_marker *marker = &f->marker;
+    char is[TN_DURATION_TEXT];
 
-    snprintf(path, sizeof path, "%s/" TN_FILE_MARKER, f->root);
-    status = read_marker(f, path, &retain_ns, err);
-    if (!status && retain_ns == 0) {
-        if (!set->create)
-            return tenure_fail(err, TENURE_CONFIG,
-                               "file: %.300s holds no store, and create=no; is it mounted?",
-                               f->root);
-        status = check_empty(f, err);
-        if (!status)
-            status = write_marker(f, path, set, err);
-        /* Others open it too: what is there by now may be theirs, the marker first. */
-        enum tenure_status again = read_marker(f, path, &retain_ns, status ? &ignored : err);
-        if (!status || (!again && retain_ns))
-            status = again;
-        if (!status && retain_ns == 0)
-            status =
-                tenure_fail(err, TENURE_UNAVAILABLE, "file: %.300s was removed just now", f->root);
-    }
-    if (status)
-        return status;
-    tn_duration_format(retain_ns, is);
-    if (set->retain_ns && set->retain_ns != retain_ns)
+    tn_duration_format(marker->retain_ns, is);
+    if (set->retain_ns && set->retain_ns != marker->retain_ns)
         return tenure_fail(err, TENURE_CONFIG,
                            "file: %.200s was made with retain=%s, which all who use it share; say "
                            "that or nothing",
                            f->root, is);
-    if (set->place >= 0 && set->place != f->place)
+    if (set->place >= 0 && set->place != marker->place)
         return tenure_fail(err, TENURE_CONFIG,
                            "file: %.200s was made with commits=%s, which all who use it share; say "
                            "that or nothing",
-                           f->root, f->place ? "place" : "slots");
-    f->retain_ns = retain_ns;
+                           f->root, marker->place ? "place" : "slots");
     return TENURE_OK;
+}
+
+/* Two threads may come here at once, each for the first time: the identity tells. */
+static enum tenure_status compare_identity(const struct tn_file *f, struct tenure_error *err)
+{
+    if (!tn_known_add(f->root, f->marker.identity))
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    return strcmp(tn_known_identity(f->root), f->marker.identity) == 0 ? TENURE_OK
+                                                                       : tn_file_other(f, err);
+}
+
+static enum tenure_status settle_marker(struct tn_file *f, const struct settings *set,
+                                        struct tenure_error *err)
+{
+    int dir = open(f->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum tenure_status status;
+
+    if (dir < 0)
+        return tn_file_fail(err, errno, "cannot open", f->root, "");
+    status = find_marker(f, dir, set, err);
+    close(dir);
+    if (!status && set->known && strcmp(set->known, f->marker.identity) != 0)
+        status = tn_file_other(f, err);
+    if (!status)
+        status = compare_settings(f, set, err);
+    return status;
 }
 
 enum tenure_status tn_file_setup(struct tn_file *f, const char *url, struct tenure_error *err)
@@ -315,6 +286,7 @@ enum tenure_status tn_file_setup(struct tn_file *f, const char *url, struct tenu
     f->dir_mode = 0700;
     f->file_mode = 0600;
     status = read_url(url, f, &set, err);
+    set.known = status ? NULL : tn_known_identity(f->root);
     if (!status)
         status = make_root(f, &set, err);
     if (status)
@@ -326,11 +298,11 @@ enum tenure_status tn_file_setup(struct tn_file *f, const char *url, struct tenu
     if (!network || set.place <= 0)
         status = settle_marker(f, &set, err);
     /* Who asks over a network may be shown old bytes of a file that another host writes. */
-    if (!status && f->network && (f->place || set.place > 0))
+    if (!status && f->network && (f->marker.place || set.place > 0))
         status =
             tenure_fail(err, TENURE_CONFIG,
                         "file: %.200s commits the state in place, which is for one host alone; "
                         "make a store with ?commits=slots for this",
                         f->root);
-    return status;
+    return status ? status : compare_identity(f, err);
 }

@@ -280,7 +280,7 @@ static bool holds(const struct tn_file *f, const struct tn_file_hint *hint,
                   const struct tn_slot *base)
 {
     if (hint->listed_ns)
-        return tenure_now() - hint->listed_ns < f->retain_ns / 4;
+        return tenure_now() - hint->listed_ns < f->marker.retain_ns / 4;
     return memcmp(base->nonce, hint->nonce, TENURE_NONCE_SIZE) == 0;
 }
 
@@ -345,7 +345,7 @@ enum tenure_status tn_file_locate(struct tn_file *f, struct tn_file_hint *hint, 
         }
         if (hint->number == 0) {
             /* Absence is believed when it was seen twice, and in time. */
-            again = tenure_now() - hint->listed_ns >= f->retain_ns / 4 || ++empty < 2;
+            again = tenure_now() - hint->listed_ns >= f->marker.retain_ns / 4 || ++empty < 2;
             if (again && f->network)
                 tn_fs_refresh(dir);
             if (!again)

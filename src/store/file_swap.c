@@ -178,7 +178,7 @@ static void flush(struct tn_file *f, struct op *op, int64_t deadline)
 
 static bool late(const struct tn_file *f, const struct op *op)
 {
-    return tenure_now() - op->seen_ns >= f->retain_ns / 4;
+    return tenure_now() - op->seen_ns >= f->marker.retain_ns / 4;
 }
 
 /*

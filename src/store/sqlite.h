@@ -83,8 +83,10 @@ extern const size_t tn_sqlite_image_size;
 /* ---- sqlite_place.c ------------------------------------------------------ */
 
 /* The absolute path that url names, in *path for the caller to free; and what it asks for. */
-enum tenure_status tn_sqlite_path(const char *url, char **path, bool *mend,
+enum tenure_status tn_sqlite_path(const char *url, char **path, bool *mend, bool *create,
                                   struct tenure_error *err);
+/* OK if something is at path, which create=no asks for. */
+enum tenure_status tn_sqlite_there(const char *path, struct tenure_error *err);
 /* OK if a database is at path or, with create, has been made there, or an empty file. */
 enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_error *err);
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "os/fs.h"
+#include "os/known.h"
 #include "store/sqlite.h"
 
 #define APPLICATION_ID 0x74656e75 /* "tenu" */
@@ -425,6 +426,7 @@ enum tenure_status tn_sqlite_open(const char *url, int64_t deadline, void **impl
 {
     enum tenure_status status;
     struct tn_sqlite *h;
+    bool create;
 
     if (!sqlite3_threadsafe() || sqlite3_libversion_number() < SQLITE_OLDEST)
         return tenure_fail(err, TENURE_UNSUPPORTED,
@@ -437,9 +439,14 @@ enum tenure_status tn_sqlite_open(const char *url, int64_t deadline, void **impl
         return tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory");
     h->notify_fd = -1;
     h->deadline = deadline;
-    status = tn_sqlite_path(url, &h->path, &h->mend, err);
+    status = tn_sqlite_path(url, &h->path, &h->mend, &create, err);
+    bool used = !status && tn_known_identity(h->path);
+    if (!status && !used && !create)
+        status = tn_sqlite_there(h->path, err);
     if (!status)
-        status = connect(h, true, err);
+        status = connect(h, create && !used, err);
+    if (!status && !tn_known_add(h->path, ""))
+        status = tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory");
     if (status) {
         tn_sqlite_close(h);
         return status;

@@ -40,21 +40,36 @@ static enum tenure_status absolute(const char *path, char **out, struct tenure_e
     return TENURE_OK;
 }
 
-enum tenure_status tn_sqlite_path(const char *text, char **path, bool *mend,
+/* yes or no; *value stays if the parameter is not there. */
+static enum tenure_status param_switch(struct tn_url *url, const char *name, bool *value,
+                                       struct tenure_error *err)
+{
+    const char *word = tn_url_param(url, name);
+
+    if (!word)
+        return TENURE_OK;
+    *value = strcmp(word, "yes") == 0;
+    if (!*value && strcmp(word, "no") != 0)
+        return tenure_fail(err, TENURE_CONFIG, "sqlite: %s=%.40s is neither yes nor no", name,
+                           word);
+    return TENURE_OK;
+}
+
+enum tenure_status tn_sqlite_path(const char *text, char **path, bool *mend, bool *create,
                                   struct tenure_error *err)
 {
     struct tn_url url = {0};
     enum tenure_status status = tn_url_parse(text, &url, err);
-    const char *word;
 
     if (status)
         return status;
-    word = tn_url_param(&url, "mend");
-    *mend = word && strcmp(word, "yes") == 0;
-    if (word && !*mend && strcmp(word, "no") != 0)
-        status = tenure_fail(err, TENURE_CONFIG, "sqlite: mend=%.40s is neither yes nor no", word);
+    *mend = false;
+    *create = true;
+    status = param_switch(&url, "mend", mend, err);
     if (!status)
-        status = tn_url_check_params(&url, "mend", err);
+        status = param_switch(&url, "create", create, err);
+    if (!status)
+        status = tn_url_check_params(&url, "create, mend", err);
     if (!status && (url.hosts[0] || url.user))
         status = tenure_fail(err, TENURE_CONFIG,
                              "sqlite: has no host; write sqlite:/absolute/path or sqlite:name");
@@ -146,6 +161,17 @@ static bool has_bytes(const char *path)
     struct stat st;
 
     return stat(path, &st) == 0 && st.st_size > 0;
+}
+
+enum tenure_status tn_sqlite_there(const char *path, struct tenure_error *err)
+{
+    struct stat st;
+
+    if (stat(path, &st) == 0 ? st.st_size > 0 : errno != ENOENT)
+        return TENURE_OK; /* what is wrong with it, if anything is, is told by who opens it */
+    return tenure_fail(err, TENURE_CONFIG,
+                       "sqlite: %s is not there, or empty, and create=no; is its disk mounted?",
+                       path);
 }
 
 enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_error *err)

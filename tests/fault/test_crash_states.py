@@ -5,6 +5,7 @@ STATES=3400 different ones for each of three ways to commit, unless told otherwi
 """
 
 import contextlib
+import itertools
 import os
 import pathlib
 import random
@@ -30,6 +31,14 @@ def place():
     path = pathlib.Path(tempfile.mkdtemp(prefix="tenure-crash-", dir=base))
     yield path
     shutil.rmtree(path, ignore_errors=True)
+
+
+COUNT = itertools.count()
+
+
+def fresh(place):
+    """After a crash processes are new, and ours is not: what it has used once it makes no more."""
+    return place / f"state{next(COUNT)}"
 
 
 SCHEMES = ["file", "slots", "sqlite"]  # in place; a slot a commit, as on network file systems
@@ -128,7 +137,7 @@ def test_every_state_recovers(build, scheme, place):
                 if key in seen:
                     continue
                 seen.add(key)
-                check(scheme, disk, state, place / "state", count % 20 == 0)
+                check(scheme, disk, state, fresh(place), count % 20 == 0)
     print(f"{scheme}: {len(seen)} different states at {points} calls, of {count} made up")
     assert len(seen) >= STATES
 
@@ -142,8 +151,7 @@ def test_a_missing_flush_is_caught(build, scheme, place):
     with pytest.raises((AssertionError, tenure.StoreError)):
         for disk in replay(root, calls):
             for choose in choosers(rng, 3):
-                check(scheme, disk, disk.after_crash(choose), place / "state", False)
-                shutil.rmtree(place / "state", ignore_errors=True)
+                check(scheme, disk, disk.after_crash(choose), fresh(place), False)
 
 
 # ---- A new store -----------------------------------------------------------
@@ -198,7 +206,7 @@ def test_a_new_store_keeps_its_first_commit(build, scheme, place):
                     key = hash((disk.said, tuple(sorted(state.items(), key=str))))
                     if key not in states:
                         states.add(key)
-                        check_new(scheme, disk, state, place / "state")
+                        check_new(scheme, disk, state, fresh(place))
         assert b"ack 1" in disk.said
     else:
         pytest.fail("it flushes more often than it was killed")
@@ -275,7 +283,7 @@ def test_a_repair_that_is_cut_drops_nothing(build, scheme, place):
             key = hash((disk.said, tuple(sorted(state.items()))))
             if key not in seen:
                 seen.add(key)
-                check_repair(scheme, disk, state, place / "state")
+                check_repair(scheme, disk, state, fresh(place))
     assert b"repaired" in disk.said
     print(f"{scheme}: {len(seen)} different states of a repair")
     assert len(seen) >= 10

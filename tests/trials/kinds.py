@@ -23,6 +23,8 @@ from server_postgres import MISSING as NO_POSTGRES
 from server_postgres import Postgres, template
 from server_redis import MISSING as NO_REDIS
 from server_redis import Redis
+from share import Share
+from share import missing as no_mounts
 
 IS_ROOT = os.geteuid() == 0
 
@@ -264,11 +266,7 @@ class StoreHalfOpen(AnyOutage):
 class DiskFull(Kind):
     name, what = "disk-full", "the store's file system is full, until D is over"
 
-    @staticmethod
-    def missing():
-        tried = subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"],
-                               capture_output=True, check=False)
-        return None if tried.returncode == 0 else "a small file system cannot be mounted here"
+    missing = staticmethod(no_mounts)
 
     @contextlib.contextmanager
     def make(self):
@@ -313,6 +311,39 @@ class DiskFull(Kind):
         bed.start()
         new = bed.term(above, since)
         bed.start()
+        return new
+
+
+class ShareGone(Kind):
+    """Each candidate is a machine of its own, with the same file system at another place."""
+
+    name, what = "share-gone", "the store's file system is unmounted under the leader, for a while"
+
+    missing = staticmethod(no_mounts)
+
+    @contextlib.contextmanager
+    def make(self):
+        self.places = {}
+        with Share() as self.share, self.bed(url="noop:") as bed:
+            yield bed
+
+    def begin(self, bed):
+        path = {"file": "", "sqlite": "/ha.db"}[self.scheme()]
+        for name in ("one", "two"):
+            bed.url = f"{self.scheme()}:{self.share.mount(name)}{path}"
+            self.places[bed.start().name] = name
+            term = bed.term() if name == "one" else term
+        return term
+
+    def trial(self, bed, term):
+        place = self.places[term.candidate.name]
+        under = self.share.unmount(place)
+        term.cut_off(w.now(), self.ttl_ms)
+        new = bed.after(term)
+        bed.over(term)
+        made = list(under.iterdir())
+        assert not made, f"made under the mount point: {made}"
+        self.share.mount(place)
         return new
 
 
@@ -436,7 +467,7 @@ class Hooks(Kind):
 
 
 KINDS = [TenureKilled, TenureKilledOnServer, TenureStopped, TenureStoppedAndWoken, GuardKilled,
-         BothKilled, AllKilled, StoreStopped, StoreHung, StoreHalfOpen, DiskFull, Stubborn,
+         BothKilled, AllKilled, StoreStopped, StoreHung, StoreHalfOpen, DiskFull, ShareGone, Stubborn,
          ExitsAtOnce, CannotRun, HandOver, Hooks]
 
 

@@ -165,16 +165,20 @@ __attribute__((unused)) static void kit_write_file(const char *path, const void 
     close(fd);
 }
 
-/* The database with all that belongs to it. */
-__attribute__((unused)) static void kit_unlink(void)
+/* Remove the database with all that belongs to it.  The next has another name: one that was used
+ * is not made again by the same process. */
+__attribute__((unused)) static void kit_renew(void)
 {
     static const char *const parts[] = {"", "-wal", "-shm"};
+    static int count;
     char path[200];
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         snprintf(path, sizeof path, "%s%s", kit_path, parts[i]);
         unlink(path);
     }
+    snprintf(kit_path, sizeof kit_path, "%s/registers-%d.db", kit_dir, ++count);
+    snprintf(kit_url, sizeof kit_url, "sqlite:%s", kit_path);
 }
 
 __attribute__((unused)) static off_t kit_size(const char *path)

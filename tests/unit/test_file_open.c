@@ -3,6 +3,8 @@
 
 #include <limits.h>
 
+#define HEX "0123456789abcdef0123456789abcdef"
+
 /* What others do just before the store looks at what is in its directory. */
 static void (*before_look)(void);
 
@@ -175,8 +177,14 @@ static void bad_markers(void **state)
                                         "tenure-file 1 retain=0s\n",
                                         "tenure-file 1 retain=150s x\n",
                                         "tenure-file 1 retain=\n",
+                                        "tenure-file 1 retain=150s\nidentity=\n",
+                                        "tenure-file 1 retain=150s\nidentity=" HEX,
+                                        "tenure-file 1 retain=150s\nidentity=" HEX "0\n",
+                                        "tenure-file 1 retain=150s\nidentity=x" HEX "\n",
+                                        "tenure-file 1 retain=150s\nidentity=" HEX "\n\n",
+                                        "tenure-file 1 retain=150s\n\n",
                                         "something else\n"};
-    char path[128], url[128], long_line[200];
+    char path[128], url[128], long_line[256];
 
     snprintf(path, sizeof path, "%s/.tenure", bed->root);
     snprintf(url, sizeof url, "file:%s", bed->root);
@@ -185,7 +193,7 @@ static void bad_markers(void **state)
         must_fail(url, TENURE_CORRUPT, path);
     }
     /* What begins well and is cut where our buffer ends is not well. */
-    snprintf(long_line, sizeof long_line, "tenure-file 1 retain=%0*d0s0000\n", 72, 15);
+    snprintf(long_line, sizeof long_line, "tenure-file 1 retain=%0*d0s0000\n", 160, 15);
     write_file(path, long_line, strlen(long_line));
     must_fail(url, TENURE_CORRUPT, path);
     assert_int_equal(unlink(path), 0);
@@ -194,9 +202,110 @@ static void bad_markers(void **state)
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(symlink("tenure-file 1 retain=20s", path), 0);
     must_fail(url, TENURE_CORRUPT, path);
+}
+
+/* ---- Only the first open may make it -------------------------------------- */
+
+/* A call on the handle, and another open of the process, are both refused with that text. */
+static void must_refuse(struct bed *bed, const char *text)
+{
+    char url[128];
+
+    assert_int_equal(tenure_store_read(bed->store, KEY, &bed->value, soon(), &bed->err),
+                     TENURE_UNAVAILABLE);
+    assert_says(bed, text);
+    assert_int_equal(swap_on(bed->store, bed, KEY, &(struct tenure_token){0}, "x").status,
+                     TENURE_UNAVAILABLE);
+    snprintf(url, sizeof url, "file:%s", bed->root);
+    must_fail(url, TENURE_UNAVAILABLE, text);
+}
+
+/* What is unmounted under a process is not there, or empty: neither is a new store. */
+static void not_made_again(void **state)
+{
+    struct bed *bed = *state;
+    char away[128], path[128];
+
+    must_swap(bed->store, bed, KEY, &(struct tenure_token){0}, "ours");
+    snprintf(away, sizeof away, "%s/away", bed->dir);
+    assert_int_equal(rename(bed->root, away), 0);
+    must_refuse(bed, "is gone");
+    assert_int_equal(access(bed->root, F_OK), -1);
+    assert_int_equal(mkdir(bed->root, 0700), 0);
+    must_refuse(bed, "is gone");
+    snprintf(path, sizeof path, "%s/.tenure", bed->root);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(rmdir(bed->root), 0);
+    assert_int_equal(rename(away, bed->root), 0);
+    must_hold(bed->store, bed, KEY, "ours");
+    tenure_store *again = bed_open(bed, "?create=no");
+    must_hold(again, bed, KEY, "ours");
+    tenure_store_close(again);
+}
+
+/* Another store in its place, made as `marker` says or by ourselves elsewhere, is refused. */
+static void not_exchanged(struct bed *bed, const char *marker)
+{
+    char away[128], other[128], path[160];
+    struct bed theirs = *bed;
+
+    must_swap(bed->store, bed, KEY, &(struct tenure_token){0}, "ours");
+    snprintf(theirs.root, sizeof theirs.root, "%s/theirs", bed->dir);
+    theirs.store = bed_open(&theirs, "");
+    must_swap(theirs.store, &theirs, KEY, &(struct tenure_token){0}, "theirs");
+    tenure_store_close(theirs.store);
+    snprintf(other, sizeof other, "%s", theirs.root);
+    snprintf(path, sizeof path, "%s/.tenure", other);
+    if (marker)
+        write_file(path, marker, strlen(marker));
+    snprintf(away, sizeof away, "%s/away", bed->dir);
+    assert_int_equal(rename(bed->root, away), 0);
+    assert_int_equal(rename(other, bed->root), 0);
+    must_refuse(bed, "another store");
+    assert_int_equal(rename(bed->root, other), 0);
+    assert_int_equal(rename(away, bed->root), 0);
+    must_hold(bed->store, bed, KEY, "ours");
+}
+
+static void another_store(void **state)
+{
+    not_exchanged(*state, NULL);
+}
+
+static void another_old_store(void **state)
+{
+    not_exchanged(*state, "tenure-file 2 retain=150s\n");
+}
+
+/* A store of before there were identities: known by when its marker was written, in every copy
+ * that keeps times. */
+static void old_store(void **state)
+{
+    struct bed *bed = *state, old = *bed;
+    const struct timespec when[2] = {{.tv_sec = 1700000000, .tv_nsec = 123},
+                                     {.tv_sec = 1700000000, .tv_nsec = 123}};
+    const char *line = "tenure-file 1 retain=20s\n";
+    char path[128];
+
+    snprintf(old.root, sizeof old.root, "%s/old", bed->dir);
+    assert_int_equal(mkdir(old.root, 0700), 0);
+    snprintf(path, sizeof path, "%s/.tenure", old.root);
+    write_file(path, line, strlen(line));
+    assert_int_equal(utimensat(AT_FDCWD, path, when, 0), 0);
+    old.store = bed_open(&old, "?retain=20s&create=no");
+    must_swap(old.store, &old, KEY, &(struct tenure_token){0}, "kept");
+    tenure_store_close(bed_open(&old, ""));
+    /* A copy in its place. */
     assert_int_equal(unlink(path), 0);
-    write_file(path, "tenure-file 1 retain=20s\n", 25);
-    tenure_store_close(bed_open(bed, "?retain=20s"));
+    write_file(path, line, strlen(line));
+    assert_int_equal(utimensat(AT_FDCWD, path, when, 0), 0);
+    must_hold(old.store, &old, KEY, "kept");
+    /* And one that was made by an earlier build under the mount point. */
+    write_file(path, line, strlen(line));
+    must_refuse(&old, "another store");
+    not_exchanged(bed, line);
+    tenure_store_close(old.store);
+    tenure_value_free(&old.value);
 }
 
 int main(void)
@@ -207,6 +316,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(bad_directories, setup, teardown),
         cmocka_unit_test_setup_teardown(opened_by_two, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_markers, setup, teardown),
+        cmocka_unit_test_setup_teardown(not_made_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_store, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_old_store, setup, teardown),
+        cmocka_unit_test_setup_teardown(old_store, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("file_open", tests, NULL, NULL);

@@ -195,7 +195,7 @@ static struct answer try_commit(struct plan plan)
     struct answer answer = {0};
     int fds[2];
 
-    kit_unlink();
+    kit_renew();
     tenure_store *store = kit_open();
     for (int i = 0; i < 5; i++)
         assert_int_equal(kit_put(store, "k", &token, "old", 3), TENURE_OK);

@@ -125,9 +125,32 @@ static void empty_file(void **state)
     assert_int_equal(symlink(kit_path, link + 7), 0);
     kit_refused(link, TENURE_CORRUPT, "missing or empty");
     assert_int_equal(kit_size(wal), 9);
-    unlink(kit_path);
+    /* And where this process has never been. */
+    kit_renew();
+    snprintf(wal, sizeof wal, "%s-wal", kit_path);
+    kit_write_file(wal, "something", 9);
     kit_refused(kit_url, TENURE_CORRUPT, "missing or empty");
     assert_int_equal(kit_size(wal), 9);
+}
+
+/* create=no: nothing is made, and nothing is begun in an empty file. */
+static void not_to_be_made(void **state)
+{
+    char url[200];
+
+    (void)state;
+    snprintf(url, sizeof url, "%s?create=no", kit_url);
+    kit_refused(url, TENURE_CONFIG, "mounted?");
+    assert_int_equal(kit_size(kit_path), -1);
+    kit_write_file(kit_path, "", 0);
+    kit_refused(url, TENURE_CONFIG, "mounted?");
+    assert_int_equal(kit_size(kit_path), 0);
+    tenure_store_close(kit_open());
+    tenure_store *store = NULL;
+    assert_int_equal(tenure_store_open(url, kit_soon(), &store, &kit_err), TENURE_OK);
+    tenure_store_close(store);
+    snprintf(url, sizeof url, "%s?create=maybe", kit_url);
+    kit_refused(url, TENURE_CONFIG, "neither yes nor no");
 }
 
 /* ---- Damage ---------------------------------------------------------------- */
@@ -249,7 +272,7 @@ static void bad_row(const char *sql, enum tenure_status on_read, enum tenure_sta
         fail_msg("%s: swap: %s: %s", sql, tenure_status_word(status), kit_err.text);
     tenure_store_close(store);
     tenure_value_free(&value);
-    kit_unlink();
+    kit_renew();
 }
 
 static void hostile_rows(void **state)
@@ -441,10 +464,11 @@ static void disk_read_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        KIT_TEST(no_directory),     KIT_TEST(other_program), KIT_TEST(other_version),
-        KIT_TEST(not_a_database),   KIT_TEST(empty_file),    KIT_TEST(cut_short),
-        KIT_TEST(page_overwritten), KIT_TEST(hostile_rows),  KIT_TEST(hostile_key),
-        KIT_TEST(no_rights),        KIT_TEST(disk_full),     KIT_TEST(disk_read_only),
+        KIT_TEST(no_directory),   KIT_TEST(other_program),    KIT_TEST(other_version),
+        KIT_TEST(not_a_database), KIT_TEST(empty_file),       KIT_TEST(not_to_be_made),
+        KIT_TEST(cut_short),      KIT_TEST(page_overwritten), KIT_TEST(hostile_rows),
+        KIT_TEST(hostile_key),    KIT_TEST(no_rights),        KIT_TEST(disk_full),
+        KIT_TEST(disk_read_only),
     };
 
     return cmocka_run_group_tests_name("sqlite_faults", tests, NULL, NULL);

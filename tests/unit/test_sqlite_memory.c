@@ -86,7 +86,7 @@ static void opens(void **state)
         tenure_value_free(&value);
         tenure_store_close(store);
         if (n % 2)
-            kit_unlink(); /* made anew every other time */
+            kit_renew(); /* made anew every other time */
         if (!more && n % 2 == 0)
             break;
     }

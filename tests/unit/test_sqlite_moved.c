@@ -23,14 +23,15 @@ static void replaced(void **state)
 {
     struct tenure_token token = absent, other = absent;
     struct tenure_value value = {0};
-    char away[200];
+    char away[200], path[128], url[160];
 
     (void)state;
     tenure_store *store = kit_open();
     assert_int_equal(kit_put(store, "k", &token, "old", 3), TENURE_OK);
     snprintf(away, sizeof away, "%s/away.db", kit_dir);
-    /* Moved away: this is not absence. */
+    /* Moved away: this is not absence.  Nor does another open of this process make it again. */
     assert_int_equal(rename(kit_path, away), 0);
+    kit_refused(kit_url, TENURE_UNAVAILABLE, "removed while in use");
     assert_int_equal(kit_read(store, "k", &value), TENURE_UNAVAILABLE);
     assert_non_null(strstr(kit_err.text, "removed while in use"));
     assert_int_equal(kit_put(store, "k", &token, "lost", 4), TENURE_UNAVAILABLE);
@@ -39,9 +40,14 @@ static void replaced(void **state)
     assert_int_equal(rename(away, kit_path), 0);
     assert_int_equal(kit_put(store, "k", &token, "new", 3), TENURE_OK);
     /* Another database in its place: both handles see that one from now on. */
-    kit_unlink();
+    snprintf(path, sizeof path, "%s", kit_path);
+    snprintf(url, sizeof url, "%s", kit_url);
+    kit_renew();
     tenure_store *fresh = kit_open();
     assert_int_equal(kit_put(fresh, "k", &other, "other", 5), TENURE_OK);
+    tenure_store_close(fresh);
+    assert_int_equal(rename(kit_path, path), 0);
+    assert_int_equal(tenure_store_open(url, kit_soon(), &fresh, &kit_err), TENURE_OK);
     assert_int_equal(kit_put(store, "k", &token, "lost", 4), TENURE_CONFLICT);
     assert_int_equal(kit_read(store, "k", &value), TENURE_OK);
     assert_true(tenure_token_equal(&value.token, &other));
