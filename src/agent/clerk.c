@@ -38,13 +38,32 @@ static bool rank(void *arg, const struct tenure_candidate *other)
     return true;
 }
 
-/* True if the leader was asked: by its own control register, like everybody else. */
-static bool step_aside(struct tn_clerk *c, tenure_store *store, uint64_t epoch)
+struct search {
+    const char *self;
+    bool found;
+};
+
+static bool look_for_standby(void *arg, const struct tenure_candidate *other)
+{
+    struct search *s = arg;
+
+    s->found =
+        other->healthy && strcmp(other->state, "standby") == 0 && strcmp(other->id, s->self) != 0;
+    return !s->found;
+}
+
+/* True if the leader was asked: by its own control register, like everybody else.  Nobody is called
+ * where nobody has announced himself: to find out that nobody answers takes as long as a call. */
+static bool step_aside(struct tn_clerk *c, tenure_store *store, const struct tenure_candidate *self,
+                       uint64_t epoch)
 {
     struct tenure_candidate found = TENURE_CANDIDATE;
-    int64_t by = tenure_now() + CALL_NS;
+    struct search search = {.self = self->id};
 
-    return tenure_control_call(store, c->name, NULL, &found, by, NULL) == TENURE_OK &&
+    tenure_candidates(store, c->name, look_for_standby, &search, tenure_now() + LIMIT_NS, NULL);
+    int64_t by = tenure_now() + CALL_NS;
+    return search.found &&
+           tenure_control_call(store, c->name, NULL, &found, by, NULL) == TENURE_OK &&
            tenure_control_yield(store, c->name, epoch, found.id, 0, tenure_now() + LIMIT_NS,
                                 NULL) == TENURE_OK;
 }
@@ -88,8 +107,8 @@ static void do_jobs(struct tn_clerk *c, unsigned jobs, tenure_store *store,
         news->better = ranking.better;
     }
     if (jobs & TN_CLERK_ASIDE) {
-        within(c, CALL_NS + 2 * LIMIT_NS);
-        news->aside = step_aside(c, store, epoch);
+        within(c, CALL_NS + 3 * LIMIT_NS);
+        news->aside = step_aside(c, store, self, epoch);
     }
     if (jobs & TN_CLERK_PREEMPT) {
         within(c, LIMIT_NS);

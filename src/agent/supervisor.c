@@ -134,6 +134,7 @@ static void pass_time(struct tn_supervisor *s)
     tn_supervisor_guard_time(s, now);
     tn_supervisor_orphans_time(s, now);
     tn_helpers_time(&s->helpers, now);
+    tn_supervisor_reload_time(s);
     tn_supervisor_health_time(s, now);
     tn_supervisor_control_time(s, now);
     tn_supervisor_clients_time(s, now);

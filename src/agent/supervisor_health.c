@@ -84,11 +84,14 @@ void tn_supervisor_health_close(struct tn_supervisor *s)
 {
     tn_probe_switch(&s->probe, false, 0);
     tn_probe_switch(&s->candidate_probe, false, 0);
+    tn_probe_change_drop(s->probe_change);
+    tn_probe_change_drop(s->candidate_change);
     tn_notified_close(&s->notified);
 }
 
 void tn_supervisor_health_program(struct tn_supervisor *s, bool runs)
 {
+    tn_helpers_drop(&s->helpers, TN_HELPER_PROBE); /* it was about the program before */
     tn_probe_switch(&s->probe, runs, tenure_now());
 }
 

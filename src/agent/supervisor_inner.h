@@ -11,6 +11,7 @@
 #include "agent/notify.h"
 #include "agent/outage.h"
 #include "agent/prepared.h"
+#include "agent/probe_change.h"
 #include "agent/role_file.h"
 #include "agent/state_socket.h"
 #include "agent/supervisor.h"
@@ -123,8 +124,9 @@ struct tn_supervisor {
 
     /* Its health. */
     struct tn_probe probe, candidate_probe;
-    struct tn_notified notified; /* the program's own word */
-    bool unwell;                 /* the probe says so, and something is being done about it */
+    struct tn_probe_change *probe_change, *candidate_change; /* under way; or NULL */
+    struct tn_notified notified;                             /* the program's own word */
+    bool unwell; /* the probe says so, and something is being done about it */
 
     /* The other candidates. */
     bool controlled; /* the store is shared: there are others */
@@ -227,6 +229,8 @@ bool tn_supervisor_leave_facts(struct tn_supervisor *s);
 
 /* supervisor_reload.c */
 void tn_supervisor_reload(struct tn_supervisor *s);
+/* What had to be made ready for it may be. */
+void tn_supervisor_reload_time(struct tn_supervisor *s);
 
 /* supervisor_hooks.c */
 /* One of our own term, when it runs and no other does. */

@@ -52,6 +52,38 @@ def test_unhealthy_leader_alone_restarts_its_program(tmp_path):
         assert rows[1].started > rows[0].last
 
 
+def test_an_ill_leader_without_a_standby_calls_nobody(tmp_path):
+    ill = tmp_path / "ill"
+    with World(ttl_ms=15000, options=["--probe", f"exec:test ! -e {ill}", *QUICK]) as world:
+        c = world.start()
+        world.next_leader(0)
+        eventually("its record", lambda: candidates(world).get(c.name))
+        ill.touch()
+        eventually("a restart", lambda: "nobody healthy is waiting" in c.words())
+        ill.unlink()
+        asked = [f for f in (world.dir / "store").rglob("*") if f.is_file() and b"call" in f.read_bytes()]
+        assert not asked
+
+
+def test_a_probe_of_the_program_before_condemns_nobody(tmp_path):
+    """It hangs while its program ends and the next one starts, which has its --probe-delay."""
+    asked = tmp_path / "asked"
+    probe = f"exec:echo $$ > {asked}.new; mv {asked}.new {asked}; exec sleep 600"
+    options = ["--probe", probe, "--probe-delay", "300ms", "--probe-timeout", "600s",
+               "--probe-threshold", "1", "--log-level", "debug", "--on-exit", "restart"]
+    with World(ttl_ms=15000, options=options) as world:
+        c = world.start()
+        world.next_leader(0)
+        pid = int(eventually("the probe", lambda: asked.exists() and asked.read_text().strip()))
+        asked.unlink()
+        keeper = w.children(c.guard())[0]
+        os.kill(w.children(keeper)[0], signal.SIGKILL)
+        eventually("the next program", lambda: len(world.table.programs()) == 2)
+        eventually("the end of the probe", lambda: not w.alive(pid))
+        eventually("the next probe", asked.exists)
+        assert "probe: failed" not in c.words()
+
+
 def test_http_probe():
     answers = {"code": 200}
 
