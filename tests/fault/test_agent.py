@@ -303,6 +303,7 @@ def test_an_agent_that_ends_while_an_election_stops(place):
     said, without, within = stubborn(place)
     agent = place.start("a", within)
     eventually("the program", said.exists)
+    agent.says("kept: leading")  # else it has nothing to release
     agent.write(without)
     agent.signal(signal.SIGHUP)
     eventually("its stop", lambda: said.read_text() == "on\nstopping\n")
