@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/environment.h"
 #include "core/timing.h"
 #include "os/init.h"
 #include "os/poll.h"
@@ -115,7 +116,8 @@ static bool find_guard(char out[PATH_MAX])
 /* In the new process, which has our memory until it is the guard (vfork): put the
  * descriptors where the guard expects them. */
 __attribute__((noinline)) static _Noreturn void become_guard(const struct tn_guard_link *l,
-                                                             int socket, const char *path)
+                                                             int socket, const char *path,
+                                                             char *const *env)
 {
     const int from[] = {socket,     l->page_fd,  l->timer_fd, l->busy_fd,
                         l->self_fd, l->facts_fd, l->exe_fd};
@@ -132,7 +134,7 @@ __attribute__((noinline)) static _Noreturn void become_guard(const struct tn_gua
         if (high[i] < 0 || dup2(high[i], TN_GUARD_FD_SOCKET + i) < 0)
             _exit(1);
     }
-    execv(path, args);
+    execve(path, args, env);
     _exit(1);
 }
 
@@ -158,7 +160,7 @@ static enum tenure_status hear_hello(struct tn_guard_link *l, struct tenure_erro
 
 enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_error *err)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], *env[TN_ENVIRONMENT_BARE];
     sigset_t all, before;
     int ends[2];
 
@@ -169,11 +171,12 @@ enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_er
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot talk to a guard: %s", strerror(errno));
     /* Nothing of ours is copied, nor to be copied later; and nothing may stop it half way. */
+    tn_environment_bare(env);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = vfork();
     if (pid == 0)
-        become_guard(l, ends[1], path);
+        become_guard(l, ends[1], path, env);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     if (pid < 0) {

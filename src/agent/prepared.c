@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/environment.h"
 #include "core/timing.h"
 #include "os/init.h"
 
@@ -63,14 +64,15 @@ static pid_t launch(const struct tn_guard_link *l, int socket)
                          fcntl(l->exe_fd, F_DUPFD_CLOEXEC, 64)};
     posix_spawn_file_actions_t plan;
     posix_spawnattr_t how;
-    char path[32];
+    char path[32], *env[TN_ENVIRONMENT_BARE];
     pid_t pid = 0;
 
+    tn_environment_bare(env);
     snprintf(path, sizeof path, "/proc/self/fd/%d", TN_GUARD_FD_EXE);
     posix_spawn_file_actions_init(&plan);
     posix_spawnattr_init(&how);
     if (!place(&plan, high) || posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSID) ||
-        posix_spawn(&pid, path, &plan, &how, args, environ))
+        posix_spawn(&pid, path, &plan, &how, args, env))
         pid = 0;
     posix_spawnattr_destroy(&how);
     posix_spawn_file_actions_destroy(&plan);

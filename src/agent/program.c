@@ -35,10 +35,20 @@ static void place(const struct tn_program *p, char *out, size_t size, const char
              n ? "/" : "", command);
 }
 
+/* Where it is looked for: in its own PATH, which may be another one than ours. */
+static const char *path_of(char *const *env)
+{
+    for (; env && *env; env++) {
+        if (strncmp(*env, "PATH=", 5) == 0)
+            return *env + 5;
+    }
+    return "/bin:/usr/bin";
+}
+
 enum tenure_status tn_program_check(const struct tn_program *p, struct tenure_error *err)
 {
     const char *command = p->args[0];
-    const char *path = getenv("PATH");
+    const char *path = path_of(p->env);
     char file[4096];
     bool seen = false;
 
@@ -53,7 +63,7 @@ enum tenure_status tn_program_check(const struct tn_program *p, struct tenure_er
                                errno == EACCES ? strerror(errno) : "it is not an executable file");
         return tenure_fail(err, TENURE_INVALID, "%s: %s", command, strerror(errno));
     }
-    for (const char *at = path ? path : "/bin:/usr/bin"; at;) {
+    for (const char *at = path; at;) {
         int n = (int)strcspn(at, ":");
 
         place(p, file, sizeof file, at, n, command);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/driver.h"
+#include "agent/environment.h"
 #include "base/hex.h"
 #include "base/url.h"
 #include "core/timing.h"
@@ -66,6 +67,16 @@ static bool read_facts(int fd, struct tn_release_facts *facts, char text[TN_RELE
 
     text[n > 0 ? n : 0] = '\0';
     return tn_release_facts_read(facts, text);
+}
+
+void tn_release_environment(int fd)
+{
+    char text[TN_RELEASE_FACTS_MAX], again[TN_RELEASE_FACTS_MAX];
+    struct tn_release_facts facts;
+
+    /* Without it, a store that needs none can still be reached. */
+    if (read_facts(fd, &facts, text))
+        tn_environment_read(fd, (off_t)tn_release_facts_write(&facts, again, sizeof again));
 }
 
 static void hang_up(tenure_store **store)

@@ -8,7 +8,8 @@
  * write (I8).
  *
  * The facts come in a memfd that the guard was born with: they hold the store's
- * URL, which may hold a password, so they never stand in an argument.
+ * URL, which may hold a password, so they never stand in an argument.  Behind them
+ * stands tenure's environment, for the same reason (agent/environment.h).
  */
 #ifndef TN_AGENT_RELEASER_H
 #define TN_AGENT_RELEASER_H
@@ -34,6 +35,8 @@ size_t tn_release_facts_write(const struct tn_release_facts *facts, char *text, 
 /* The strings point into text, which is cut up.  false: not complete. */
 bool tn_release_facts_read(struct tn_release_facts *facts, char *text);
 
+/* Take over the environment that stands behind the facts, before anybody looks into it. */
+void tn_release_environment(int fd);
 /* Read the facts from fd and release.  Tries for as long as somebody may gain by it. */
 enum tenure_status tn_release_from(int fd, struct tenure_error *err);
 

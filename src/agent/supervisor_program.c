@@ -4,11 +4,13 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/driver.h"
+#include "agent/environment.h"
 #include "agent/releaser.h"
 #include "agent/supervisor_inner.h"
 #include "core/timing.h"
@@ -26,13 +28,22 @@ bool tn_supervisor_leave_facts(struct tn_supervisor *s)
 {
     struct tn_release_facts facts = {
         .store = s->options->elector.store, .name = s->options->elector.name, .id = s->id};
-    char text[TN_RELEASE_FACTS_MAX];
+    char text[TN_RELEASE_FACTS_MAX], *all = NULL;
+    size_t size = 0;
     uint64_t epoch;
 
     if (!tn_driver_grant(s->elector, facts.incarnation, facts.grant, &epoch) || epoch != s->epoch)
         return false; /* that term is over already */
-    size_t len = tn_release_facts_write(&facts, text, sizeof text);
-    return tn_guard_link_facts(&s->link, text, len);
+    FILE *to = open_memstream(&all, &size);
+    if (!to)
+        return false;
+    fwrite(text, 1, tn_release_facts_write(&facts, text, sizeof text), to);
+    tn_environment_write(to);
+    bool ok = fclose(to) == 0 && tn_guard_link_facts(&s->link, all, size);
+    if (all)
+        explicit_bzero(all, size);
+    free(all);
+    return ok;
 }
 
 static void write_role(const struct tn_supervisor *s)

@@ -10,7 +10,8 @@ static int release_grant(const struct cli_verb *verb, int argc, char **argv)
     struct tenure_error err = {0};
     bool wait = argc > 1 && strcmp(argv[1], "--when-told") == 0;
 
-    cli_no_core();
+    cli_no_core(); /* nor does /proc show the environment, once it is ours */
+    tn_release_environment(TN_GUARD_FD_FACTS);
     enum tenure_status status =
         wait ? tn_release_when_told(TN_GUARD_FD_SOCKET, TN_GUARD_FD_FACTS, &err)
              : tn_release_from(TN_GUARD_FD_FACTS, &err);

@@ -132,6 +132,7 @@ int tn_child_exec(const struct tn_keeper_orders *orders, enum tn_guard_stage *st
     if (error)
         return error;
     setpgid(0, 0);
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* it has no secrets, and files of its own in /proc */
     restore_origin(&orders->origin);
     *stage = TN_STAGE_USER;
     error = become_user(p.block);
@@ -152,6 +153,7 @@ int tn_child_exec(const struct tn_keeper_orders *orders, enum tn_guard_stage *st
         signal((int)p.block->ignored, SIG_IGN);
     unblock(p.block->mask);
     *stage = TN_STAGE_EXEC;
-    execvpe(p.file, p.args, p.env);
+    environ = p.env; /* its PATH is where the file is looked for */
+    execvp(p.file, p.args);
     return errno;
 }

@@ -42,12 +42,15 @@ struct tn_guard_origin {
 /* What a keeper has to do. */
 struct tn_keeper_orders {
     struct tn_guard_page *page;
-    int socket;   /* to the guard */
-    int block;    /* memfd */
-    int cgroup;   /* put the program there; -1 */
-    bool warm;    /* the program may run without a grant */
-    bool pidns;   /* the keeper is the first process of a namespace */
-    bool proc;    /* which gets a /proc of its own */
+    int socket;  /* to the guard */
+    int block;   /* memfd */
+    int cgroup;  /* put the program there; -1 */
+    bool warm;   /* the program may run without a grant */
+    bool pidns;  /* the keeper is the first process of a namespace */
+    bool proc;   /* which gets a /proc of its own */
+    bool userns; /* and lies within a user namespace, where we are who we are outside: */
+    uid_t uid;
+    gid_t gid;
     pid_t same;   /* try to give the program this number, inside and outside; 0: any */
     pid_t keeper; /* filled in by the keeper itself: its own number */
     struct tn_guard_origin origin;

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -84,6 +85,34 @@ static void check_deadline(struct keeper *k)
             atomic_compare_exchange_strong(&page->word, &word, word | TN_WORD_FIRED))
             end_all(k);
     }
+}
+
+static bool put(const char *path, unsigned id)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "%u %u 1", id, id);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && write(fd, text, (size_t)n) == n;
+
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+/* Whoever we are outside, we are inside.  Our files in /proc are root's as long as nobody may look
+ * into us; what was secret has been closed. */
+static int map_user(const struct tn_keeper_orders *orders)
+{
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    int fd = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, "deny", 4) < 0) {
+        /* A condition for unprivileged group maps, which will be refused. */
+    }
+    if (fd >= 0)
+        close(fd);
+    bool ok = put("/proc/self/uid_map", orders->uid) && put("/proc/self/gid_map", orders->gid);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    return ok ? 0 : EPERM;
 }
 
 static void start(struct keeper *k)
@@ -209,15 +238,17 @@ _Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders)
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGCONT);
     k.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    /* The guard says when the namespace is ready.  This also finds a guard that
-     * died before the parent-death signal was asked for. */
+    /* The guard says when to begin.  This also finds a guard that died before the parent-death
+     * signal was asked for. */
     if (k.signals < 0 || recv(k.orders.socket, &go, sizeof go, 0) != sizeof go || guard_is_gone(&k))
         _exit(1);
+    int error = k.orders.userns ? map_user(&k.orders) : 0;
     if (k.orders.proc)
         k.no_proc = tn_proc_mount();
-    int error = tn_alarm_make(&k.alarm);
+    if (!error)
+        error = tn_alarm_make(&k.alarm);
     if (error) {
-        tell(&k, TN_GUARD_FAILED, error, TN_STAGE_FORK);
+        tell(&k, TN_GUARD_FAILED, error, TN_STAGE_CONTAIN);
         _exit(1);
     }
     check_deadline(&k);

@@ -1,10 +1,7 @@
 /* The program's tree: how much of it can be reached for certain, and its end. */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -91,32 +88,6 @@ enum tn_contain tn_tree_without_proc(enum tn_contain contain)
                                           : contain;
 }
 
-static bool put(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-    if (fd >= 0)
-        close(fd);
-    return ok;
-}
-
-/* Whoever we are outside, we are inside. */
-static int map_user(pid_t pid)
-{
-    char path[48], text[48];
-
-    snprintf(path, sizeof path, "/proc/%d/setgroups", (int)pid);
-    put(path, "deny"); /* a condition for unprivileged group maps */
-    snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
-    snprintf(text, sizeof text, "%u %u 1", (unsigned)geteuid(), (unsigned)geteuid());
-    if (!put(path, text))
-        return EPERM;
-    snprintf(path, sizeof path, "/proc/%d/gid_map", (int)pid);
-    snprintf(text, sizeof text, "%u %u 1", (unsigned)getegid(), (unsigned)getegid());
-    return put(path, text) ? 0 : EPERM;
-}
-
 int tn_tree_start(struct tn_tree *tree, struct tn_keeper_orders orders, enum tn_guard_stage *stage)
 {
     struct tn_keeper_message go = {.kind = TN_GUARD_SPAWN};
@@ -139,6 +110,9 @@ int tn_tree_start(struct tn_tree *tree, struct tn_keeper_orders orders, enum tn_
     orders.socket = ends[1];
     orders.pidns = is_pidns(tree->contain);
     orders.proc = has_proc(tree->contain);
+    orders.userns = is_userns(tree->contain);
+    orders.uid = geteuid();
+    orders.gid = getegid();
     /* A number that was free a moment ago, for a program whose own idea of its
      * number is then the one that the rest of the machine has: pid files. */
     if (is_pidns(tree->contain) && !is_userns(tree->contain))
@@ -153,11 +127,7 @@ int tn_tree_start(struct tn_tree *tree, struct tn_keeper_orders orders, enum tn_
         tree->keeper = 0;
         return error;
     }
-    if (is_userns(tree->contain))
-        error = map_user(tree->keeper);
-    if (error || send(tree->socket, &go, sizeof go, MSG_NOSIGNAL) != sizeof go)
-        return error ? error : EPIPE;
-    return 0;
+    return send(tree->socket, &go, sizeof go, MSG_NOSIGNAL) == sizeof go ? 0 : EPIPE;
 }
 
 void tn_tree_signal(struct tn_tree *tree, int signal, bool group)
