@@ -3,7 +3,8 @@
  *
  *   postgres_conf.c    the URL, split into what is ours and what is libpq's
  *   postgres_target.c  which servers to try, and how strictly TLS is checked
- *   postgres_conn.c    connect, set the session up, let it go
+ *   postgres_conn.c    connect, over as many calls as it takes; let go
+ *   postgres_session.c what a new session is told, and asked
  *   postgres_sql.c     the text of every statement
  *   postgres_exec.c    one statement, with a deadline
  *   postgres_error.c   what a failure means
@@ -26,7 +27,14 @@
 #include "tenure/store.h"
 
 /* Types of the wire protocol (pg_type.dat); parameters and results are binary. */
-enum { TN_PG_BOOL = 16, TN_PG_BYTEA = 17, TN_PG_INT8 = 20, TN_PG_TEXT = 25, TN_PG_UUID = 2950 };
+enum {
+    TN_PG_BOOL = 16,
+    TN_PG_BYTEA = 17,
+    TN_PG_INT8 = 20,
+    TN_PG_TEXT = 25,
+    TN_PG_TIME = 1184, /* timestamptz: an int8 of microseconds */
+    TN_PG_UUID = 2950,
+};
 
 #define TN_PG_PARAMS 11
 
@@ -129,7 +137,8 @@ struct tn_pg_seen {
 struct tn_pg_lock {
     bool held;
     int64_t id;                     /* the 64-bit key, as the server computed it */
-    int pid;                        /* of the server process that was granted it last, or 0 */
+    int pid;                        /* of the server process that was granted it last, or 0, */
+    int64_t begun;                  /* and when that began: process ids repeat */
     char lease[TENURE_KEY_MAX + 1]; /* the register that it is held for */
     char session[2 * TENURE_NONCE_SIZE + 1];   /* what the session's marker must say */
     uint8_t own[TN_PG_OWN][TENURE_NONCE_SIZE]; /* of what we wrote under it, or may have */
@@ -141,34 +150,6 @@ struct tn_pg_lock {
     char refused_by[160];
     int64_t look_at_ns; /* takeover_delay=0: when to look for a dead leader again */
 };
-
-struct tn_pg {
-    struct tn_pg_conf conf;
-    char *sql[TN_PG_STATEMENTS];
-    const char *scheme;
-
-    PGconn *conn;      /* NULL: the next call connects */
-    unsigned turn;     /* which target comes first */
-    bool pooled;       /* something between us and the server shares its sessions */
-    bool timeless;     /* the server does not say on which timeline it is */
-    int64_t timeline;  /* of this session's server; unless it is pooled */
-    bool unprepared;   /* it does not keep prepared statements either */
-    bool listening;    /* LISTEN is in force */
-    bool pending;      /* a statement was sent whose result nobody waits for any more */
-    bool doubt;        /* the server warned that a commit is not replicated as it should be */
-    bool missing;      /* the last failure was that the table is not there */
-    bool dying;        /* the server said that it ends this session */
-    unsigned misses;   /* deadlines that passed on this connection, in a row */
-    uint32_t prepared; /* which statements the server knows, by bit */
-    bool patient;      /* in wait(), and the caller's deadline is nearer than that of a request */
-    int timer_fd;
-    int wake_fd; /* during wait(): -1 otherwise */
-    struct tn_pg_seen seen[TENURE_WATCH_MAX];
-    unsigned seen_next;
-    struct tn_pg_lock lock;
-};
-
-/* ---- Connections --------------------------------------------------------- */
 
 /* One server to try. */
 struct tn_pg_target {
@@ -188,17 +169,66 @@ struct tn_pg_plan {
     bool attrs_given; /* the user chose target_session_attrs */
 };
 
+/* How far a session is.  What was reached is kept when the time of a call is up. */
+enum tn_pg_phase { TN_PG_DOWN, TN_PG_GREETING, TN_PG_SETTING_UP, TN_PG_UP };
+
+struct tn_pg {
+    struct tn_pg_conf conf;
+    char *sql[TN_PG_STATEMENTS];
+    const char *scheme;
+
+    enum tn_pg_phase phase;
+    PGconn *conn;                   /* NULL if it is DOWN: the next call connects */
+    PostgresPollingStatusType next; /* GREETING: what libpq waits for */
+    struct tn_pg_plan plan;         /* of the round over the targets that is under way */
+    unsigned tried;                 /* targets of this round that are done with */
+    unsigned rounds;                /* in a row that came to nothing */
+    int64_t heard_ns;               /* when the server last sent anything, or was first asked */
+    int64_t asked_ns;               /* when the set-up was sent, */
+    int64_t trip_ns;                /* and how long its answer took */
+
+    unsigned turn;      /* which target comes first */
+    bool pooled;        /* something between us and the server shares its sessions */
+    bool timeless;      /* the server does not say on which timeline it is */
+    int64_t timeline;   /* of this session's server; unless it is pooled */
+    bool unprepared;    /* it does not keep prepared statements either */
+    bool listening;     /* LISTEN is in force */
+    bool pending;       /* a statement was sent whose result nobody waits for any more */
+    bool doubt;         /* the server warned that a commit is not replicated as it should be */
+    bool missing;       /* the last failure was that the table is not there */
+    bool dying;         /* the server said that it ends this session */
+    unsigned misses;    /* deadlines that passed on this connection, in a row */
+    uint32_t prepared;  /* which statements the server knows, by bit */
+    uint32_t preparing; /* which one was sent to be prepared and run, and is not answered yet */
+    bool patient;       /* in wait(), and the caller's deadline is nearer than that of a request */
+    int timer_fd;
+    int wake_fd; /* during wait(): -1 otherwise */
+    struct tn_pg_seen seen[TENURE_WATCH_MAX];
+    unsigned seen_next;
+    struct tn_pg_lock lock;
+};
+
+/* ---- Connections --------------------------------------------------------- */
+
 /* Merge URL, service file and environment as libpq does, and resolve the names. */
 enum tenure_status tn_pg_plan(struct tn_pg *pg, int64_t deadline, struct tn_pg_plan *plan,
                               struct tenure_error *err);
 
-/* Be connected, by deadline.  Nothing is sent that changes a register. */
+/*
+ * Be connected, by deadline.  Nothing is sent that changes a register.  What is under way at the
+ * deadline goes on in the next call, unless the server was silent for all the time of this one.
+ */
 enum tenure_status tn_pg_connect(struct tn_pg *pg, int64_t deadline, struct tenure_error *err);
 /* End the session; the next call makes a new one. */
 void tn_pg_drop(struct tn_pg *pg);
 /* Wait for the socket, the deadline, or wake_fd: OK, TIMEOUT, CANCELLED, UNAVAILABLE. */
 enum tenure_status tn_pg_poll(struct tn_pg *pg, short events, int64_t deadline,
                               struct tenure_error *err);
+
+/* Send what sets the session up; then take the answer by that time.  TIMEOUT, CANCELLED: not yet.
+ */
+enum tenure_status tn_pg_begin_set_up(struct tn_pg *pg, struct tenure_error *err);
+enum tenure_status tn_pg_set_up(struct tn_pg *pg, int64_t by, struct tenure_error *err);
 
 /* ---- Statements ---------------------------------------------------------- */
 
@@ -231,6 +261,18 @@ enum tenure_status tn_pg_say(struct tn_pg *pg, const char *sql, const struct tn_
 /* As say, for several statements at once, without parameters. */
 enum tenure_status tn_pg_script(struct tn_pg *pg, const char *sql, int64_t deadline,
                                 PGresult **result, struct tenure_error *err);
+
+/*
+ * Everything that the server answers, until it is ready for the next statement: the commit is done
+ * only then.  TIMEOUT and CANCELLED leave the rest to come; UNAVAILABLE has dropped the connection.
+ */
+enum tenure_status tn_pg_collect(struct tn_pg *pg, int64_t deadline, PGresult **result,
+                                 struct tenure_error *err);
+/* What an answer means.  *result is the answer if that is OK; else it was cleared. */
+enum tenure_status tn_pg_judge(struct tn_pg *pg, PGresult *answer, PGresult **result,
+                               struct tenure_error *err);
+/* The connection broke: dropped, and UNAVAILABLE. */
+enum tenure_status tn_pg_lost(struct tn_pg *pg, struct tenure_error *err);
 
 /* Fields of a binary result, checked: false if the server sent something else. */
 bool tn_pg_get_int8(const PGresult *r, int row, int column, int64_t *out);
@@ -310,6 +352,8 @@ enum tenure_status tn_pg_batch(struct tn_pg *pg, struct tenure_swap *swaps, size
                                struct tenure_error *err);
 
 /* ---- Waiting ------------------------------------------------------------- */
+
+#define TN_PG_QUESTION INT64_C(2000000000) /* how long one question within wait() may take */
 
 enum tenure_status tn_pg_wait(struct tn_pg *pg, const struct tenure_watch *watches, size_t n,
                               int wake_fd, int64_t deadline, struct tenure_error *err);

@@ -85,7 +85,7 @@ bool tn_pg_get_nonce(const PGresult *r, int row, int column, uint8_t out[TENURE_
 
 /* ---- Results ------------------------------------------------------------- */
 
-static enum tenure_status lost(struct tn_pg *pg, struct tenure_error *err)
+enum tenure_status tn_pg_lost(struct tn_pg *pg, struct tenure_error *err)
 {
     enum tenure_status status = tenure_fail(err, TENURE_UNAVAILABLE, "%s: the connection broke: %s",
                                             pg->scheme, PQerrorMessage(pg->conn));
@@ -105,13 +105,28 @@ static void keep(PGresult **kept, PGresult *next)
     *kept = next;
 }
 
-/*
- * Everything that the server answers, until it is ready for the next statement:
- * the commit is done only then.  TIMEOUT and CANCELLED leave the rest to come;
- * UNAVAILABLE has dropped the connection.
- */
-static enum tenure_status collect(struct tn_pg *pg, int64_t deadline, PGresult **result,
-                                  struct tenure_error *err)
+/* The next part of the answer; false: there is none.  A statement that was sent to be prepared and
+ * run is answered in two parts, behind each of which libpq pauses, and with a mark at the end. */
+static bool take_next(struct tn_pg *pg, PGresult **kept)
+{
+    PGresult *next = PQgetResult(pg->conn);
+
+    if (!next)
+        return PQpipelineStatus(pg->conn) != PQ_PIPELINE_OFF &&
+               PQstatus(pg->conn) != CONNECTION_BAD;
+    if (PQresultStatus(next) == PGRES_PIPELINE_SYNC) {
+        PQclear(next);
+        return PQexitPipelineMode(pg->conn); /* libpq has nothing more then */
+    }
+    if (PQresultStatus(next) == PGRES_COMMAND_OK)
+        pg->prepared |= pg->preparing;
+    pg->preparing = 0;
+    keep(kept, next);
+    return true;
+}
+
+enum tenure_status tn_pg_collect(struct tn_pg *pg, int64_t deadline, PGresult **result,
+                                 struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
     PGresult *kept = NULL;
@@ -119,20 +134,18 @@ static enum tenure_status collect(struct tn_pg *pg, int64_t deadline, PGresult *
     for (;;) {
         int unsent = PQflush(pg->conn);
         if (unsent < 0) {
-            status = lost(pg, err);
+            status = tn_pg_lost(pg, err);
             break;
         }
-        if (unsent == 0 && !PQisBusy(pg->conn)) {
-            PGresult *next = PQgetResult(pg->conn);
-            if (!next)
-                break;
-            keep(&kept, next);
+        bool quiet = unsent == 0 && !PQisBusy(pg->conn);
+        if (quiet && take_next(pg, &kept))
             continue;
-        }
+        if (quiet && PQpipelineStatus(pg->conn) == PQ_PIPELINE_OFF)
+            break;
         if (PQstatus(pg->conn) == CONNECTION_BAD) {
             /* The last words of the server, if it had any, say more. */
             if (PQresultStatus(kept) != PGRES_FATAL_ERROR || !kept)
-                status = lost(pg, err);
+                status = tn_pg_lost(pg, err);
             break;
         }
         int64_t until = deadline;
@@ -166,9 +179,8 @@ static void miss(struct tn_pg *pg)
         tn_pg_drop(pg);
 }
 
-/* What the answer of a statement means. */
-static enum tenure_status judge(struct tn_pg *pg, PGresult *answer, PGresult **result,
-                                struct tenure_error *err)
+enum tenure_status tn_pg_judge(struct tn_pg *pg, PGresult *answer, PGresult **result,
+                               struct tenure_error *err)
 {
     ExecStatusType kind = PQresultStatus(answer);
     enum tenure_status status;
@@ -207,10 +219,10 @@ static enum tenure_status finish(struct tn_pg *pg, int64_t deadline, PGresult **
                                  struct tenure_error *err)
 {
     PGresult *answer = NULL;
-    enum tenure_status status = collect(pg, deadline, &answer, err);
+    enum tenure_status status = tn_pg_collect(pg, deadline, &answer, err);
 
     if (status == TENURE_OK)
-        return judge(pg, answer, result, err);
+        return tn_pg_judge(pg, answer, result, err);
     if (status == TENURE_CANCELLED) { /* in wait() alone, which changes nothing */
         pg->pending = true;
         return status;
@@ -224,17 +236,30 @@ static enum tenure_status finish(struct tn_pg *pg, int64_t deadline, PGresult **
 
 /* ---- Statements ---------------------------------------------------------- */
 
+/* A session that came up in this very call is not spent on a statement whose answer would come too
+ * late: to give it up then would be to begin all over again. */
+static bool too_late(const struct tn_pg *pg, int64_t deadline)
+{
+    return !pg->patient && deadline - tenure_now() < 2 * pg->trip_ns;
+}
+
 /* A session that is up, quiet, and has nothing left to say about earlier statements. */
 enum tenure_status tn_pg_ready(struct tn_pg *pg, int64_t deadline, struct tenure_error *err)
 {
     for (int fresh = 0;; fresh++) {
         PGresult *old = NULL;
+        bool late = pg->phase != TN_PG_UP;
         enum tenure_status status = tn_pg_connect(pg, deadline, err);
 
         if (status)
             return status;
+        if (late && too_late(pg, deadline))
+            return tenure_fail(err, TENURE_TIMEOUT,
+                               "%s: connected, but too late for the request; the next one has the "
+                               "session",
+                               pg->scheme);
         if (pg->pending) {
-            status = collect(pg, deadline, &old, err);
+            status = tn_pg_collect(pg, deadline, &old, err);
             PQclear(old);
             if (status == TENURE_TIMEOUT)
                 miss(pg);
@@ -264,7 +289,7 @@ enum tenure_status tn_pg_say(struct tn_pg *pg, const char *sql, const struct tn_
              : PQsendQueryParams(pg->conn, sql, 0, NULL, NULL, NULL, NULL, 1);
 
     if (!sent) {
-        lost(pg, err);
+        tn_pg_lost(pg, err);
         return err->code = TENURE_UNKNOWN;
     }
     return finish(pg, deadline, result, err);
@@ -278,31 +303,10 @@ enum tenure_status tn_pg_script(struct tn_pg *pg, const char *sql, int64_t deadl
     if (status)
         return status;
     if (!PQsendQuery(pg->conn, sql)) {
-        lost(pg, err);
+        tn_pg_lost(pg, err);
         return err->code = TENURE_UNKNOWN;
     }
     return finish(pg, deadline, result, err);
-}
-
-static enum tenure_status prepare(struct tn_pg *pg, enum tn_pg_stmt stmt, int64_t deadline,
-                                  struct tenure_error *err)
-{
-    const struct tn_pg_sql *s = &tn_pg_sql[stmt];
-    PGresult *r = NULL;
-    enum tenure_status status;
-
-    if (pg->pooled || pg->unprepared || (pg->prepared & (1u << stmt)))
-        return TENURE_OK;
-    if (!PQsendPrepare(pg->conn, s->name, pg->sql[stmt], s->n, s->types))
-        return lost(pg, err);
-    pg->prepared |= 1u << stmt; /* also if its answer is left for later: see judge() */
-    status = finish(pg, deadline, &r, err);
-    PQclear(r);
-    if (status && status != TENURE_UNKNOWN && status != TENURE_CANCELLED)
-        pg->prepared &= ~(1u << stmt);
-    if (status == TENURE_UNKNOWN) /* of a statement that has not run: nothing was changed */
-        err->code = status = tenure_now() >= deadline ? TENURE_TIMEOUT : TENURE_UNAVAILABLE;
-    return status;
 }
 
 static int send_stmt(struct tn_pg *pg, enum tn_pg_stmt stmt, const struct tn_pg_args *args)
@@ -312,7 +316,14 @@ static int send_stmt(struct tn_pg *pg, enum tn_pg_stmt stmt, const struct tn_pg_
     if (pg->pooled || pg->unprepared)
         return PQsendQueryParams(pg->conn, pg->sql[stmt], args->n, s->types, args->value, args->len,
                                  binary, 1);
-    return PQsendQueryPrepared(pg->conn, s->name, args->n, args->value, args->len, binary, 1);
+    if (pg->prepared & (1u << stmt))
+        return PQsendQueryPrepared(pg->conn, s->name, args->n, args->value, args->len, binary, 1);
+    /* Both in one round trip, and one answer: none can be left for later without the other. */
+    pg->preparing = 1u << stmt;
+    return PQenterPipelineMode(pg->conn) &&
+           PQsendPrepare(pg->conn, s->name, pg->sql[stmt], s->n, s->types) &&
+           PQsendQueryPrepared(pg->conn, s->name, args->n, args->value, args->len, binary, 1) &&
+           PQpipelineSync(pg->conn);
 }
 
 enum tenure_status tn_pg_run(struct tn_pg *pg, enum tn_pg_stmt stmt, const struct tn_pg_args *args,
@@ -323,12 +334,10 @@ enum tenure_status tn_pg_run(struct tn_pg *pg, enum tn_pg_stmt stmt, const struc
     if (tenure_now() >= deadline)
         return tenure_fail(err, TENURE_TIMEOUT, "%s: the deadline has passed", pg->scheme);
     status = tn_pg_ready(pg, deadline, err);
-    if (!status)
-        status = prepare(pg, stmt, deadline, err);
     if (status)
         return status;
     if (!send_stmt(pg, stmt, args)) {
-        lost(pg, err);
+        tn_pg_lost(pg, err);
         return err->code = TENURE_UNKNOWN;
     }
     return finish(pg, deadline, result, err);

@@ -101,7 +101,9 @@ static void find_holder(struct tn_pg *pg, int64_t deadline)
 
 /*
  * The holder may be a former session of our own, whose end the server has not
- * noticed: the network swallowed it.  Our role may end it.
+ * noticed: the network swallowed it.  Our role may end it.  One with the same
+ * process id that began at another time is somebody else's: the ids of a server
+ * in a container repeat after a restart.
  */
 static void end_former(struct tn_pg *pg, int64_t deadline)
 {
@@ -113,6 +115,7 @@ static void end_former(struct tn_pg *pg, int64_t deadline)
         return;
     tn_pg_arg_int8(&args, pg->lock.id);
     tn_pg_arg_int8(&args, pg->lock.pid);
+    tn_pg_arg_int8(&args, pg->lock.begun);
     tn_pg_ask(pg, TN_PG_END_FORMER, &args, deadline, &r, &err);
     PQclear(r);
     pg->lock.pid = 0;
@@ -173,6 +176,7 @@ static enum tenure_status lock(struct tn_pg *pg, const char *lease, const char *
     char name[TENURE_KEY_MAX + 1];
     PGresult *r = NULL;
     bool got = false;
+    int64_t begun = 0; /* not told: then it is never ended by us */
     enum tenure_status status;
 
     status = tenure_nonce(fresh, err);
@@ -185,6 +189,7 @@ static enum tenure_status lock(struct tn_pg *pg, const char *lease, const char *
     status = tn_pg_ask(pg, TN_PG_LOCK, &args, deadline, &r, err);
     if (!status && (!tn_pg_get_int8(r, 0, 0, &pg->lock.id) || !tn_pg_get_bool(r, 0, 1, &got)))
         status = tn_pg_garbled(pg, "the lock", err);
+    tn_pg_get_int8(r, 0, 4, &begun);
     PQclear(r);
     if (status) {
         tn_pg_drop(pg); /* it may have been granted all the same */
@@ -197,6 +202,7 @@ static enum tenure_status lock(struct tn_pg *pg, const char *lease, const char *
     }
     pg->lock.held = true;
     pg->lock.pid = PQbackendPID(pg->conn);
+    pg->lock.begun = begun;
     snprintf(pg->lock.lease, sizeof pg->lock.lease, "%s", lease);
     return TENURE_OK;
 }
@@ -316,7 +322,7 @@ static enum tenure_status held_swap(struct tn_pg *pg, struct tenure_swap *swap,
     if (fresh)
         status = lock(pg, swap->key, idle, deadline, err);
     if (status) {
-        if (status == TENURE_UNAVAILABLE && pg->conn)
+        if (status == TENURE_UNAVAILABLE && pg->phase == TN_PG_UP)
             refuse(pg, &swap->expect);
         return status;
     }
@@ -410,6 +416,7 @@ enum tenure_status tn_pg_lock_look(struct tn_pg *pg, const struct tenure_watch *
     }
     if (pg->lock.look_at_ns < *until)
         *until = pg->lock.look_at_ns;
-    return pg->conn ? TENURE_OK
-                    : tenure_fail(err, TENURE_UNAVAILABLE, "%s: the connection broke", pg->scheme);
+    return pg->phase == TN_PG_UP
+               ? TENURE_OK
+               : tenure_fail(err, TENURE_UNAVAILABLE, "%s: the connection broke", pg->scheme);
 }

@@ -111,7 +111,8 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
      * ours; $4 = $5 is the setting that ends it when it falls silent. */
     [TN_PG_LOCK] = {"tn_lock",
                     "SELECT k.id, pg_try_advisory_lock(k.id), set_config('tenure.session', $3,"
-                    " false), set_config($4, $5, false)"
+                    " false), set_config($4, $5, false),"
+                    " (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())"
                     " FROM (SELECT coalesce($1, ('x' || encode(substring(sha256("
                     "convert_to($2, 'UTF8')) FROM 1 FOR 8), 'hex'))::bit(64)::int8) AS id"
                     " OFFSET 0) k",
@@ -150,12 +151,13 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                       " WHERE " IS_LOCK " LIMIT 1",
                       1,
                       {TN_PG_INT8}},
-    /* End the session of process $2, if it is that which holds the lock $1. */
+    /* End the session of process $2, begun at $3, if it is that which holds the lock $1. */
     [TN_PG_END_FORMER] = {"tn_end_former",
-                          "SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE " IS_LOCK
-                          " AND l.pid = $2",
-                          2,
-                          {TN_PG_INT8, TN_PG_INT8}},
+                          "SELECT pg_terminate_backend(l.pid) FROM pg_locks l"
+                          " JOIN pg_stat_activity a ON a.pid = l.pid WHERE " IS_LOCK
+                          " AND l.pid = $2 AND a.backend_start = $3",
+                          3,
+                          {TN_PG_INT8, TN_PG_INT8, TN_PG_TIME}},
     /* Replace a row that is damaged, if each column is what was read ($2 to $6).  Where its number
      * is lost the time in milliseconds takes its place, to which no row was ever counted. */
     [TN_PG_MEND] = {"tn_mend",

@@ -14,8 +14,6 @@
 
 #include "store/postgres.h"
 
-#define REQUEST INT64_C(2000000000) /* how long one question within wait() may take */
-
 /* ---- What was seen ------------------------------------------------------- */
 
 static struct tn_pg_seen *seen_find(struct tn_pg *pg, const char *key)
@@ -137,7 +135,7 @@ static enum tenure_status subscribe(struct tn_pg *pg, int64_t deadline, struct t
     PGresult *r = NULL;
     enum tenure_status status;
 
-    if (pg->conn && (pg->listening || !may_listen(pg)))
+    if (pg->phase == TN_PG_UP && (pg->listening || !may_listen(pg)))
         return TENURE_OK;
     status = tn_pg_ready(pg, deadline, err);
     if (status || !may_listen(pg))
@@ -181,7 +179,7 @@ static int64_t poll_span(const struct tn_pg *pg)
 static enum tenure_status wait_once(struct tn_pg *pg, const struct tenure_watch *watches, size_t n,
                                     int64_t deadline, struct tenure_error *err)
 {
-    int64_t by = min64(deadline, tenure_now() + REQUEST);
+    int64_t by = min64(deadline, tenure_now() + TN_PG_QUESTION);
     int64_t until = deadline;
     bool any = false;
     enum tenure_status status;

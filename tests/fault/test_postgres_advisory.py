@@ -10,7 +10,7 @@ import pytest
 import server_postgres
 from process import until
 from proxy import Proxy
-from server_postgres import PgBouncer, Postgres, Psql
+from server_postgres import Contained, PgBouncer, Postgres, Psql
 from tenure import Store, StoreError
 
 pytestmark = pytest.mark.skipif(server_postgres.MISSING is not None,
@@ -220,6 +220,22 @@ def test_a_hung_session_of_our_own_does_not_keep_us_out(server, name):
             done = until(lambda: renewing(store, name, won.token))
             assert done.status == "ok"
             proxy.release()
+
+
+@pytest.mark.skipif(not Contained.POSSIBLE, reason="may not choose process ids here")
+def test_a_process_id_that_repeats_is_somebody_else(name):
+    """As after the restart of a server in a container: the stranger's session is not ended."""
+    with Contained(autovacuum="off") as server, Store(url(server)) as store:
+        won = claim(store, name)
+        pid, = map(int, locks(server, hashed(name)))
+        server.sql(f"SELECT pg_terminate_backend({pid})")
+        until(lambda: not locks(server, hashed(name)))
+        with server.session(pid) as stranger:
+            assert stranger(f"SELECT pg_try_advisory_lock({hashed(name)})") == "t"
+            for _ in range(3):
+                refused = claim(store, name, won.token)
+                assert refused.status == "unavailable" and f"held by process {pid}" in refused.text
+            assert stranger("SELECT pg_backend_pid()") == str(pid)
 
 
 def renewing(store, name, expect):

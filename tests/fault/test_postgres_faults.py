@@ -826,13 +826,7 @@ def secure(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
     ca, cert, secret = make_certificates(folder)
     with Postgres() as server:
-        for source, name in ((cert, "server.crt"), (secret, "server.key")):
-            target = server.data / name
-            target.write_bytes(source.read_bytes())
-            server_postgres._give(target)
-            target.chmod(0o600)
-        server.settings["ssl"] = "on"
-        server.restart()
+        server.use_tls(cert, secret)
         server.hba("hostssl all all 127.0.0.1/32 trust")
         yield server, ca
 

@@ -111,7 +111,8 @@ class Postgres(Daemon):
                 "-k", str(self.dir)]
         for name, value in self.settings.items():
             argv += ["-c", f"{name}={value}"]
-        self.spawn(_as_user(argv))
+        argv = self.command(argv)
+        self.spawn(argv)
         said = 0
 
         def up():
@@ -119,11 +120,14 @@ class Postgres(Daemon):
             nonlocal said
             if not self.alive() and "still in use" in self.log()[said:]:
                 said = len(self.log())
-                self.spawn(_as_user(argv))
+                self.spawn(argv)
                 return False
             return self.answers()
 
         until(up, limit=60)
+
+    def command(self, argv):
+        return _as_user(argv)
 
     def answers(self):
         assert self.alive(), self.log()
@@ -199,8 +203,41 @@ class Postgres(Daemon):
             "local all all trust\nlocal replication all trust\n" + "\n".join(lines) + "\n")
         self.sql("SELECT pg_reload_conf()")
 
+    def use_tls(self, cert, secret):
+        for source, name in ((cert, "server.crt"), (secret, "server.key")):
+            target = self.data / name
+            target.write_bytes(source.read_bytes())
+            _give(target)
+            target.chmod(0o600)
+        self.settings["ssl"] = "on"
+        self.restart()
+
     def url(self, query="", user="postgres", port=None, scheme="postgres", host="127.0.0.1"):
         return f"{scheme}://{user}@{host}:{port or self.port}/postgres{query}"
+
+
+class Contained(Postgres):
+    """A server in a PID namespace of its own, as in a container, whose process ids can be chosen."""
+
+    POSSIBLE = subprocess.run(["unshare", "--pid", "--fork", "sh", "-c",
+                               "echo 9 > /proc/sys/kernel/ns_last_pid"],
+                              capture_output=True, check=False).returncode == 0
+
+    def command(self, argv):
+        return ["unshare", "--pid", "--fork", "--kill-child", *super().command(argv)]
+
+    def session(self, pid, name="somebody"):
+        """A Psql whose server process has this id, which must be free."""
+        def try_it():
+            subprocess.run(["nsenter", "--pid", "--target", str(self.family()[1]), "sh", "-c",
+                            f"echo {pid - 1} > /proc/sys/kernel/ns_last_pid"], check=True)
+            psql = Psql(self, name)
+            if psql("SELECT pg_backend_pid()") == str(pid):
+                return psql
+            psql.close()
+            return None
+
+        return until(try_it)
 
 
 class PgBouncer(Daemon):
