@@ -160,6 +160,32 @@ static enum tenure_status spread(struct tn_pg *pg, struct batch *b, const PGresu
     return TENURE_OK;
 }
 
+/* The election whose state a key is of ("NAME/state/..."), or else its first part: how long that
+ * is. */
+static size_t election(const char *key)
+{
+    const char *state = strstr(key, "/state/");
+
+    return state ? (size_t)(state - key) : strcspn(key, "/");
+}
+
+/* The one election of a batch; or null. */
+static void arg_election(const struct batch *b, struct tn_pg_args *args)
+{
+    const char *first = b->members[0].swap->key;
+    size_t len = election(first);
+
+    for (size_t i = 1; i < b->n; i++) {
+        const char *key = b->members[i].swap->key;
+
+        if (election(key) != len || memcmp(key, first, len) != 0) {
+            tn_pg_arg_null(args);
+            return;
+        }
+    }
+    tn_pg_arg_bytes(args, first, len);
+}
+
 static enum tenure_status send_batch(struct tn_pg *pg, struct batch *b, int64_t deadline,
                                      PGresult **r, struct tenure_error *err)
 {
@@ -172,6 +198,7 @@ static enum tenure_status send_batch(struct tn_pg *pg, struct batch *b, int64_t 
             end(&b->arrays[i], &args);
     }
     tn_pg_arg_int8(&args, (int64_t)b->n);
+    arg_election(b, &args);
     if (!b->create)
         tn_pg_arg_int8(&args, b->timeline);
     tn_pg_forget(pg, NULL);

@@ -33,13 +33,17 @@
 /* The session that holds the lock says this of itself. */
 #define MARKER "current_setting('tenure.session', true)"
 
-/* Batches go one after the other, so that no two of them wait for each other's
- * rows.  The arrays are taken apart on top of the one row that this gives: the
- * lock comes before the first of them, once, whatever the planner thinks.  (Not
- * FROM unnest($1, $2, ...): that keeps each array as a table first.) */
-#define IN_TURN                                                                                    \
-    "(SELECT pg_advisory_xact_lock(hashtextextended('tenure batch @S', 0)), @T AS timeline "       \
-    "WHERE " SYNC ") l"
+/* Batches of one election go one after the other, so that no two of them wait for
+ * each other's rows; a batch over several (it names none) goes alone.  The arrays
+ * are taken apart on top of the one row that this gives: the locks come before the
+ * first of them, once, whatever the planner thinks.  (Not FROM unnest($1, $2, ...):
+ * that keeps each array as a table first.) */
+#define EVERYBODY "hashtextextended('tenure batch @S', 0)"
+#define ONE(name) "hashtextextended('tenure batch @S ' || " name ", 0)"
+#define IN_TURN(name)                                                                              \
+    "(SELECT CASE WHEN " name " IS NULL THEN pg_advisory_xact_lock(" EVERYBODY ") IS NOT NULL"     \
+    " ELSE pg_advisory_xact_lock_shared(" EVERYBODY ") IS NOT NULL"                                \
+    " AND pg_advisory_xact_lock(" ONE(name) ") IS NOT NULL END, @T AS timeline WHERE " SYNC ") l"
 /* How many changed; and which, unless it was all of them. */
 #define CHANGED(all)                                                                               \
     ", c AS (SELECT count(*) AS n FROM d) SELECT c.n, k.key, @T, @M FROM c"                        \
@@ -70,25 +74,28 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                       {TN_PG_TEXT, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA}},
     [TN_PG_SWAP] = {"tn_swap", SWAP " RETURNING @N", 7, {SWAP_TYPES}},
     /* Arrays: keys, expected versions, expected nonces, new nonces, tombstones,
-     * data.  $7 is how many, $8 the timeline of all. */
-    [TN_PG_SWAP_MANY] = {"tn_swap_many",
-                         "WITH d AS (UPDATE " REGISTER " r SET " CHANGE
-                         ", nonce = s.nonce, tombstone = s.tombstone, data = s.data"
-                         " FROM (SELECT unnest($1) AS key, unnest($2) AS version, unnest($3) AS"
-                         " expect, unnest($4) AS nonce, unnest($5) AS tombstone, unnest($6) AS data"
-                         " FROM " IN_TURN " WHERE l.timeline = $8) s"
-                         " WHERE r.key = s.key AND r.version = s.version AND r.nonce = s.expect"
-                         " RETURNING r.key)" CHANGED("$7"),
-                         8,
-                         {TEXTS, INT8S, UUIDS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8, TN_PG_INT8}},
+     * data.  $7 is how many, $8 the election, $9 the timeline of all. */
+    [TN_PG_SWAP_MANY] =
+        {"tn_swap_many",
+         "WITH d AS (UPDATE " REGISTER " r SET " CHANGE
+         ", nonce = s.nonce, tombstone = s.tombstone, data = s.data"
+         " FROM (SELECT unnest($1) AS key, unnest($2) AS version, unnest($3) AS"
+         " expect, unnest($4) AS nonce, unnest($5) AS tombstone, unnest($6) AS data"
+         " FROM " IN_TURN(
+             "$8") " WHERE l.timeline = $9) s"
+                   " WHERE r.key = s.key AND r.version = s.version AND r.nonce = s.expect"
+                   " RETURNING r.key)" CHANGED("$7"),
+         9,
+         {TEXTS, INT8S, UUIDS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8, TN_PG_TEXT, TN_PG_INT8}},
     [TN_PG_CREATE_MANY] = {"tn_create_many",
                            "WITH d AS (INSERT INTO " NEW_ROW
                            " SELECT t.key, 1, t.nonce, t.tombstone, t.data"
                            " FROM (SELECT unnest($1) AS key, unnest($2) AS nonce,"
-                           " unnest($3) AS tombstone, unnest($4) AS data FROM " IN_TURN ") t"
-                           " ON CONFLICT (key) DO NOTHING RETURNING key)" CHANGED("$5"),
-                           5,
-                           {TEXTS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8}},
+                           " unnest($3) AS tombstone, unnest($4) AS data FROM " IN_TURN(
+                               "$6") ") t"
+                                     " ON CONFLICT (key) DO NOTHING RETURNING key)" CHANGED("$5"),
+                           6,
+                           {TEXTS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8, TN_PG_TEXT}},
     /* Keys above $1, from $2 to below $3, cut at 1000 rows or about 4 MiB. */
     [TN_PG_LIST] = {"tn_list",
                     "SELECT t.timeline, p.* FROM " TIME " LEFT JOIN LATERAL"

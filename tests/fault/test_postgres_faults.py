@@ -402,6 +402,48 @@ def test_batches_go_one_after_the_other(server, path, key):
     assert store.swap_many([(f"{key}/1", None, b"")])[1][f"{key}/1"].status in ("ok", "conflict")
 
 
+def test_batches_of_other_elections_do_not_wait(server, key):
+    """Names may hold slashes: these two are elections of their own."""
+    keys = {name: [f"{key}/{name}/state/c/{i}" for i in range(3)] for name in "ab"}
+    gate = key.replace("-", "_")
+    server.sql(f"CREATE TABLE {gate} (); CREATE FUNCTION {gate}() RETURNS trigger LANGUAGE plpgsql"
+               f" AS $$ BEGIN WHILE NOT EXISTS (SELECT FROM public.{gate}) LOOP"
+               " PERFORM pg_sleep(0.01); END LOOP; RETURN NEW; END $$")
+    with Store(server.url()) as one, Store(server.url()) as two:
+        base = {name: one.swap_many([(k, None, b"1") for k in keys[name]])[1] for name in "ab"}
+
+        def swap(store, name):
+            return store.swap_many([(k, base[name][k].token, b"2") for k in keys[name]], timeout=60)
+
+        found = []
+        first = threading.Thread(target=lambda: found.append(swap(one, "a")))
+        server.sql(f"CREATE TRIGGER {gate} BEFORE UPDATE ON tenure.register FOR EACH ROW"
+                   f" WHEN (NEW.key = '{keys['a'][1]}') EXECUTE FUNCTION {gate}()")
+        try:
+            first.start()
+            until(lambda: server.sql("SELECT count(*) FROM pg_stat_activity"
+                                     " WHERE wait_event = 'PgSleep'") == "1")
+            found.append(swap(two, "b"))  # while the first is in the middle of its rows
+        finally:
+            server.sql(f"INSERT INTO {gate} DEFAULT VALUES")
+            first.join()
+            server.sql(f"DROP TRIGGER {gate} ON tenure.register")
+    assert [list(answers) for _, answers, _ in found] == [keys["b"], keys["a"]]
+    assert {a.status for _, answers, _ in found for a in answers.values()} == {"ok"}
+
+
+def test_a_batch_over_several_elections_goes_alone(server, path, key):
+    _, store = path
+    with Psql(server) as other:
+        other("BEGIN; SELECT pg_advisory_xact_lock_shared(hashtextextended('tenure batch tenure',"
+              " 0))")
+        assert store.swap_many([(f"{key}/1", None, b""), (f"{key}/2", None, b"")])[0] == "ok"
+        status, _, _ = store.swap_many([(f"{key}/3", None, b""), (f"{key}-x/3", None, b"")],
+                                       timeout=0.5)
+        assert status == "unknown"
+        other("COMMIT")
+
+
 def test_a_batch_that_meets_a_change_under_way_looks_again(server, path, key):
     """Its snapshot still has the row as it was; the comparison is with what was committed (C2)."""
     _, store = path
