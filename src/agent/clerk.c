@@ -114,42 +114,42 @@ static void do_jobs(struct tn_clerk *c, unsigned jobs, tenure_store *store,
         within(c, LIMIT_NS);
         preempt(c, store, self);
     }
+    if (jobs & TN_CLERK_WITHDRAW)
+        tn_candidate_withdraw(store, c->name, self->id, within(c, LIMIT_NS), NULL);
     within(c, LIMIT_NS); /* to close may mean to write */
 }
 
 static void work(struct tn_clerk *c, unsigned jobs, const struct tenure_candidate *self,
-                 uint64_t epoch)
+                 uint64_t epoch, struct tn_clerk_news *news)
 {
-    struct tn_clerk_news news = {.done = jobs};
     tenure_store *store = NULL;
 
     if (tenure_store_open(c->store, within(c, LIMIT_NS), &store, NULL) == TENURE_OK)
-        do_jobs(c, jobs, store, self, epoch, &news);
+        do_jobs(c, jobs, store, self, epoch, news);
     tenure_store_close(store);
     if (c->request)
         c->request(c->arg, 0);
-    c->tell(c->arg, &news);
 }
 
 static void *clerk_main(void *arg)
 {
     struct tn_clerk *c = arg;
     struct tenure_candidate self;
-    uint64_t epoch;
-    unsigned jobs;
+    bool more = true;
 
     tn_thread_name("tenure-clerk");
-    for (;;) {
+    while (more) {
         pthread_mutex_lock(&c->lock);
-        jobs = c->jobs;
+        struct tn_clerk_news news = {.done = c->jobs};
+        uint64_t epoch = c->epoch;
         self = c->self;
-        epoch = c->epoch;
         c->jobs = 0;
-        c->busy = jobs != 0;
         pthread_mutex_unlock(&c->lock);
-        if (!jobs)
-            break;
-        work(c, jobs, &self, epoch);
+        work(c, news.done, &self, epoch, &news);
+        pthread_mutex_lock(&c->lock);
+        more = c->busy = c->jobs != 0;
+        pthread_mutex_unlock(&c->lock);
+        c->tell(c->arg, &news); /* who hears it finds us idle, if that was all */
     }
     return NULL;
 }
@@ -165,7 +165,7 @@ void tn_clerk_do(struct tn_clerk *c, unsigned jobs, const struct tenure_candidat
                  uint64_t epoch)
 {
     pthread_mutex_lock(&c->lock);
-    c->jobs |= jobs;
+    c->jobs = jobs & TN_CLERK_WITHDRAW ? TN_CLERK_WITHDRAW : c->jobs | jobs;
     c->self = *self;
     c->epoch = epoch;
     bool idle = !c->busy;
@@ -183,15 +183,18 @@ void tn_clerk_do(struct tn_clerk *c, unsigned jobs, const struct tenure_candidat
     }
 }
 
-void tn_clerk_end(struct tn_clerk *c, bool withdraw)
+bool tn_clerk_idle(struct tn_clerk *c)
 {
-    tenure_store *store = NULL;
+    pthread_mutex_lock(&c->lock);
+    bool idle = !c->busy;
+    pthread_mutex_unlock(&c->lock);
+    return idle;
+}
 
+void tn_clerk_end(struct tn_clerk *c)
+{
     if (c->started)
         pthread_join(c->thread, NULL);
     c->started = false;
-    if (withdraw && tenure_store_open(c->store, tenure_now() + LIMIT_NS, &store, NULL) == TENURE_OK)
-        tn_candidate_withdraw(store, c->name, c->self.id, tenure_now() + LIMIT_NS, NULL);
-    tenure_store_close(store);
     pthread_mutex_destroy(&c->lock);
 }

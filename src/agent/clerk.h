@@ -20,6 +20,7 @@ enum tn_clerk_job {
     TN_CLERK_RANK = 1 << 2,     /* how many better candidates stand by? */
     TN_CLERK_ASIDE = 1 << 3,    /* find somebody healthy, and ask for a hand-over to him */
     TN_CLERK_PREEMPT = 1 << 4,  /* we outrank the leader: ask for a hand-over to us */
+    TN_CLERK_WITHDRAW = 1 << 5, /* remove our record; the last job, instead of all others */
 };
 
 /* Which of two candidates with the same priority is better. */
@@ -54,8 +55,10 @@ void tn_clerk_init(struct tn_clerk *c);
 /* Leave jobs; self and epoch are copied.  Returns at once. */
 void tn_clerk_do(struct tn_clerk *c, unsigned jobs, const struct tenure_candidate *self,
                  uint64_t epoch);
-/* Wait for what is under way, at most a few seconds; withdraw our record if announced. */
-void tn_clerk_end(struct tn_clerk *c, bool withdraw);
+/* Nothing is under way. */
+bool tn_clerk_idle(struct tn_clerk *c);
+/* Waits for what is under way, which may take as long as the store does: see above. */
+void tn_clerk_end(struct tn_clerk *c);
 
 /* a is a better leader than b. */
 bool tn_clerk_outranks(const struct tenure_candidate *a, const struct tenure_candidate *b,

@@ -228,6 +228,20 @@ void tn_driver_drain_wake(tenure_elector *e)
         return; /* nothing there: fine */
 }
 
+/* A claim is owed from before it is sent, unless it was certainly not made: then it is as before.
+ */
+static void swap(tenure_elector *e, struct tn_event *ev)
+{
+    bool owed = atomic_load(&e->owes);
+
+    if (e->actions.purpose == TN_FOR_CLAIM)
+        atomic_store(&e->owes, true);
+    tn_driver_swap(e, ev);
+    if (e->actions.purpose == TN_FOR_CLAIM &&
+        (ev->status == TENURE_CONFLICT || ev->status == TENURE_CANCELLED))
+        atomic_store(&e->owes, owed);
+}
+
 /* Carry out the request of the last step, or wait; fill the event that results. */
 static void next_event(tenure_elector *e, struct tn_event *ev)
 {
@@ -237,7 +251,7 @@ static void next_event(tenure_elector *e, struct tn_event *ev)
         if (e->actions.set & TN_ACT_READ)
             tn_driver_read(e, ev);
         else
-            tn_driver_swap(e, ev);
+            swap(e, ev);
         tn_driver_mark(e, 0);
     } else {
         tn_driver_look_at_control(e);
@@ -316,8 +330,12 @@ void *tn_driver_main(void *arg)
         return NULL;
     hold_back(e);
     for (;;) {
+        bool held = e->machine.phase > TN_PHASE_FOLLOWING;
+
         stamp(&ev);
         tn_elector_step(&e->machine, &ev, &e->actions);
+        if (held && e->machine.phase == TN_PHASE_FOLLOWING)
+            atomic_store(&e->owes, false); /* lost, or released */
         obey(e, &ev);
         snapshot(e);
         if (e->actions.set & TN_ACT_HALT)

@@ -88,6 +88,9 @@ enum tenure_status tn_driver_retime(tenure_elector *elector,
                                     _Atomic int64_t *notice_ns, struct tenure_error *err);
 /* Ask for the shutdown and return at once; tenure_elector_stop() still has to follow. */
 void tn_driver_shutdown(tenure_elector *elector);
+/* After that: is there, or may there be, a lease of ours that has to be released?  Else nobody
+ * needs what the driver still waits for. */
+bool tn_driver_owes(tenure_elector *elector);
 /* The facts of the grant in hand, for the releaser.  false: no grant. */
 bool tn_driver_grant(tenure_elector *elector, uint8_t incarnation[TENURE_NONCE_SIZE],
                      uint8_t grant[TENURE_NONCE_SIZE], uint64_t *epoch);

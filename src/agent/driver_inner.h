@@ -80,6 +80,7 @@ struct tenure_elector {
     _Atomic int64_t lead_until_ns; /* 0: does not lead */
     _Atomic int64_t deadline_ns;
     _Atomic uint64_t epoch;
+    _Atomic bool owes; /* a claim of ours holds, or may */
     _Atomic bool halted;
 };
 

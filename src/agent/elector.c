@@ -347,6 +347,11 @@ void tn_driver_shutdown(tenure_elector *e)
     tn_driver_unlock_and_wake(e);
 }
 
+bool tn_driver_owes(tenure_elector *e)
+{
+    return atomic_load(&e->owes);
+}
+
 void tenure_elector_stop(tenure_elector *e)
 {
     if (!e)

@@ -216,6 +216,14 @@ void tn_state_socket_mute(struct tn_state_socket *s)
         s->http->stop(server); /* removes the socket */
 }
 
+void tn_state_socket_remove(const struct tn_state_socket *s)
+{
+    if (!s || !s->dir[0])
+        return;
+    unlink(path_of(s));
+    rmdir(s->dir);
+}
+
 void tn_state_socket_close(struct tn_state_socket *s)
 {
     if (!s)

@@ -38,6 +38,8 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
                                         struct tn_state_socket **socket, struct tenure_error *err);
 /* Answers no more.  Accepts NULL. */
 void tn_state_socket_mute(struct tn_state_socket *socket);
+/* Remove it from the file system alone, for who exits with its threads at work.  Accepts NULL. */
+void tn_state_socket_remove(const struct tn_state_socket *socket);
 /* Accepts NULL. */
 void tn_state_socket_close(struct tn_state_socket *socket);
 

@@ -120,11 +120,32 @@ void tn_supervisor_fail(struct tn_supervisor *s, enum tenure_status status, cons
 /* Memory is given back once the news have been dealt with, never while a program waits to start. */
 #define TRIM_NS (2 * TN_S)
 
+/* A driver that waits for what nobody needs has so long to notice that. */
+#define NEEDLESS_NS (200 * TN_MS)
+/* Asked again: so long for what comes to an end by itself; the rest is left to the guard. */
+#define HURRY_NS    (300 * TN_MS)
+
 /* ---- The loop ------------------------------------------------------------ */
 
 static int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+/* On the way out: what is still to be done in the store, and for how long that is waited for. */
+static void see_to_the_end(struct tn_supervisor *s, int64_t now)
+{
+    bool runs = s->state != TN_PROGRAM_NONE;
+
+    if (!s->leaving && !s->halted)
+        return;
+    if (s->signals_seen > 1 && s->hurry_ns == TN_NEVER &&
+        (!runs || s->hook.kept_until_ns != TN_NEVER))
+        s->hurry_ns = now + HURRY_NS;
+    if (!runs && s->give_up_ns == TN_NEVER && !tn_driver_owes(s->elector))
+        s->give_up_ns = now + NEEDLESS_NS;
+    if (!runs && s->withdraw_by_ns == TN_NEVER && (s->halted || s->give_up_ns != TN_NEVER))
+        tn_supervisor_withdraw(s, now);
 }
 
 static void pass_time(struct tn_supervisor *s)
@@ -139,6 +160,7 @@ static void pass_time(struct tn_supervisor *s)
     tn_supervisor_control_time(s, now);
     tn_supervisor_clients_time(s, now);
     tn_supervisor_hooks_time(s, now);
+    see_to_the_end(s, now);
     if (now >= s->restart_at_ns)
         tn_supervisor_start_program(s);
     if (now >= s->trim_at_ns) {
@@ -156,6 +178,7 @@ static int64_t next_due(const struct tn_supervisor *s)
     int64_t next = min64(s->restart_at_ns, min64(s->pet_at_ns, s->trim_at_ns));
 
     next = min64(next, min64(s->quiet_at_ns, s->quit_at_ns));
+    next = min64(next, min64(s->give_up_ns, min64(s->withdraw_by_ns, s->hurry_ns)));
     next = min64(next, s->hook.kept_until_ns);
     next = min64(next, min64(tn_supervisor_guard_due(s), tn_supervisor_orphans_due(s)));
     next = min64(next, tn_helpers_due(&s->helpers));
@@ -173,9 +196,18 @@ static void halt(struct tn_supervisor *s)
     s->halted = true;
 }
 
-static bool is_over(const struct tn_supervisor *s)
+static bool is_over(struct tn_supervisor *s)
 {
-    return s->halted && (s->state == TN_PROGRAM_NONE || tenure_now() >= s->quit_at_ns);
+    int64_t now = tenure_now();
+
+    if (now >= s->hurry_ns)
+        return true;
+    if (s->state != TN_PROGRAM_NONE)
+        return s->halted && now >= s->quit_at_ns;
+    if (!s->halted && now < s->give_up_ns)
+        return false;
+    return now >= s->withdraw_by_ns ||
+           (s->withdraw_by_ns != TN_NEVER && s->paper == 0 && tn_clerk_idle(&s->clerk));
 }
 
 static void loop(struct tn_supervisor *s)
@@ -277,8 +309,26 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     return status;
 }
 
+/*
+ * Threads of ours wait for a store that does not answer, and end with us.  A lease that they were
+ * to release is left to the guard, who takes this for a crash; if nothing is owed, it goes with us.
+ */
+static _Noreturn void abandon(struct tn_supervisor *s)
+{
+    tn_helpers_kill_all(&s->helpers);
+    tn_state_socket_remove(s->socket);
+    tn_supervisor_health_close(s);
+    if (s->halted || !tn_driver_owes(s->elector)) {
+        tn_prepared_end(&s->prepared);
+        tn_guard_link_quit(&s->link);
+    }
+    _exit(s->exit_code);
+}
+
 static void close_all(struct tn_supervisor *s)
 {
+    if (s->began && !s->halted)
+        abandon(s);
     tn_helpers_kill_all(&s->helpers);
     tn_api_stop(s->api); /* its answers ask the elector, and the state */
     if (s->election) {
@@ -289,9 +339,10 @@ static void close_all(struct tn_supervisor *s)
     tenure_elector_stop(s->elector); /* which may still be sealing */
     tn_trace_file_close(s->trace);
     tn_state_socket_close(s->socket);
-    if (s->announced)
-        usleep(20 * 1000); /* the next leader first */
-    tn_clerk_end(&s->clerk, s->announced);
+    s->socket = NULL;
+    if (!tn_clerk_idle(&s->clerk))
+        abandon(s);
+    tn_clerk_end(&s->clerk);
     tn_election_free(s->election);
     tn_supervisor_health_close(s);
     tn_prepared_end(&s->prepared);
@@ -347,6 +398,9 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
                               .quiet_at_ns = TN_NEVER,
                               .hook.kept_until_ns = TN_NEVER,
                               .quit_at_ns = TN_NEVER,
+                              .give_up_ns = TN_NEVER,
+                              .withdraw_by_ns = TN_NEVER,
+                              .hurry_ns = TN_NEVER,
                               .drain_by_ns = TN_NEVER,
                               .trim_at_ns = TN_NEVER,
                               .paper_at_ns = TN_NEVER,
@@ -387,6 +441,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
             s.pet_at_ns = 0;
         if (options->warm)
             s.restart_at_ns = 0;
+        s.began = true;
         loop(&s);
     }
     close_all(&s);

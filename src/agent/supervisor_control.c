@@ -17,16 +17,19 @@
 #include "store/control.h"
 
 /* After a hand-over to somebody else: how long the others leave the free lease to him. */
-#define HOLD_BACK_NS TN_S
+#define HOLD_BACK_NS  TN_S
 /* For each better candidate that stands by. */
-#define RANK_NS      (100 * TN_MS)
+#define RANK_NS       (100 * TN_MS)
 /* Between being asked and draining, so that everybody has heard who is meant. */
-#define HEAR_NS      (100 * TN_MS)
+#define HEAR_NS       (100 * TN_MS)
 /* Who steps aside because its program is ill does not contend for so long. */
-#define ILL_MS       10000
+#define ILL_MS        10000
 /* Paperwork waits until whatever caused it is over: a write in the store at the
  * wrong moment would be in the way of the next leader. */
-#define PAPER_NS     (200 * TN_MS)
+#define PAPER_NS      (200 * TN_MS)
+/* The last of it: the next leader comes first, and a store that is slow is not waited for. */
+#define NEXT_FIRST_NS (20 * TN_MS)
+#define WITHDRAW_NS   TN_S
 
 /* ---- May we claim, and when? --------------------------------------------- */
 
@@ -149,7 +152,7 @@ void tn_supervisor_enrol(struct tn_supervisor *s)
 
 void tn_supervisor_paper(struct tn_supervisor *s, unsigned jobs)
 {
-    if (!s->controlled)
+    if (!s->controlled || s->withdraw_by_ns != TN_NEVER)
         return;
     s->paper |= jobs;
     if (s->paper_at_ns == TN_NEVER)
@@ -172,10 +175,21 @@ static void hand_in(struct tn_supervisor *s)
 
 void tn_supervisor_paper_now(struct tn_supervisor *s, unsigned jobs)
 {
-    if (!s->controlled)
+    if (!s->controlled || s->withdraw_by_ns != TN_NEVER)
         return;
     s->paper |= jobs;
     hand_in(s);
+}
+
+void tn_supervisor_withdraw(struct tn_supervisor *s, int64_t now)
+{
+    pthread_mutex_lock(&s->mailbox.lock);
+    bool well = !s->mailbox.trouble[0];
+    pthread_mutex_unlock(&s->mailbox.lock);
+
+    s->withdraw_by_ns = now + WITHDRAW_NS;
+    s->paper = s->announced && well ? TN_CLERK_WITHDRAW : 0;
+    s->paper_at_ns = s->paper ? now + NEXT_FIRST_NS : TN_NEVER;
 }
 
 /* On the clerk's thread. */

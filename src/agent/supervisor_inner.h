@@ -144,9 +144,13 @@ struct tn_supervisor {
 
     struct tn_outage outage; /* of the store, as it was told */
     int64_t pet_at_ns;       /* word to the service manager */
+    bool began;              /* the loop ran */
     bool leaving;            /* we are on our way out */
     bool halted;             /* the elector is; what still runs has its grace */
     int64_t quit_at_ns;      /* which ends then at the latest */
+    int64_t give_up_ns;      /* leaving, and the driver waits for something that nobody needs */
+    int64_t withdraw_by_ns;  /* our record in the store is being removed */
+    int64_t hurry_ns;        /* asked more than once: nothing is waited for beyond this */
     int signals_seen;
     int64_t drain_by_ns; /* asked to go: the grace ends, whether the driver knows already or not */
     int stop_signal;
@@ -272,6 +276,8 @@ void tn_supervisor_healthy(struct tn_supervisor *s, bool healthy);
 /* Jobs for the clerk, soon; or at once. */
 void tn_supervisor_paper(struct tn_supervisor *s, unsigned jobs);
 void tn_supervisor_paper_now(struct tn_supervisor *s, unsigned jobs);
+/* We leave: remove our record, if the store is well, instead of all other jobs. */
+void tn_supervisor_withdraw(struct tn_supervisor *s, int64_t now);
 int64_t tn_supervisor_control_due(const struct tn_supervisor *s);
 void tn_supervisor_control_time(struct tn_supervisor *s, int64_t now);
 

@@ -20,11 +20,12 @@ static void handled_signals(sigset_t *set)
         sigaddset(set, i);
 }
 
-/* The first time: drain.  The second time: at once. */
+/* The first time: drain.  The second time: at once; see_to_the_end() does the rest. */
 static void asked_to_go(struct tn_supervisor *s, int signal)
 {
     if (++s->signals_seen > 1) {
-        tn_log("hastening", "asked again: killing the program");
+        tn_log("hastening", "asked again: %s",
+               s->state == TN_PROGRAM_NONE ? "not waiting for the store" : "killing the program");
         tn_guard_link_stop(&s->link, SIGKILL, 1);
         return;
     }
