@@ -77,7 +77,7 @@ static bool fresh(void *arg)
     pthread_mutex_lock(&f->hub->lock);
     /* Who has just won or lost tells so in a moment. */
     bool agrees = json_is_true(json_object_get(f->last, "leading")) == v.leads;
-    bool is = f->address_len == 0 || (f->told && agrees) || f->silent;
+    bool is = !f->there || (f->told && agrees) || f->silent;
     pthread_mutex_unlock(&f->hub->lock);
     return is;
 }
@@ -113,7 +113,7 @@ static void recall(struct tn_far *f, struct told *t, bool brief)
     int64_t now = tenure_now();
     pthread_mutex_lock(&f->hub->lock);
     t->last = copy_of(f->last, brief);
-    t->gone = f->address_len == 0;
+    t->gone = !f->there;
     t->silent = !f->told;
     t->age_ms = f->last ? (now - f->heard_ns) / TN_MS : 0;
     t->news = f->news;

@@ -20,7 +20,7 @@ static void learn(struct tn_far *f, const char *data, size_t len)
         f->silent = false;
         /* A process that has ended meanwhile is not brought back by its last words. */
         first = !f->told;
-        f->told = f->address_len != 0 && f->link_start == atomic_load(&f->starts);
+        f->told = f->there && f->link_start == atomic_load(&f->starts);
         pthread_mutex_unlock(&f->hub->lock);
         json_decref(former);
         if (first)

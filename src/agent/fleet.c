@@ -102,7 +102,7 @@ static bool pass_on(const int *from, int n)
     int high[3];
 
     for (int i = 0; i < n; i++) {
-        high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, TN_FLEET_LISTEN + 1);
+        high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, TN_FLEET_PAIR + 1);
         if (high[i] < 0)
             return false;
     }
@@ -117,7 +117,7 @@ static bool pass_on(const int *from, int n)
 static _Noreturn void become(const struct tn_fleet *f, const struct tn_hub_seat *seat,
                              char *const *args, pid_t parent)
 {
-    const int fds[] = {f->text_fd, seat->facts, seat->listen};
+    const int fds[] = {f->text_fd, seat->facts, seat->pair};
 
     setpgid(0, 0); /* what is typed at a terminal is for the agent, which passes it on */
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
@@ -161,8 +161,8 @@ static void start(struct tn_fleet *f, struct member *m)
 
     if (pid == 0)
         become(f, &seat, args, self);
-    if (seat.listen >= 0)
-        close(seat.listen); /* once the process is gone, so is its socket */
+    if (seat.pair >= 0)
+        close(seat.pair); /* once the process is gone, so is its end */
     m->started_ns = tenure_now();
     m->start_at_ns = NEVER;
     if (pid < 0) {

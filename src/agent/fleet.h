@@ -23,11 +23,12 @@
 #include "agent/notify.h"
 #include "tenure/status.h"
 
-#define TN_FLEET_FD     3
-/* Where there is a listener for all (--inner): the page of facts, and the socket to answer on. */
-#define TN_FLEET_FACTS  4
-#define TN_FLEET_LISTEN 5
-#define TN_FLEET_MAX    64
+#define TN_FLEET_FD    3
+/* Where there is a listener for all (--inner): the page of facts, and the socket pair over
+ * which connections are handed to it. */
+#define TN_FLEET_FACTS 4
+#define TN_FLEET_PAIR  5
+#define TN_FLEET_MAX   64
 
 /* Exit codes of a child that mean something to us. */
 struct tn_fleet_codes {

@@ -18,6 +18,7 @@
 #include "agent/environment.h"
 #include "core/timing.h"
 #include "os/init.h"
+#include "os/pass.h"
 #include "os/poll.h"
 #include "tenure/store.h"
 #include "tn_version.h"
@@ -331,23 +332,8 @@ bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len)
 static bool order_with(struct tn_guard_link *l, uint32_t kind, int fd, int64_t by_ns)
 {
     struct tn_guard_command command = {.kind = kind, .by_ns = by_ns};
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec part = {.iov_base = &command, .iov_len = sizeof command};
-    struct msghdr m = {.msg_iov = &part,
-                       .msg_iovlen = 1,
-                       .msg_control = &control,
-                       .msg_controllen = sizeof control};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    return l->alive &&
-           sendmsg(l->socket, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof command;
+    return l->alive && tn_pass_fd(l->socket, &command, sizeof command, fd);
 }
 
 bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd)

@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "agent/hub_inner.h"
-#include "base/hex.h"
 #include "os/thread.h"
 #include "tenure/store.h"
+
+/* What a pair keeps that was not taken yet: some ten connections. */
+#define PAIR_BYTES 8192
 
 /* ---- Elections ----------------------------------------------------------- */
 
@@ -38,6 +40,8 @@ static void free_far(struct tn_far *f)
         close(f->facts_fd);
     if (f->life_fd >= 0)
         close(f->life_fd);
+    if (f->pair_fd >= 0)
+        close(f->pair_fd);
     if (f->end.fd >= 0)
         close(f->end.fd);
     tn_bytes_free(&f->in);
@@ -58,9 +62,10 @@ static struct tn_far *new_far(struct tn_hub *h, const char *name)
     snprintf(f->fate, sizeof f->fate, "its process has not been started yet");
     /* Readable, as the descriptor of a process that is dead. */
     f->life_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    f->pair_fd = eventfd(0, EFD_CLOEXEC); /* until there is one */
     f->facts = tn_facts_new(&f->facts_fd);
     f->election = tn_election_new_far(name, &tn_far_table, f);
-    if (f->life_fd >= 0 && f->facts && f->election)
+    if (f->life_fd >= 0 && f->pair_fd >= 0 && f->facts && f->election)
         return f;
     free_far(f);
     return NULL;
@@ -100,43 +105,32 @@ enum tenure_status tn_hub_set(struct tn_hub *h, const char *const *names, size_t
 
 /* ---- Processes ----------------------------------------------------------- */
 
-/* A socket without a file, whose name nobody can guess.  Whoever finds it is asked who he is. */
-static int make_socket(struct sockaddr_un *address, socklen_t *len)
+/* Ours, and what the process inherits.  No address leads to either.  A process that hangs is not to
+ * use up what a user may have under way, so it keeps few. */
+static bool make_pair(int ends[2])
 {
-    uint8_t chance[16];
-    char word[2 * sizeof chance + 1];
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int bytes = PAIR_BYTES;
 
-    memset(address, 0, sizeof *address);
-    address->sun_family = AF_UNIX;
-    if (fd >= 0 && tenure_nonce(chance, NULL) == TENURE_OK) {
-        tn_hex_encode(chance, sizeof chance, word);
-        int n = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "tenure-%s", word);
-        *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-        if (bind(fd, (struct sockaddr *)address, *len) == 0 && listen(fd, 128) == 0)
-            return fd;
-    }
-    if (fd >= 0)
-        close(fd);
-    return -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return false;
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    return true;
 }
 
 bool tn_hub_prepare(struct tn_hub *h, const char *name, struct tn_hub_seat *seat)
 {
     struct tn_far *f = find(h, name);
-    struct sockaddr_un address;
-    socklen_t len = 0;
+    int ends[2];
 
-    if (!f)
+    if (!f || !make_pair(ends))
         return false;
-    *seat = (struct tn_hub_seat){.facts = f->facts_fd, .listen = make_socket(&address, &len)};
-    if (seat->listen < 0)
-        return false;
+    *seat = (struct tn_hub_seat){.facts = f->facts_fd, .pair = ends[1]};
     tn_facts_clear(f->facts);
-    atomic_fetch_add(&f->starts, 1); /* before its descriptor is another one: far.c */
+    atomic_fetch_add(&f->starts, 1);      /* before its descriptors are others: far.c */
+    dup3(ends[0], f->pair_fd, O_CLOEXEC); /* in one step: the thread may be using it */
+    close(ends[0]);
     pthread_mutex_lock(&h->lock);
-    f->address = address;
-    f->address_len = len;
+    f->there = true;
     f->told = f->silent = false;
     f->news++;
     pthread_mutex_unlock(&h->lock);
@@ -164,7 +158,7 @@ void tn_hub_ended(struct tn_hub *h, const char *name, const char *fate)
     tn_facts_clear(f->facts);
     atomic_fetch_add(&f->starts, 1);
     pthread_mutex_lock(&h->lock);
-    f->address_len = 0;
+    f->there = false;
     f->told = f->silent = false;
     f->news++;
     snprintf(f->fate, sizeof f->fate, "%s", fate);

@@ -2,8 +2,9 @@
  * agent/hub.h - one HTTP listener for the elections of several processes.
  *
  * Of `tenure agent`.  Each election's process shows who leads in a page that is
- * shared (agent/facts.h), and tells the rest over HTTP on a socket that it
- * inherits.  The routes are those of agent/api.h.  docs/adr/0014-one-listener.md.
+ * shared (agent/facts.h), and tells the rest over HTTP on connections that it
+ * is handed, over a socket pair.  The routes are those of agent/api.h.
+ * docs/adr/0014-one-listener.md.
  *
  * THREADS.  The calls below are for one thread, the one that starts the processes.
  */
@@ -27,8 +28,8 @@ enum tenure_status tn_hub_set(struct tn_hub *hub, const char *const *names, size
 
 /* What a process inherits; close-on-exec here. */
 struct tn_hub_seat {
-    int facts;  /* the hub's: to be passed on, not to be closed */
-    int listen; /* to be closed once it was passed on; -1: could not be made */
+    int facts; /* the hub's: to be passed on, not to be closed */
+    int pair;  /* to be closed once it was passed on; -1: could not be made */
 };
 /* Before the process of that election is started.  false: it is not known, or no descriptors. */
 bool tn_hub_prepare(struct tn_hub *hub, const char *name, struct tn_hub_seat *seat);

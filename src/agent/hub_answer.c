@@ -60,7 +60,7 @@ static void no_answer(const struct tn_far *f, struct tn_http_reply *reply)
     char detail[400];
 
     pthread_mutex_lock(&f->hub->lock);
-    if (f->address_len == 0)
+    if (!f->there)
         snprintf(detail, sizeof detail, "%.100s: %s", f->name, f->fate);
     else
         snprintf(detail, sizeof detail,

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "agent/api_inner.h"
 #include "agent/hub.h"
@@ -40,16 +39,16 @@ struct tn_far {
     struct tn_facts *facts;
     int facts_fd;
     int life_fd; /* of the process, readable once it is dead; another one is put in its place */
+    int pair_fd; /* to it: connections are handed over there; likewise */
     _Atomic uint64_t starts;
     _Atomic int64_t looked_ns;
 
     /* Under the hub's lock. */
-    struct sockaddr_un address; /* of its socket */
-    socklen_t address_len;      /* 0: there is no process */
-    char fate[200];             /* why not */
-    json_t *last;               /* what it told last; copied, never shared */
-    int64_t heard_ns;           /* when */
-    bool told;                  /* since it was started, and since somebody looks */
+    bool there;       /* its process */
+    char fate[200];   /* why not */
+    json_t *last;     /* what it told last; copied, never shared */
+    int64_t heard_ns; /* when */
+    bool told;        /* since it was started, and since somebody looks */
     bool silent;
     uint64_t news; /* what it cannot tell itself: its start, its end, its silence */
     unsigned orders;
@@ -111,7 +110,7 @@ bool tn_far_take(struct tn_far *far);
 /* hub_link.c: the thread. */
 void *tn_hub_main(void *hub);
 void tn_hub_wake(struct tn_hub *hub);
-/* To its process, not blocking; -1 with a reason: it cannot be reached, or it is not ours. */
+/* To its process, not blocking; -1: it is not there, or takes no more. */
 int tn_hub_connect(struct tn_hub *hub, struct tn_far *far);
 /* Reads what there is, up to a limit.  1: more to come; 0: it is over; -1: failed. */
 int tn_bytes_read(struct tn_bytes *b, int fd, size_t max);

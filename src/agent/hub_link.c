@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/hub_inner.h"
+#include "os/pass.h"
 #include "os/thread.h"
 #include "tenure/store.h"
 
@@ -70,23 +71,18 @@ void tn_end_close(struct tn_hub *h, struct tn_end *end)
 
 int tn_hub_connect(struct tn_hub *h, struct tn_far *f)
 {
-    struct sockaddr_un address;
-    struct ucred peer = {0};
-    socklen_t len, size = sizeof peer;
+    int ends[2];
 
     pthread_mutex_lock(&h->lock);
-    address = f->address;
-    len = f->address_len;
+    bool there = f->there;
     pthread_mutex_unlock(&h->lock);
-    int fd = len ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
-    if (fd < 0)
+    if (!there || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
         return -1;
-    /* We made that socket: somebody else under its name is somebody else. */
-    if (connect(fd, (struct sockaddr *)&address, len) == 0 &&
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == getpid() &&
-        peer.uid == geteuid())
-        return fd;
-    close(fd);
+    bool handed = tn_pass_fd(f->pair_fd, "", 1, ends[1]);
+    close(ends[1]);
+    if (handed)
+        return ends[0];
+    close(ends[0]);
     return -1;
 }
 
@@ -134,7 +130,7 @@ static void watch_silence(struct tn_far *f, int64_t now)
 
     pthread_mutex_lock(&f->hub->lock);
     int64_t since = f->told && f->heard_ns > f->link_ns ? f->heard_ns : f->link_ns;
-    if (f->address_len && !f->silent && now - since > TN_FAR_SILENT_NS) {
+    if (f->there && !f->silent && now - since > TN_FAR_SILENT_NS) {
         f->silent = news = true;
         f->told = false;
         f->news++;

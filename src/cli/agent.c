@@ -158,12 +158,12 @@ static enum tenure_status sit_down(struct tn_run_options *o, struct tenure_error
     size_t n = 0;
 
     fcntl(TN_FLEET_FACTS, F_SETFD, FD_CLOEXEC);
-    fcntl(TN_FLEET_LISTEN, F_SETFD, FD_CLOEXEC);
+    fcntl(TN_FLEET_PAIR, F_SETFD, FD_CLOEXEC);
     o->facts = tn_facts_map(TN_FLEET_FACTS);
     if (!o->facts)
         return tenure_fail(err, TENURE_UNAVAILABLE, "this is for `tenure agent` to call: %s",
                            strerror(errno));
-    snprintf(address, sizeof address, "fd:%d", TN_FLEET_LISTEN);
+    snprintf(address, sizeof address, "fd:%d", TN_FLEET_PAIR);
     while (o->api.listen[n])
         n++;
     o->api.listen[n] = address;

@@ -22,7 +22,8 @@ static bool from_ours(const struct tn_http_server *s, struct MHD_Connection *con
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-    return s->listener.local && info && tn_listen_peer_is_ours(info->connect_fd, s->options.user);
+    return s->listener.inner ||
+           (s->listener.local && info && tn_listen_peer_is_ours(info->connect_fd, s->options.user));
 }
 
 static struct tn_http_request request_of(struct tn_http_server *s, struct tn_exchange *x,
@@ -260,10 +261,6 @@ static enum MHD_Result begin(struct tn_http_server *s, struct tn_exchange *x, co
     }
     if (s->options.tls_client_ca && !tn_visitor_certified(s, x->connection)) {
         fixed(&reply, 403, "{\"error\":\"certificate\",\"detail\":\"show a certificate\"}\n");
-        return send_reply(s, x, &reply);
-    }
-    if (s->listener.inner && !request.local) {
-        fixed(&reply, 403, "{\"error\":\"denied\",\"detail\":\"not for you\"}\n");
         return send_reply(s, x, &reply);
     }
     if (s->options.admit && !s->options.admit(s->options.arg, &request, &reply))

@@ -72,15 +72,15 @@ void tn_listen_remove(const struct tn_listener *l)
         unlink(l->path);
 }
 
-/* A socket that was made by somebody else, and inherited. */
+/* One end of a pair that another process made: it hands connections over. */
 static enum tenure_status listen_inherited(const char *number, struct tn_listener *out,
                                            struct tenure_error *err)
 {
-    int fd = atoi(number), listens = 0;
-    socklen_t len = sizeof listens;
+    int fd = atoi(number), type = 0;
+    socklen_t len = sizeof type;
 
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 || !listens)
-        return tenure_fail(err, TENURE_CONFIG, "descriptor %s does not listen", number);
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_SEQPACKET)
+        return tenure_fail(err, TENURE_CONFIG, "descriptor %s hands no connections over", number);
     out->fd = fd;
     out->local = out->inner = true;
     return TENURE_OK;

@@ -1,4 +1,4 @@
-/* http/listen.h - a listening socket from "host:port", "unix:/path" or "fd:5". */
+/* http/listen.h - a listening socket from "host:port" or "unix:/path"; "fd:5": inherited. */
 #ifndef TN_HTTP_LISTEN_H
 #define TN_HTTP_LISTEN_H
 
@@ -10,7 +10,7 @@
 struct tn_listener {
     int fd;
     bool local;             /* a Unix socket */
-    bool inner;             /* inherited ("fd:5"): for our own user alone, whatever is asked */
+    bool inner;             /* inherited: one end of a pair, over which connections are handed */
     uint16_t port;          /* TCP */
     char path[108];         /* Unix: removed at the end, if it is still */
     uint64_t device, inode; /* this file */

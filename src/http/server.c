@@ -45,6 +45,7 @@ static void stop(struct tn_http_server *s)
     tn_exchange_wake(s, true);
     for (int i = 0; i < TN_HTTP_CHANNELS; i++)
         tn_channel_close(&s->channels[i]);
+    tn_handed_stop(s);
     if (s->daemon)
         MHD_stop_daemon(s->daemon); /* closes the listening socket */
     for (int i = 0; i < TN_HTTP_CHANNELS; i++)
@@ -91,25 +92,28 @@ static struct MHD_Daemon *start_daemon(struct tn_http_server *s, unsigned connec
 {
     const struct tn_http_options *o = &s->options;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
-    struct MHD_OptionItem tls[8];
+    struct MHD_OptionItem more[8];
     int n = 0;
 
+    if (s->listener.inner)
+        flags |= MHD_USE_NO_LISTEN_SOCKET;
+    else
+        more[n++] = (struct MHD_OptionItem){MHD_OPTION_LISTEN_SOCKET, s->listener.fd, NULL};
     if (o->tls_cert) {
         flags |= MHD_USE_TLS;
-        tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, retrieve()};
-        tls[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, pem(TLS_PRIORITIES)};
+        more[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, retrieve()};
+        more[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, pem(TLS_PRIORITIES)};
         if (o->tls_client_ca)
-            tls[n++] =
+            more[n++] =
                 (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, pem(o->tls_client_ca)};
     }
-    tls[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
-    return MHD_start_daemon(flags, 0, NULL, NULL, tn_exchange_step, s, MHD_OPTION_LISTEN_SOCKET,
-                            (MHD_socket)s->listener.fd, MHD_OPTION_NOTIFY_COMPLETED,
+    more[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+    return MHD_start_daemon(flags, 0, NULL, NULL, tn_exchange_step, s, MHD_OPTION_NOTIFY_COMPLETED,
                             tn_exchange_end, s, MHD_OPTION_NOTIFY_CONNECTION, tn_visitor_notify, s,
                             MHD_OPTION_CONNECTION_LIMIT, connections,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
                             MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_UNESCAPE_CALLBACK,
-                            unescape, NULL, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+                            unescape, NULL, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 }
 
 static enum tenure_status start(const struct tn_http_options *options,
@@ -150,9 +154,11 @@ static enum tenure_status start(const struct tn_http_options *options,
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     s->daemon = start_daemon(s, connections);
+    bool started = s->daemon && (!s->listener.inner || tn_handed_start(s));
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!s->daemon) {
-        close(s->listener.fd);
+    if (!started) {
+        if (!s->daemon || s->listener.inner)
+            close(s->listener.fd);
         stop(s);
         return tenure_fail(err, options->tls_client_ca ? TENURE_CONFIG : TENURE_UNAVAILABLE,
                            "cannot start the HTTP server on %s%s", options->listen,

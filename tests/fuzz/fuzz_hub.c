@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     static struct tn_hub hub = {.lock = PTHREAD_MUTEX_INITIALIZER};
     static struct tn_facts *page;
     static int page_fd = -1, life[2];
-    struct tn_far f = {.hub = &hub, .name = "job", .address_len = 1};
+    struct tn_far f = {.hub = &hub, .name = "job", .there = true};
 
     if (!page && (!(page = tn_facts_new(&page_fd)) || pipe(life) != 0))
         abort();
