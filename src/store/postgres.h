@@ -4,7 +4,7 @@
  *   postgres_conf.c    the URL, split into what is ours and what is libpq's
  *   postgres_target.c  which servers to try, and how strictly TLS is checked
  *   postgres_conn.c    connect, over as many calls as it takes; let go
- *   postgres_session.c what a new session is told, and asked
+ *   postgres_session.c set a new session up
  *   postgres_sql.c     the text of every statement
  *   postgres_exec.c    one statement, with a deadline
  *   postgres_error.c   what a failure means

@@ -201,7 +201,7 @@ static bool ask_next(struct tn_pg *pg, enum tenure_status status, unsigned faile
     pg->tried++;
     if (pg->tried == pg->plan.n)
         pg->rounds++;
-    /* Who was let in and told no would be told no by the others too. */
+    /* What one refuses for good the others would refuse too. */
     if (tenure_status_class(status) == TENURE_CLASS_PERMANENT) {
         pg->tried = pg->plan.n;
         return false;

@@ -176,7 +176,7 @@ static enum tenure_status lock(struct tn_pg *pg, const char *lease, const char *
     char name[TENURE_KEY_MAX + 1];
     PGresult *r = NULL;
     bool got = false;
-    int64_t begun = 0; /* not told: then it is never ended by us */
+    int64_t begun = 0; /* 0, unknown: then it is never ended by us */
     enum tenure_status status;
 
     status = tenure_nonce(fresh, err);

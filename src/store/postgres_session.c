@@ -1,4 +1,4 @@
-/* What a new session is told and asked, in one question. */
+/* Setting a new session up: what it needs, and what we must know, in one query. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -29,7 +29,7 @@ static const char *const settings[][2] = {
  * the start.  A pooler makes one up, and what is set on a session that it shares
  * would be left to the next user.
  */
-static void write_question(const struct tn_pg *pg, char *sql, size_t size)
+static void write_query(const struct tn_pg *pg, char *sql, size_t size)
 {
     int used = snprintf(sql, size,
                         "SELECT pg_backend_pid()::int8,"
@@ -49,14 +49,14 @@ static void write_question(const struct tn_pg *pg, char *sql, size_t size)
     assert((size_t)used < size);
 }
 
-static enum tenure_status send_question(struct tn_pg *pg, struct tenure_error *err)
+static enum tenure_status send_query(struct tn_pg *pg, struct tenure_error *err)
 {
     const Oid types[] = {TN_PG_INT8};
     const int binary[] = {1};
     struct tn_pg_args args = {0};
     char sql[2048];
 
-    write_question(pg, sql, sizeof sql);
+    write_query(pg, sql, sizeof sql);
     tn_pg_arg_int8(&args, PQbackendPID(pg->conn));
     if (!PQsendQueryParams(pg->conn, sql, 1, types, args.value, args.len, binary, 1))
         return tn_pg_lost(pg, err);
@@ -68,7 +68,7 @@ static enum tenure_status send_question(struct tn_pg *pg, struct tenure_error *e
 enum tenure_status tn_pg_begin_set_up(struct tn_pg *pg, struct tenure_error *err)
 {
     pg->pooled = pg->timeless = false;
-    return send_question(pg, err);
+    return send_query(pg, err);
 }
 
 static enum tenure_status take_answer(struct tn_pg *pg, const PGresult *r, struct tenure_error *err)
@@ -108,7 +108,7 @@ enum tenure_status tn_pg_set_up(struct tn_pg *pg, int64_t by, struct tenure_erro
     status = tn_pg_judge(pg, answer, &r, err);
     if (tells_no_timeline(pg, status)) {
         pg->timeless = true;
-        status = send_question(pg, err);
+        status = send_query(pg, err);
         return status ? status : tn_pg_set_up(pg, by, err);
     }
     if (status == TENURE_UNKNOWN || status == TENURE_TIMEOUT) /* nothing was changed */
