@@ -118,7 +118,9 @@ void tn_supervisor_reports(struct tn_supervisor *s)
 bool tn_supervisor_kill_tree(struct tn_supervisor *s)
 {
     pid_t spare[TN_HELPERS_MAX], pid;
-    unsigned found = tn_children_kill(spare, tn_helpers_pids(&s->helpers, spare), 0);
+    /* The keeper last: it finishes if we are stopped meanwhile. */
+    unsigned found = tn_children_kill(spare, tn_helpers_pids(&s->helpers, spare),
+                                      atomic_load(&s->link.page->keeper));
     int status;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)

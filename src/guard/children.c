@@ -171,6 +171,7 @@ unsigned tn_children_kill(const pid_t *spare, unsigned n_spare, pid_t last)
 {
     static struct queue q;
     unsigned found = 0;
+    bool last_is_ours = false;
 
     q.n = 0;
     q.blind = false;
@@ -182,12 +183,14 @@ unsigned tn_children_kill(const pid_t *spare, unsigned n_spare, pid_t last)
     for (unsigned i = 0; i < q.n; i++) {
         if (spared(q.pids[i], spare, n_spare))
             continue;
-        if (q.pids[i] != last)
+        if (q.pids[i] == last)
+            last_is_ours = true;
+        else
             kill(q.pids[i], SIGKILL);
         read_children(q.pids[i], &q);
         found++;
     }
-    if (last > 0)
+    if (last_is_ours)
         kill(last, SIGKILL);
     return found == 0 && q.blind ? 1 : found;
 }

@@ -16,8 +16,9 @@
  * All descendants of this process, parents first, but for the children in spare
  * and theirs.  Returns how many were found, those included that only wait to be
  * reaped; and at least one if it could not look (no descriptor, no /proc), because
- * what was not seen is not known to be dead (I8).  The child last, if not 0, goes
- * after all others: should we be killed half way, it can finish.
+ * what was not seen is not known to be dead (I8).  The one
+ * called last, if it is among them, goes after all others: should we be stopped
+ * half way, it can finish.
  */
 unsigned tn_children_kill(const pid_t *spare, unsigned n_spare, pid_t last);
 

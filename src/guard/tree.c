@@ -127,6 +127,7 @@ int tn_tree_start(struct tn_tree *tree, struct tn_keeper_orders orders, enum tn_
         tree->keeper = 0;
         return error;
     }
+    atomic_store(&orders.page->keeper, tree->keeper);
     return send(tree->socket, &go, sizeof go, MSG_NOSIGNAL) == sizeof go ? 0 : EPIPE;
 }
 

@@ -5,6 +5,7 @@ SIGKILL wakes anybody.  Whichever two it is, the third ends the program by its d
 triples are tried as well; not all of them are promised.
 """
 
+import datetime
 import itertools
 import multiprocessing
 import os
@@ -14,6 +15,8 @@ import signal
 import world as w
 from bed import Bed, pair, settle
 
+name, what = "matrix", "two of guard, keeper and tenure stopped, killed or frozen"
+TITLE = "## Two at once\n"
 TTL_MS = 2000
 WHO = ("guard", "keeper", "tenure")
 FAULTS = ("stopped", "killed", "frozen")
@@ -245,3 +248,24 @@ def triples_table(outcome):
     rows = [[says(t), *(told(lambda c: (c.faults, c.contain, c.program) == (t, *column))
                         for column in columns)] for t in TRIPLES]
     return table(["all three", *(", ".join(c) for c in columns)], rows)
+
+
+def page(outcome, where):
+    promised = [(cell, wrong) for cell, wrong in outcome if cell.promised()]
+    return f"""{TITLE}
+`tests/trials/run.py matrix`, {datetime.date.today()}, on {where}: {len(promised)} trials where
+exclusion is promised, {sum(bool(wrong) for _, wrong in promised)} wrong.
+
+Two of guard, keeper and tenure fail, one right after the other. Stopped is SIGSTOP, killed is SIGKILL,
+frozen is the freezer of cgroup v2, from which no signal but SIGKILL wakes anybody. If tenure is not one
+of them, its store is gone as well, so that its time runs out. A cell says how many trials went wrong (an
+overlap, a program alive after its deadline, nobody who followed), over process group, PID namespace and
+cgroup, each with a program of one process and with one that has children and daemons.
+
+{pairs_table(outcome)}
+All three of them; in brackets what is not promised, because nobody is left who could act.
+
+{triples_table(outcome)}
+Where tenure itself has to act, because guard and keeper cannot, K counts with the deadline: it has no
+real-time priority, and queues for a processor like everybody else.
+"""

@@ -2,10 +2,12 @@
 """make trials: faults by the thousand, on a loaded machine, each one judged.
 
     tests/trials/run.py [--count 1000] [--load 4] [--nice 0] [--beds 12] [--write] [KIND ...]
+    tests/trials/run.py [--rounds 1] ... matrix
     tests/trials/run.py --list
 
 Keeps every core busy `--load` times over while it runs.  Prints a table; with
---write keeps it in docs/trials.md.  Fails if two programs ever ran at once, if
+--write keeps it in docs/trials.md.  The kind "matrix" is two faults at once, each
+pair of them --rounds times (matrix.py).  Fails if two programs ever ran at once, if
 one was alive after its deadline, or if nobody followed.
 """
 
@@ -26,6 +28,7 @@ sys.path.insert(0, str(HERE))
 
 import bed  # noqa: E402  (finds the folders of the others)
 import kinds  # noqa: E402
+import matrix  # noqa: E402
 from process import die_with_parent  # noqa: E402
 
 ROOT = HERE.parents[1]
@@ -136,11 +139,6 @@ def row(kind, tally):
             ms(gaps[len(gaps) * 99 // 100] if gaps else None))
 
 
-def table(rows):
-    lines = ["| " + " | ".join(map(str, r)) + " |" for r in [HEAD, *rows]]
-    return "\n".join([lines[0], "|" + "---|" * len(HEAD), *lines[1:]]) + "\n"
-
-
 def machine():
     with open("/proc/cpuinfo") as f:
         model = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")),
@@ -157,7 +155,7 @@ def page(args, rows, loads, seconds):
 {nice}, and {args.beds} elections side by side; load average {min(loads):.0f} to {max(loads):.0f}; \
 {seconds / 60:.0f} minutes.
 
-{table(rows)}
+{matrix.table(HEAD, rows)}
 Every program stamps its being alive on CLOCK_BOOTTIME into shared memory, several times a
 millisecond while it is scheduled, and so do its children, daemons and their sessions. A judge
 outside of tenure compares the stamps: of two terms they must not overlap, and none may be later than
@@ -175,10 +173,28 @@ Half of the elections hold the program in a PID namespace, half by process group
 """
 
 
+def keep(text, pairs):
+    """In docs/trials.md; what was not tried this time stays as it was."""
+    path = ROOT / "docs" / "trials.md"
+    first, title, second = path.read_text().partition(matrix.TITLE)
+    path.write_text((text or first.rstrip() + "\n") + "\n" + (pairs or title + second))
+
+
+def run_matrix(args):
+    """Its page, and what was wrong where it is promised."""
+    begin = time.monotonic()
+    todo = [cell for cell in matrix.cells() if not matrix.missing(cell)] * args.rounds
+    outcome = list(zip(todo, matrix.run(todo, args.beds)))
+    wrong = [sentence for cell, said in outcome if cell.promised() for sentence in said]
+    return matrix.page(outcome, f"{machine()}, {args.load} spinning processes a core, {args.beds} "
+                       f"elections side by side, {(time.monotonic() - begin) / 60:.0f} minutes"), wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kinds", nargs="*", metavar="KIND")
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=1, help="of the matrix")
     parser.add_argument("--load", type=int, default=4, help="spinning processes a core")
     parser.add_argument("--nice", type=int, default=0, help="of the spinning processes")
     parser.add_argument("--beds", type=int, default=12, help="elections side by side")
@@ -186,11 +202,11 @@ def main():
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     if args.list:
-        print("\n".join(f"{k.name:20} {k.what}" for k in kinds.KINDS))
+        print("\n".join(f"{k.name:20} {k.what}" for k in [*kinds.KINDS, matrix]))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # every bed tidies up behind itself
     wanted = [k for k in kinds.KINDS if not args.kinds or k.name in args.kinds]
-    rows, loads, bad, begin = [], [], 0, time.monotonic()
+    rows, loads, bad, text, pairs, begin = [], [], 0, "", "", time.monotonic()
     with Load(args.load, args.nice):
         for kind in wanted:
             if kind.missing():
@@ -205,10 +221,16 @@ def main():
             for sentence in tally.bad():
                 print("    " + sentence, flush=True)
             bad += len(tally.bad()) + (tally.trials < args.count)
-    text = page(args, rows, loads or [0], time.monotonic() - begin)
-    print(text)
+        if rows:
+            text = page(args, rows, loads, time.monotonic() - begin)
+        if not args.kinds or matrix.name in args.kinds:
+            pairs, wrong = run_matrix(args)
+            for sentence in wrong:
+                print("    " + sentence, flush=True)
+            bad += len(wrong)
+    print(text + pairs)
     if args.write:
-        (ROOT / "docs" / "trials.md").write_text(text)
+        keep(text, pairs)
     return 1 if bad else 0
 
 
