@@ -129,9 +129,11 @@ void tn_supervisor_hook(struct tn_supervisor *s, enum tn_helper_kind kind)
  * if we crash meanwhile. */
 static void keep_lease(struct tn_supervisor *s)
 {
-    tn_log("hook", "the hook for 'stopped' could not be run; the lease is kept until its deadline");
-    tn_guard_link_facts(&s->link, "", 0);
     s->hook.kept_until_ns = atomic_load(&s->deadline_ns);
+    tn_guard_link_facts(&s->link, "", 0);
+    tn_log("hook", "the hook for 'stopped' could not be run; %s",
+           s->hook.kept_until_ns > tenure_now() ? "the lease is kept until its deadline"
+                                                : "the term had no time left");
 }
 
 static void run_stopped(struct tn_supervisor *s)
