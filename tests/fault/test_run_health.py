@@ -44,9 +44,9 @@ def test_unhealthy_leader_alone_restarts_its_program(tmp_path):
         c = world.start()
         world.next_leader(0)
         ill.touch()
+        eventually("the verdict", lambda: "nobody healthy is waiting" in c.words())
+        ill.unlink()  # before the next one is judged: it would be ended before it is there
         eventually("a restart", lambda: len(world.table.programs()) >= 2)
-        ill.unlink()
-        assert "nobody healthy is waiting" in c.words()
         rows = world.table.programs()
         assert rows[0].epoch == rows[1].epoch and rows[0].told == signal.SIGTERM
         assert rows[1].started > rows[0].last
@@ -105,8 +105,8 @@ def test_http_probe():
         assert "not well" not in c.words()
         answers["code"] = 503
         eventually("the verdict", lambda: "not well" in c.words())
-        eventually("a restart", lambda: len(world.table.programs()) >= 2)
         answers["code"] = 204
+        eventually("a restart", lambda: len(world.table.programs()) >= 2)
     server.shutdown()
 
 
