@@ -53,6 +53,7 @@ trials: all
 	@scripts/deps test
 	@TENURE_BUILD=$(abspath $(BUILD)) tests/trials/run.py --write
 	@TENURE_BUILD=$(abspath $(BUILD)) tests/trials/kube.py --write
+	@TENURE_BUILD=$(abspath $(BUILD)) tests/trials/latency.py --write
 	@TRIALS=500 STATES=10000 TENURE_BUILD=$(abspath $(BUILD)) /usr/bin/python3 -m pytest -q -s \
 	    -p no:cacheprovider tests/e2e/test_shipper.py tests/fault/test_crash_states.py
 	@$(BUILD)/tests/unit/test_state_history 1 100000

@@ -57,6 +57,7 @@ static const struct check store_checks[] = {
     {"lost writes", doctor_check_count},
     {"deadlines", doctor_check_deadlines},
     {"latency", doctor_check_latency},
+    {"session", doctor_check_session},
 };
 static const struct check machine_checks[] = {
     {"clock", doctor_check_clock},

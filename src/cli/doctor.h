@@ -137,6 +137,7 @@ void doctor_sample(struct doctor_samples *s, int64_t ns);
 /* Sorts the samples.  All zero if there are none. */
 struct doctor_spread doctor_spread_of(struct doctor_samples *s);
 void doctor_check_latency(struct doctor *d);
+void doctor_check_session(struct doctor *d);
 void doctor_clocks_read(struct doctor_clocks *out);
 void doctor_check_clock(struct doctor *d);
 void doctor_check_timers(struct doctor *d);

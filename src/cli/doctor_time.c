@@ -53,15 +53,15 @@ static void note_facts(struct doctor *d)
                   (double)t->request_ns / 1e6, "grace_ms", (double)t->grace_ns / 1e6));
 }
 
-/* The shortest ttl, in whole seconds, whose request limit is four times what was seen. */
-static int64_t shortest_ttl(const struct doctor *d, int64_t seen_ns)
+/* The shortest ttl, in whole seconds, that allows a request so long. */
+static int64_t shortest_ttl(const struct doctor *d, int64_t needed_ns)
 {
     for (int64_t s = 1; s < 3600; s++) {
         const struct tn_timing_wish wish = {.ttl_ns = s * TN_S, .notifies = d->info.notifies};
         struct tn_timing t;
 
         if (s * 1000 >= d->info.ttl_min_ms && tn_timing_plan(&wish, &t) == TN_TIMING_OK &&
-            t.request_ns >= 4 * seen_ns)
+            t.request_ns >= needed_ns)
             return s;
     }
     return 3600;
@@ -91,19 +91,70 @@ static void judge(struct doctor *d)
         doctor_say(d, DOCTOR_BROKEN,
                    "half of the swaps took longer than the %s that ttl %s allows a request: a "
                    "leader would lose its lease; use --ttl %llds or more",
-                   limit, ttl, (long long)shortest_ttl(d, swap.max_ns));
+                   limit, ttl, (long long)shortest_ttl(d, 4 * swap.max_ns));
     else if (swap.max_ns > request / 2)
         doctor_say(d, DOCTOR_WEAK,
                    "swap %s (median), %s (p99), %s (max); a request may take %s at ttl %s: one "
                    "slow answer is half of it; use --ttl %llds or more",
-                   p50, p99, max, limit, ttl, (long long)shortest_ttl(d, swap.max_ns));
+                   p50, p99, max, limit, ttl, (long long)shortest_ttl(d, 4 * swap.max_ns));
     else
         doctor_say(d, DOCTOR_OK,
                    "swap %s (median), %s (p99), %s (max), read %s. At ttl %s a leader renews "
                    "every %s, a request may take %s, and of D = %s there are %s left when two have "
                    "failed. As measured, --ttl %llds would do",
                    p50, p99, max, reads, ttl, renew, limit, hold, left,
-                   (long long)shortest_ttl(d, swap.max_ns));
+                   (long long)shortest_ttl(d, 4 * swap.max_ns));
+}
+
+/* From nothing to the first answer, as after a connection was lost. */
+static enum tenure_status time_session(struct doctor *d, const char *key, int64_t *took_ns)
+{
+    int64_t begin = tenure_now();
+    tenure_store *fresh = NULL;
+    enum tenure_status status = tenure_store_open(d->url, doctor_by(d), &fresh, &d->err);
+
+    if (!status) {
+        status = tenure_store_read(fresh, key, &d->value, doctor_by(d), &d->err);
+        *took_ns = tenure_now() - begin;
+        tenure_store_close(fresh);
+    }
+    return status;
+}
+
+void doctor_check_session(struct doctor *d)
+{
+    const char *key = doctor_key(d, "session");
+    struct doctor_samples sessions = {0};
+    char p50[24], max[24], limit[24], ttl[TN_DURATION_TEXT];
+    int64_t took = 0;
+
+    for (unsigned i = 0; i < (d->quick ? 3 : 9); i++) {
+        enum tenure_status status = time_session(d, key, &took);
+
+        if (status) {
+            doctor_say_error(d, "a fresh session", status);
+            return;
+        }
+        doctor_sample(&sessions, took);
+    }
+    json_object_set_new(json_object_get(d->facts, "latency"), "session", spread_json(&sessions));
+    struct doctor_spread seen = doctor_spread_of(&sessions);
+    doctor_time(seen.p50_ns, p50);
+    doctor_time(seen.max_ns, max);
+    doctor_time(d->timing.request_ns, limit);
+    tn_duration_format(d->timing.ttl_ns, ttl);
+    long long least = (long long)shortest_ttl(d, seen.p50_ns);
+    if (seen.p50_ns > d->timing.request_ns)
+        doctor_say(d, DOCTOR_WEAK,
+                   "from nothing to the first answer %s (median), %s (max); a request may take %s "
+                   "at ttl %s: a lost connection may cost a leader its lease; use --ttl %llds or "
+                   "more",
+                   p50, max, limit, ttl, least);
+    else
+        doctor_say(d, DOCTOR_OK,
+                   "from nothing to the first answer %s (median), %s (max): a lost connection is "
+                   "replaced within a request, %s at ttl %s. The shortest ttl for that is %llds",
+                   p50, max, limit, ttl, least);
 }
 
 void doctor_check_latency(struct doctor *d)

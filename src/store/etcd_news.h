@@ -13,6 +13,7 @@ struct tn_etcd_target {
 
 struct tn_etcd_news {
     struct tn_http_stream *stream;
+    bool open; /* its head has come */
     struct tn_etcd_target targets[TENURE_WATCH_MAX];
     unsigned n;
     unsigned confirmed;

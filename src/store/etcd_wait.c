@@ -15,7 +15,8 @@
 
 #define LINE_MAX_BYTES (8u << 20) /* what may lie unread, at most */
 #define SHARE_MIN_NS   1000000000
-#define LINES_MAX      256 /* ... taken in at once: then the time is looked at */
+#define CONFIRM_NS     2000000000 /* a watch that is not confirmed by then will not be */
+#define LINES_MAX      256        /* ... taken in at once: then the time is looked at */
 
 void tn_etcd_news_drop(struct tn_etcd *h)
 {
@@ -41,7 +42,8 @@ void tn_etcd_news_learn(struct tn_etcd *h, const char *key, const struct tenure_
 {
     struct tn_etcd_target *t = tn_etcd_find(h, key, false);
 
-    if (t) {
+    /* Before the watch is confirmed, changes that follow would go unnoticed. */
+    if (t && h->news->confirmed >= h->news->n) {
         t->known = true;
         t->token = *token;
     }
@@ -188,36 +190,43 @@ static enum tenure_status refuse(struct tn_etcd *h, long code, int64_t deadline,
     return status;
 }
 
-static enum tenure_status open_stream(struct tn_etcd *h, const struct tn_etcd_waiting *w,
-                                      int64_t deadline, struct tenure_error *err)
+static enum tenure_status begin_stream(struct tn_etcd *h, const struct tn_etcd_waiting *w,
+                                       struct tenure_error *err)
 {
     char url[400], *body = compose_requests(h, w);
     const char *headers[3];
-    long code = 0;
-    struct tn_http_request rq = {.method = "POST",
-                                 .url = url,
-                                 .headers = headers,
-                                 .body = body,
-                                 .len = body ? strlen(body) : 0,
-                                 .answer_max = LINE_MAX_BYTES,
-                                 .connect_by = deadline};
-    enum tenure_status status;
+    const struct tn_http_request rq = {.method = "POST",
+                                       .url = url,
+                                       .headers = headers,
+                                       .body = body,
+                                       .len = body ? strlen(body) : 0,
+                                       .answer_max = LINE_MAX_BYTES};
 
-    if (!body)
-        return tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
     snprintf(url, sizeof url, "%s/v3/watch", h->conf.hosts[h->at]);
     tn_etcd_headers(h, headers);
-    status = tn_http_stream_open(&h->conf.http, &rq, deadline, &h->news->stream, &code, err);
+    if (body)
+        h->news->stream = tn_http_stream_begin(&h->conf.http, &rq);
     free(body);
+    return h->news->stream ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
+}
+
+static enum tenure_status open_stream(struct tn_etcd *h, int64_t deadline, struct tenure_error *err)
+{
+    long code = 0;
+    enum tenure_status status = tn_http_stream_head(h->news->stream, deadline, &code, err);
+
     if (!status && code != 200)
         status = refuse(h, code, deadline, err);
     if (status && status != TENURE_CANCELLED)
         tenure_fail_context(err, "etcd: %s", h->conf.hosts[h->at]);
+    h->news->open = !status;
+    if (!status)
+        h->news->heard_ns = tenure_now();
     return status;
 }
 
-static enum tenure_status subscribe(struct tn_etcd *h, struct tn_etcd_waiting *w, int64_t deadline,
-                                    struct tenure_error *err)
+static enum tenure_status begin_news(struct tn_etcd *h, struct tn_etcd_waiting *w, int64_t deadline,
+                                     struct tenure_error *err)
 {
     enum tenure_status status = tn_etcd_login(h, deadline, err);
 
@@ -234,7 +243,15 @@ static enum tenure_status subscribe(struct tn_etcd *h, struct tn_etcd_waiting *w
         snprintf(t->key, sizeof t->key, "%s", w->watches[i].key);
         t->prefix = w->watches[i].prefix;
     }
-    status = open_stream(h, w, deadline, err);
+    return begin_stream(h, w, err);
+}
+
+/* Go on until all watches are confirmed; a wait that ends before leaves the rest to the next. */
+static enum tenure_status subscribe(struct tn_etcd *h, struct tn_etcd_waiting *w, int64_t deadline,
+                                    struct tenure_error *err)
+{
+    enum tenure_status status = h->news->open ? TENURE_OK : open_stream(h, deadline, err);
+
     while (!status && h->news->confirmed < h->news->n) {
         status = tenure_now() < deadline ? listen_until(h, w, deadline, err)
                                          : tenure_fail(err, TENURE_TIMEOUT,
@@ -249,6 +266,8 @@ static bool followed(struct tn_etcd *h, const struct tn_etcd_waiting *w)
 {
     if (!h->news || h->news->unanswered != h->unanswered)
         return false;
+    if (h->news->confirmed < h->news->n && tenure_now() - h->news->heard_ns >= CONFIRM_NS)
+        return false;
     for (size_t i = 0; i < w->n; i++) {
         if (!tn_etcd_find(h, w->watches[i].key, w->watches[i].prefix))
             return false;
@@ -257,6 +276,19 @@ static bool followed(struct tn_etcd *h, const struct tn_etcd_waiting *w)
 }
 
 /* ---- Waiting ------------------------------------------------------------- */
+
+/* A wait may be too short for an answer: that says nothing about the server. */
+static enum tenure_status compare(struct tn_etcd *h, struct tn_etcd_waiting *w, int64_t deadline,
+                                  struct tenure_error *err)
+{
+    unsigned before = h->unanswered;
+    bool brief = deadline - tenure_now() < SHARE_MIN_NS;
+    enum tenure_status status = tn_etcd_compare(h, w, deadline, err);
+
+    if (status == TENURE_TIMEOUT && brief)
+        h->unanswered = before;
+    return status;
+}
 
 /* Subscribe, then compare (C6). */
 static enum tenure_status set_out_once(struct tn_etcd *h, struct tn_etcd_waiting *w,
@@ -267,17 +299,20 @@ static enum tenure_status set_out_once(struct tn_etcd *h, struct tn_etcd_waiting
     w->asked = false;
     if (!followed(h, w)) {
         tn_etcd_news_drop(h);
+        status = begin_news(h, w, deadline, err);
+    }
+    if (!status)
         status = subscribe(h, w, deadline, err);
-    } else {
+    if (!status) {
         status = listen_until(h, w, 0, err);
         if (status == TENURE_TIMEOUT)
-            status = TENURE_OK;
+            status = TENURE_OK; /* nothing more is there */
     }
     if (!status) {
         w->asked = true;
-        status = tn_etcd_compare(h, w, deadline, err);
+        status = compare(h, w, deadline, err);
     }
-    if (status)
+    if (status && status != TENURE_TIMEOUT && status != TENURE_CANCELLED)
         tn_etcd_news_drop(h);
     return status;
 }
@@ -302,6 +337,9 @@ static enum tenure_status set_out(struct tn_etcd *h, struct tn_etcd_waiting *w, 
             continue; /* another member answered than the one that is listened to */
         if (status != TENURE_UNAVAILABLE && status != TENURE_TIMEOUT)
             break;
+        if (status == TENURE_TIMEOUT && tenure_now() >= deadline)
+            break; /* the next wait goes on with what was begun */
+        tn_etcd_news_drop(h);
         h->at = (h->at + 1) % h->conf.n_hosts;
     }
     return status;

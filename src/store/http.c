@@ -6,11 +6,18 @@
 #include <string.h>
 
 #include "store/http_transfer.h"
+#include "tenure/store.h"
+
+#define PARKED_MAX 4
+#define PARKED_NS  INT64_C(10000000000)
 
 struct tn_http {
     const struct tn_http_conf *conf;
     CURLM *multi; /* keeps the connections */
-    CURL *easy;
+    CURL *easy;   /* of the next request */
+    /* Requests that took longer than somebody could wait.  A late answer is of use to nobody, but
+     * the connection is: it took round trips to make, and belongs to the next request. */
+    struct tn_transfer *parked[PARKED_MAX];
 };
 
 struct tn_http_stream {
@@ -43,6 +50,51 @@ static long retry_after(CURL *easy)
     return seconds < 0 ? 0 : seconds > INT_MAX ? INT_MAX : (long)seconds;
 }
 
+static void discard(struct tn_transfer **t)
+{
+    if (!*t)
+        return;
+    tn_transfer_clean_up(*t);
+    curl_easy_cleanup((*t)->easy);
+    free(*t);
+    *t = NULL;
+}
+
+/* Take in what came late, so that its connection is free. */
+static void clear_parked(struct tn_http *h)
+{
+    int running;
+    bool any = false;
+
+    for (unsigned i = 0; i < PARKED_MAX; i++)
+        any = any || h->parked[i];
+    if (!any)
+        return;
+    curl_multi_perform(h->multi, &running);
+    tn_transfer_collect(h->multi);
+    for (unsigned i = 0; i < PARKED_MAX; i++) {
+        if (h->parked[i] && (h->parked[i]->ended || tenure_now() >= h->parked[i]->until_ns))
+            discard(&h->parked[i]);
+    }
+}
+
+/* In place of the one that was parked first, if there are too many. */
+static void park(struct tn_http *h, struct tn_transfer *t)
+{
+    unsigned place = 0;
+
+    for (unsigned i = 0; i < PARKED_MAX; i++) {
+        if (!h->parked[i] ||
+            (h->parked[place] && h->parked[i]->until_ns < h->parked[place]->until_ns))
+            place = i;
+    }
+    discard(&h->parked[place]);
+    h->parked[place] = t;
+    t->parked = true;
+    t->until_ns = tenure_now() + PARKED_NS;
+    h->easy = NULL; /* the next request gets another one */
+}
+
 struct tn_http *tn_http_new(const struct tn_http_conf *conf)
 {
     struct tn_http *h = calloc(1, sizeof *h);
@@ -52,8 +104,7 @@ struct tn_http *tn_http_new(const struct tn_http_conf *conf)
         return NULL;
     h->conf = conf;
     h->multi = curl_multi_init();
-    h->easy = curl_easy_init();
-    if (h->multi && h->easy) {
+    if (h->multi) {
         curl_multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, 8L);
         return h;
     }
@@ -65,39 +116,76 @@ void tn_http_free(struct tn_http *h)
 {
     if (!h)
         return;
+    for (unsigned i = 0; i < PARKED_MAX; i++)
+        discard(&h->parked[i]);
     curl_easy_cleanup(h->easy);
     curl_multi_cleanup(h->multi);
     free(h);
+}
+
+static bool has_left(const struct tn_transfer *t, void *arg)
+{
+    (void)arg;
+    return tn_transfer_sent(t);
+}
+
+/* Connect and send by one deadline, hear the answer by another. */
+static enum tenure_status perform(struct tn_transfer *t, const struct tn_http_request *rq,
+                                  int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+
+    if (!tn_transfer_set_up(t, rq))
+        return tenure_fail(err, TENURE_NOMEM, "out of memory for a request");
+    if (rq->connect_by < deadline)
+        status = tn_transfer_drive(t, has_left, NULL, rq->connect_by, err);
+    if (!status && !t->ended)
+        status = tn_transfer_drive(t, never, NULL, deadline, err);
+    return !status && t->result ? tn_transfer_explain(t, err) : status;
+}
+
+static enum tenure_status take_answer(struct tn_transfer *t, struct tn_http_answer *answer,
+                                      struct tenure_error *err)
+{
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &answer->code);
+    answer->retry_after = retry_after(t->easy);
+    answer->body = t->body ? t->body : calloc(1, 1);
+    answer->len = t->len;
+    t->body = NULL;
+    return answer->body ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory for an answer");
 }
 
 enum tenure_status tn_http_call(struct tn_http *h, const struct tn_http_request *rq,
                                 int64_t deadline, struct tn_http_answer *answer,
                                 struct tenure_error *err)
 {
-    struct tn_transfer t = {.conf = h->conf,
-                            .multi = h->multi,
-                            .easy = h->easy,
-                            .max = rq->answer_max,
-                            .once = rq->once};
+    struct tn_transfer *t = calloc(1, sizeof *t);
     enum tenure_status status;
 
     memset(answer, 0, sizeof *answer);
-    status = tn_transfer_set_up(&t, rq)
-                 ? tn_transfer_drive(&t, never, NULL, deadline, err)
-                 : tenure_fail(err, TENURE_NOMEM, "out of memory for a request");
-    if (!status && t.result)
-        status = tn_transfer_explain(&t, err);
-    answer->sent = tn_transfer_sent(&t);
-    if (!status) {
-        curl_easy_getinfo(t.easy, CURLINFO_RESPONSE_CODE, &answer->code);
-        answer->retry_after = retry_after(t.easy);
-        answer->body = t.body ? t.body : calloc(1, 1);
-        answer->len = t.len;
-        t.body = NULL;
-        if (!answer->body)
-            status = tenure_fail(err, TENURE_NOMEM, "out of memory for an answer");
+    clear_parked(h);
+    if (!h->easy)
+        h->easy = curl_easy_init();
+    if (!t || !h->easy) {
+        free(t);
+        return tenure_fail(err, TENURE_NOMEM, "out of memory for a request");
     }
-    tn_transfer_clean_up(&t);
+    *t = (struct tn_transfer){.conf = h->conf,
+                              .multi = h->multi,
+                              .easy = h->easy,
+                              .max = rq->answer_max,
+                              .once = rq->once};
+    status = perform(t, rq, deadline, err);
+    answer->sent = tn_transfer_sent(t);
+    if (!status)
+        status = take_answer(t, answer, err);
+    if ((status == TENURE_TIMEOUT || status == TENURE_CANCELLED) && !t->ended &&
+        tn_transfer_harmless(t)) {
+        park(h, t);
+        return status;
+    }
+    tn_transfer_clean_up(t);
+    free(t);
     return status;
 }
 
@@ -131,13 +219,10 @@ void tn_http_stream_close(struct tn_http_stream *s)
     free(s);
 }
 
-static enum tenure_status open_stream(const struct tn_http_conf *conf, CURLM *multi,
-                                      const struct tn_http_request *rq, int64_t deadline,
-                                      struct tn_http_stream **stream, long *code,
-                                      struct tenure_error *err)
+static struct tn_http_stream *begin_stream(const struct tn_http_conf *conf, CURLM *multi,
+                                           const struct tn_http_request *rq)
 {
     struct tn_http_stream *s = calloc(1, sizeof *s);
-    enum tenure_status status;
 
     pthread_once(&once, init_curl);
     if (s) {
@@ -146,20 +231,44 @@ static enum tenure_status open_stream(const struct tn_http_conf *conf, CURLM *mu
         s->t.multi = multi ? multi : curl_multi_init();
         s->t.easy = curl_easy_init();
     }
-    if (!s || !s->t.multi || !s->t.easy || !tn_transfer_set_up(&s->t, rq)) {
-        tn_http_stream_close(s);
-        return tenure_fail(err, TENURE_NOMEM, "out of memory for a request");
-    }
-    status = tn_transfer_drive(&s->t, has_head, NULL, deadline, err);
+    if (s && s->t.multi && s->t.easy && tn_transfer_set_up(&s->t, rq))
+        return s;
+    tn_http_stream_close(s);
+    return NULL;
+}
+
+struct tn_http_stream *tn_http_stream_begin(const struct tn_http_conf *conf,
+                                            const struct tn_http_request *rq)
+{
+    return begin_stream(conf, NULL, rq);
+}
+
+enum tenure_status tn_http_stream_head(struct tn_http_stream *s, int64_t deadline, long *code,
+                                       struct tenure_error *err)
+{
+    enum tenure_status status = tn_transfer_drive(&s->t, has_head, NULL, deadline, err);
+
     if (!status && s->t.ended && s->t.result)
         status = tn_transfer_explain(&s->t, err);
-    if (status) {
+    if (!status)
+        curl_easy_getinfo(s->t.easy, CURLINFO_RESPONSE_CODE, code);
+    return status;
+}
+
+static enum tenure_status open_stream(const struct tn_http_conf *conf, CURLM *multi,
+                                      const struct tn_http_request *rq, int64_t deadline,
+                                      struct tn_http_stream **stream, long *code,
+                                      struct tenure_error *err)
+{
+    struct tn_http_stream *s = begin_stream(conf, multi, rq);
+    enum tenure_status status = s ? tn_http_stream_head(s, deadline, code, err)
+                                  : tenure_fail(err, TENURE_NOMEM, "out of memory for a request");
+
+    if (status)
         tn_http_stream_close(s);
-        return status;
-    }
-    curl_easy_getinfo(s->t.easy, CURLINFO_RESPONSE_CODE, code);
-    *stream = s;
-    return TENURE_OK;
+    else
+        *stream = s;
+    return status;
 }
 
 enum tenure_status tn_http_stream_open(const struct tn_http_conf *conf,

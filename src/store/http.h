@@ -51,7 +51,9 @@ void tn_http_free(struct tn_http *http);
 /*
  * One request and its answer, whatever its code.  TIMEOUT, CANCELLED,
  * UNAVAILABLE, DENIED (certificates), CONFIG (their files), NOMEM; then
- * answer->body is NULL.
+ * answer->body is NULL.  What is not answered in time goes on without anybody
+ * who waits, for a while, so that its connection is there for the next request;
+ * a change that has not left is not sent any more.
  */
 enum tenure_status tn_http_call(struct tn_http *http, const struct tn_http_request *request,
                                 int64_t deadline, struct tn_http_answer *answer,
@@ -61,7 +63,15 @@ enum tenure_status tn_http_call(struct tn_http *http, const struct tn_http_reque
 struct tn_http_stream;
 
 /*
- * Send it and wait for the answer's head.  *code is not 200 if the server
+ * Begin to send it; NULL: no memory.  Then wait for the answer's head: after TIMEOUT and CANCELLED
+ * a later call goes on, anything else but OK is the end of it.
+ */
+struct tn_http_stream *tn_http_stream_begin(const struct tn_http_conf *conf,
+                                            const struct tn_http_request *request);
+enum tenure_status tn_http_stream_head(struct tn_http_stream *stream, int64_t deadline, long *code,
+                                       struct tenure_error *err);
+/*
+ * Both in one.  *code is not 200 if the server
  * refused; the lines are its reasons then.
  */
 enum tenure_status tn_http_stream_open(const struct tn_http_conf *conf,

@@ -12,6 +12,8 @@
 
 #define FIRST_LOOK_MS 20
 #define HOUR_MS       3600000
+#define CONNECT_MS    10000L /* who waits has a deadline of its own; who was given up has this */
+#define COPY_MAX      65536  /* a larger body is not worth keeping a connection for */
 
 /* ---- Callbacks ----------------------------------------------------------- */
 
@@ -50,9 +52,17 @@ bool tn_transfer_sent(const struct tn_transfer *t)
     return bytes > 0;
 }
 
+bool tn_transfer_harmless(const struct tn_transfer *t)
+{
+    curl_off_t gone = 0;
+
+    curl_easy_getinfo(t->easy, CURLINFO_SIZE_UPLOAD_T, &gone);
+    return t->copied && (!t->once || (tn_transfer_sent(t) && gone == t->body_len));
+}
+
 /* Connected; the request is about to leave.  libcurl repeats one that broke on
  * a kept connection; but a swap may have been carried out, and must not leave
- * twice (C3), unless nothing of it has left. */
+ * twice (C3), unless nothing of it has left.  Nor does one that was given up. */
 static int on_request(void *arg, char *remote, char *local, int remote_port, int local_port)
 {
     struct tn_transfer *t = arg;
@@ -61,7 +71,8 @@ static int on_request(void *arg, char *remote, char *local, int remote_port, int
     (void)local;
     (void)remote_port;
     (void)local_port;
-    return t->once && tn_transfer_sent(t) ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+    return (t->once || t->parked) && tn_transfer_sent(t) ? CURL_PREREQFUNC_ABORT
+                                                         : CURL_PREREQFUNC_OK;
 }
 
 /* ---- Setting up ---------------------------------------------------------- */
@@ -70,11 +81,13 @@ static bool set_body(struct tn_transfer *t, const struct tn_http_request *rq)
 {
     CURL *e = t->easy;
 
+    t->copied = rq->len <= COPY_MAX;
+    t->body_len = (curl_off_t)rq->len;
     if (!rq->body)
         return true;
     return !curl_easy_setopt(e, CURLOPT_POST, 1L) &&
-           !curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)rq->len) &&
-           !curl_easy_setopt(e, CURLOPT_POSTFIELDS, rq->body);
+           !curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, t->body_len) &&
+           !curl_easy_setopt(e, t->copied ? CURLOPT_COPYPOSTFIELDS : CURLOPT_POSTFIELDS, rq->body);
 }
 
 static bool set_headers(struct tn_transfer *t, const struct tn_http_request *rq)
@@ -130,7 +143,6 @@ static bool set_tls(struct tn_transfer *t)
 bool tn_transfer_set_up(struct tn_transfer *t, const struct tn_http_request *rq)
 {
     CURL *e = t->easy;
-    long connect_ms = tn_poll_ms(rq->connect_by);
 
     curl_easy_reset(e);
     return !curl_easy_setopt(e, CURLOPT_URL, rq->url) &&
@@ -141,7 +153,7 @@ bool tn_transfer_set_up(struct tn_transfer *t, const struct tn_http_request *rq)
            !curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L) &&
            !curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, 5L) &&
            !curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, 3L) &&
-           !curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, connect_ms ? connect_ms : 1L) &&
+           !curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS) &&
            !curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->why) &&
            !curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data) &&
            !curl_easy_setopt(e, CURLOPT_WRITEDATA, t) &&
@@ -196,13 +208,13 @@ enum tenure_status tn_transfer_explain(const struct tn_transfer *t, struct tenur
     }
 }
 
-static void collect(struct tn_transfer *t)
+void tn_transfer_collect(CURLM *multi)
 {
     CURLMsg *message;
     int left;
 
     /* Others may share the multi handle. */
-    while ((message = curl_multi_info_read(t->multi, &left))) {
+    while ((message = curl_multi_info_read(multi, &left))) {
         char *whose = NULL;
 
         if (message->msg != CURLMSG_DONE ||
@@ -262,7 +274,7 @@ enum tenure_status tn_transfer_drive(struct tn_transfer *t,
             status = tenure_fail(err, TENURE_NOMEM, "out of memory");
             break;
         }
-        collect(t);
+        tn_transfer_collect(t->multi);
         if (t->ended || ready(t, arg))
             break;
         /* Nearly every answer is there before a timer is worth its price. */

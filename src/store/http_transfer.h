@@ -16,6 +16,10 @@ struct tn_transfer {
     char *body;
     size_t len, cap, max;
     bool once;
+    bool parked; /* nobody waits for it any more, but its connection is worth keeping */
+    bool copied; /* libcurl has a body of its own */
+    curl_off_t body_len;
+    int64_t until_ns; /* parked: for so long */
     bool too_long, no_memory;
     bool ended;
     CURLcode result;
@@ -27,10 +31,14 @@ bool tn_transfer_set_up(struct tn_transfer *t, const struct tn_http_request *req
 enum tenure_status tn_transfer_drive(struct tn_transfer *t,
                                      bool (*ready)(const struct tn_transfer *, void *), void *arg,
                                      int64_t deadline, struct tenure_error *err);
+/* Note which transfers have ended. */
+void tn_transfer_collect(CURLM *multi);
 /* What t->result means. */
 enum tenure_status tn_transfer_explain(const struct tn_transfer *t, struct tenure_error *err);
 /* Did a byte of the request reach the kernel? */
 bool tn_transfer_sent(const struct tn_transfer *t);
+/* May it go on behind the back of who gave it up?  A read, or a change that has left as a whole. */
+bool tn_transfer_harmless(const struct tn_transfer *t);
 void tn_transfer_clean_up(struct tn_transfer *t);
 
 #endif

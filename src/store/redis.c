@@ -23,6 +23,7 @@ static void redis_close(void *impl)
     struct tn_redis *h = impl;
 
     tn_redis_drop(h);
+    tn_redis_drop_setup(h);
     tn_redis_sentinels_close(&h->sentinels);
     tn_redis_conf_free(&h->conf);
     free(h);

@@ -5,17 +5,64 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "store/redis_bundle.h"
 
 #define OLDEST 5 /* Redis 5 made scripts replicate by their effects */
 
+/* ---- Scripts ------------------------------------------------------------- */
+
+static unsigned script_count(const struct tn_redis *h)
+{
+    return h->conf.mend ? TN_REDIS_SCRIPTS : TN_REDIS_PLAIN;
+}
+
+static void add_scripts(const struct tn_redis *h, struct tn_redis_bundle *bundle)
+{
+    for (unsigned i = 0; i < script_count(h); i++)
+        tn_redis_bundle_add(bundle, 3, (const char *[]){"SCRIPT", "LOAD", tn_redis_script_text[i]},
+                            NULL);
+}
+
+static enum tenure_status take_digest(struct tn_redis *h, unsigned script, const redisReply *r,
+                                      struct tenure_error *err)
+{
+    if (tn_redis_fault(r, NULL, err))
+        return err->code;
+    if (r->type != REDIS_REPLY_STRING || (size_t)r->len != TN_REDIS_SHA)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "SCRIPT LOAD gave no digest");
+    memcpy(h->sha[script], r->str, TN_REDIS_SHA + 1);
+    return TENURE_OK;
+}
+
+enum tenure_status tn_redis_load_scripts(struct tn_redis *h, int64_t deadline,
+                                         struct tenure_error *err)
+{
+    struct tn_redis_bundle bundle = {0};
+
+    add_scripts(h, &bundle);
+    enum tenure_status status = tn_redis_bundle_send(&bundle, h->link, deadline, err);
+    for (unsigned i = 0; i < script_count(h) && !status; i++) {
+        redisReply *r = NULL;
+
+        status = tn_redis_link_reply(h->link, deadline, &r, err);
+        if (status)
+            break;
+        status = take_digest(h, i, r, err);
+        freeReplyObject(r);
+    }
+    return status;
+}
+
+/* ---- The greeting -------------------------------------------------------- */
+
 /* A server that hangs up on a new client (maxclients) has said why before. */
-static enum tenure_status last_words(struct tn_redis *h, enum tenure_status status,
+static enum tenure_status last_words(struct tn_redis_link *link, enum tenure_status status,
                                      struct tenure_error *err)
 {
     struct tenure_error none;
     redisReply *r = NULL;
 
-    if (status != TENURE_UNAVAILABLE || tn_redis_link_try_reply(h->link, &r, &none) || !r)
+    if (status != TENURE_UNAVAILABLE || tn_redis_link_try_reply(link, &r, &none) || !r)
         return status;
     if (tn_redis_fault(r, NULL, err))
         status = err->code;
@@ -23,38 +70,86 @@ static enum tenure_status last_words(struct tn_redis *h, enum tenure_status stat
     return status;
 }
 
-enum tenure_status tn_redis_load_scripts(struct tn_redis *h, int64_t deadline,
-                                         struct tenure_error *err)
+static void add_probe(struct tn_redis *h, struct tn_redis_bundle *bundle)
 {
-    const int scripts = h->conf.mend ? TN_REDIS_SCRIPTS : TN_REDIS_PLAIN;
+    tn_redis_bundle_add(bundle, 4, (const char *[]){"EVALSHA", h->sha[TN_REDIS_PROBE], "1", h->seq},
+                        NULL);
+    h->setup.probed = true;
+}
+
+/* What is not asked yet.  The digests are those of every server: who has seen them once asks for
+ * everything at once. */
+static enum tenure_status ask_next(struct tn_redis *h, int64_t deadline, struct tenure_error *err)
+{
+    struct tn_redis_setup *s = &h->setup;
+    struct tn_redis_bundle bundle = {0};
     enum tenure_status status = TENURE_OK;
 
-    for (int i = 0; i < scripts && !status; i++) {
-        const char *argv[] = {"SCRIPT", "LOAD", tn_redis_script_text[i]};
-        char *request = NULL;
-        long n = (long)redisFormatCommandArgv(&request, 3, argv, NULL);
-
-        status = n < 0 ? tenure_fail(err, TENURE_NOMEM, "redis: out of memory")
-                       : tn_redis_link_send(h->link, request, (size_t)n, deadline, NULL, err);
-        free(request);
+    if (s->asked == 0) {
+        status = tn_redis_bundle_login(&bundle, h->conf.user, &h->conf.password, h->conf.db, err);
+        s->logins = bundle.count;
+        add_scripts(h, &bundle);
     }
-    status = last_words(h, status, err);
-    for (int i = 0; i < scripts && !status; i++) {
-        redisReply *r = NULL;
-
-        status = tn_redis_link_reply(h->link, deadline, &r, err);
-        if (status)
-            break;
-        if (tn_redis_fault(r, NULL, err))
-            status = err->code;
-        else if (r->type != REDIS_REPLY_STRING || (size_t)r->len != TN_REDIS_SHA)
-            status = tenure_fail(err, TENURE_UNAVAILABLE, "SCRIPT LOAD gave no digest");
-        else
-            memcpy(h->sha[i], r->str, TN_REDIS_SHA + 1);
-        freeReplyObject(r);
+    if (s->asked > 0 || h->sha[TN_REDIS_PROBE][0])
+        add_probe(h, &bundle);
+    s->asked += bundle.count;
+    if (status) {
+        tn_redis_bundle_clear(&bundle);
+        return status;
     }
+    return last_words(s->link, tn_redis_bundle_send(&bundle, s->link, deadline, err), err);
+}
+
+static enum tenure_status take_probe(struct tn_redis *h, const redisReply *r,
+                                     struct tn_redis_answer *answer, struct tenure_error *err)
+{
+    answer->fault = tn_redis_fault(r, &h->moved, err);
+    if (answer->fault != TN_REDIS_FAULT_NONE)
+        return err->code;
+    return r->type == REDIS_REPLY_STRING
+               ? tn_redis_judge(h, r->str, answer, err)
+               : tenure_fail(err, TENURE_UNAVAILABLE, "INFO gave no text");
+}
+
+static enum tenure_status take_next(struct tn_redis *h, int64_t deadline,
+                                    struct tn_redis_answer *answer, struct tenure_error *err)
+{
+    struct tn_redis_setup *s = &h->setup;
+    redisReply *r = NULL;
+    enum tenure_status status = tn_redis_link_reply(s->link, deadline, &r, err);
+
+    if (status)
+        return status;
+    unsigned number = s->answered++;
+    if (number < s->logins)
+        status = tn_redis_fault(r, NULL, err) ? err->code : TENURE_OK;
+    else if (number < s->logins + script_count(h))
+        status = take_digest(h, number - s->logins, r, err);
+    else
+        status = take_probe(h, r, answer, err);
+    freeReplyObject(r);
     return status;
 }
+
+enum tenure_status tn_redis_greet(struct tn_redis *h, int64_t deadline,
+                                  struct tn_redis_answer *answer, struct tenure_error *err)
+{
+    struct tn_redis_setup *s = &h->setup;
+    char text[TN_REDIS_ADDR_TEXT];
+    enum tenure_status status = tn_redis_link_advance(s->link, deadline, err);
+
+    if (status)
+        return status;
+    while (!status && (s->answered < s->asked || !s->probed))
+        status = s->answered == s->asked ? ask_next(h, deadline, err)
+                                         : take_next(h, deadline, answer, err);
+    if (!status)
+        return TENURE_OK;
+    tn_redis_addr_text(&s->to, text);
+    return tenure_fail_context(err, "redis: %s", text);
+}
+
+/* ---- What the server says of itself -------------------------------------- */
 
 /* Copy the value of "name:value\r\n" from INFO's text; "" if it is not there. */
 static void info_field(const char *info, const char *name, char *out, size_t size)

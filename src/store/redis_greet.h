@@ -4,6 +4,13 @@
 
 #include "store/redis_server.h"
 
+/*
+ * Go on with h->setup: connect, and in one write log in, load all scripts and
+ * probe.  OK: its link may be used.  After TIMEOUT and CANCELLED a later call
+ * goes on where this one ended.
+ */
+enum tenure_status tn_redis_greet(struct tn_redis *h, int64_t deadline,
+                                  struct tn_redis_answer *answer, struct tenure_error *err);
 /* Load all scripts in one round trip; the server tells their digests. */
 enum tenure_status tn_redis_load_scripts(struct tn_redis *h, int64_t deadline,
                                          struct tenure_error *err);

@@ -22,7 +22,10 @@ struct tn_redis_link {
     redisReader *reader;
     redisReplyObjectFunctions limited; /* hiredis' own, with a bound on arrays */
     redisReplyObjectFunctions *original;
-    struct tn_redis_addr addr;
+    struct tn_redis_addr named, addr; /* as it was named; as a number */
+    bool connected, open;
+    unsigned skip;    /* replies that nobody waits for any more */
+    int64_t heard_ns; /* when something last came, or was asked for */
 };
 
 /* ---- Bytes --------------------------------------------------------------- */
@@ -62,7 +65,11 @@ static ssize_t move_out(struct tn_redis_link *l, const void *data, size_t n, sho
 static enum tenure_status await(struct tn_redis_link *l, short want, int64_t deadline,
                                 struct tenure_error *err)
 {
-    return tn_redis_await(l->fd, want, l->conf->cancel_fd, deadline, err);
+    enum tenure_status status = tn_redis_await(l->fd, want, l->conf->cancel_fd, deadline, err);
+
+    if (!status)
+        l->heard_ns = tenure_now();
+    return status;
 }
 
 enum tenure_status tn_redis_link_send(struct tn_redis_link *l, const void *data, size_t n,
@@ -73,6 +80,7 @@ enum tenure_status tn_redis_link_send(struct tn_redis_link *l, const void *data,
     size_t done = 0;
     short want = 0;
 
+    l->heard_ns = tenure_now();
     while (done < n && !status) {
         ssize_t put = move_out(l, (const char *)data + done, n - done, &want, why);
 
@@ -119,15 +127,19 @@ static bool make_reader(struct tn_redis_link *l)
     return true;
 }
 
-/* A complete reply that is already here, or NULL. */
+/* A complete reply that is already here and wanted, or NULL. */
 static enum tenure_status take(struct tn_redis_link *l, redisReply **reply,
                                struct tenure_error *err)
 {
     void *object = NULL;
 
-    if (redisReaderGetReply(l->reader, &object) != REDIS_OK)
-        return tenure_fail(err, TENURE_UNAVAILABLE, "the answer is not Redis' protocol: %s",
-                           l->reader->errstr);
+    for (;; l->skip--, freeReplyObject(object)) {
+        if (redisReaderGetReply(l->reader, &object) != REDIS_OK)
+            return tenure_fail(err, TENURE_UNAVAILABLE, "the answer is not Redis' protocol: %s",
+                               l->reader->errstr);
+        if (!object || l->skip == 0)
+            break;
+    }
     if (!object && l->reader->len - l->reader->pos > TN_REDIS_REPLY_MAX)
         return tenure_fail(err, TENURE_UNAVAILABLE, "an answer is longer than %u bytes",
                            TN_REDIS_REPLY_MAX);
@@ -191,11 +203,31 @@ enum tenure_status tn_redis_link_reply(struct tn_redis_link *l, int64_t deadline
     }
 }
 
+int64_t tn_redis_link_silent(const struct tn_redis_link *l)
+{
+    return tenure_now() - l->heard_ns;
+}
+
+void tn_redis_link_skip(struct tn_redis_link *l)
+{
+    l->skip++;
+}
+
 bool tn_redis_link_idle(struct tn_redis_link *l)
 {
     char byte, why[TN_REDIS_TLS_WHY];
+    struct tenure_error none;
+    redisReply *reply = NULL;
     short want;
 
+    if (l->skip) {
+        bool sound = !tn_redis_link_try_reply(l, &reply, &none) && !reply;
+
+        if (reply)
+            freeReplyObject(reply);
+        if (!sound || l->skip)
+            return sound;
+    }
     return l->reader->pos == l->reader->len && move_in(l, &byte, 1, &want, why) == 0;
 }
 
@@ -210,7 +242,7 @@ static enum tenure_status shake_hands(struct tn_redis_link *l, const char *name,
 
     if (!tn_redis_tls)
         return tenure_fail(err, TENURE_UNSUPPORTED, "TLS is not in this module");
-    status = tn_redis_tls->open(l->conf, name, l->fd, &l->tls, err);
+    status = l->tls ? TENURE_OK : tn_redis_tls->open(l->conf, name, l->fd, &l->tls, err);
     while (!status) {
         int done = tn_redis_tls->handshake(l->tls, &want, why);
 
@@ -227,34 +259,65 @@ static enum tenure_status shake_hands(struct tn_redis_link *l, const char *name,
     return status;
 }
 
+struct tn_redis_link *tn_redis_link_new(const struct tn_redis_conf *conf,
+                                        const struct tn_redis_addr *addr)
+{
+    struct tn_redis_link *l = calloc(1, sizeof *l);
+
+    if (!l)
+        return NULL;
+    l->conf = conf;
+    l->fd = -1;
+    l->named = l->addr = *addr;
+    if (!l->addr.name[0])
+        memcpy(l->addr.name, addr->host, sizeof l->addr.name);
+    l->heard_ns = tenure_now();
+    if (make_reader(l))
+        return l;
+    tn_redis_link_close(l);
+    return NULL;
+}
+
+enum tenure_status tn_redis_link_advance(struct tn_redis_link *l, int64_t deadline,
+                                         struct tenure_error *err)
+{
+    const struct tn_redis_conf *conf = l->conf;
+    char text[TN_REDIS_ADDR_TEXT];
+    enum tenure_status status = TENURE_OK;
+
+    if (l->open)
+        return TENURE_OK;
+    if (l->fd < 0)
+        status = tn_redis_connect(&l->named, conf->cancel_fd, deadline, &l->fd, &l->addr, err);
+    else if (!l->connected)
+        status = tn_redis_connected(l->fd, conf->cancel_fd, deadline, err);
+    if (!status && !l->connected) {
+        l->connected = true;
+        l->heard_ns = tenure_now();
+    }
+    if (!status && conf->tls)
+        status =
+            shake_hands(l, conf->server_name ? conf->server_name : l->addr.name, deadline, err);
+    l->open = !status;
+    if (!status)
+        return TENURE_OK;
+    tn_redis_addr_text(&l->named, text);
+    return tenure_fail_context(err, "redis: %s", text);
+}
+
 enum tenure_status tn_redis_link_open(const struct tn_redis_conf *conf,
                                       const struct tn_redis_addr *addr, int64_t deadline,
                                       struct tn_redis_link **link, struct tenure_error *err)
 {
-    struct tn_redis_link *l = calloc(1, sizeof *l);
-    char text[TN_REDIS_ADDR_TEXT];
-    enum tenure_status status;
+    struct tn_redis_link *l = tn_redis_link_new(conf, addr);
+    enum tenure_status status = l ? tn_redis_link_advance(l, deadline, err)
+                                  : tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
 
-    if (!l)
-        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
-    l->conf = conf;
-    l->fd = -1;
-    l->addr = *addr;
-    if (!l->addr.name[0])
-        memcpy(l->addr.name, addr->host, sizeof l->addr.name);
-    status = make_reader(l)
-                 ? tn_redis_connect(addr, conf->cancel_fd, deadline, &l->fd, &l->addr, err)
-                 : tenure_fail(err, TENURE_NOMEM, "out of memory");
-    if (!status && conf->tls)
-        status =
-            shake_hands(l, conf->server_name ? conf->server_name : l->addr.name, deadline, err);
-    if (status) {
-        tn_redis_addr_text(addr, text);
+    if (status)
         tn_redis_link_close(l);
-        return tenure_fail_context(err, "redis: %s", text);
-    }
-    *link = l;
-    return TENURE_OK;
+    else
+        *link = l;
+    return status;
 }
 
 void tn_redis_link_close(struct tn_redis_link *l)
@@ -300,39 +363,4 @@ enum tenure_status tn_redis_link_ask(struct tn_redis_link *l, const char *const 
     explicit_bzero(request, (size_t)n); /* it may be AUTH */
     free(request);
     return status ? status : tn_redis_link_reply(l, deadline, reply, err);
-}
-
-static enum tenure_status expect_ok(struct tn_redis_link *l, const char *const *argv,
-                                    int64_t deadline, struct tenure_error *err)
-{
-    redisReply *reply = NULL;
-    enum tenure_status status = tn_redis_link_ask(l, argv, deadline, &reply, err);
-
-    if (!status && tn_redis_fault(reply, NULL, err))
-        status = err->code;
-    if (reply)
-        freeReplyObject(reply);
-    return status;
-}
-
-enum tenure_status tn_redis_link_login(struct tn_redis_link *l, const char *user,
-                                       const struct tn_secret *password, unsigned db,
-                                       int64_t deadline, struct tenure_error *err)
-{
-    char *secret = tn_secret_load(password, err);
-    char number[12];
-    enum tenure_status status = TENURE_OK;
-
-    if (!secret)
-        return err->code;
-    if (user || *secret)
-        status = expect_ok(l,
-                           user ? (const char *const[]){"AUTH", user, secret, NULL}
-                                : (const char *const[]){"AUTH", secret, NULL},
-                           deadline, err);
-    tn_secret_free(secret);
-    snprintf(number, sizeof number, "%u", db);
-    if (!status && db)
-        status = expect_ok(l, (const char *const[]){"SELECT", number, NULL}, deadline, err);
-    return status;
 }

@@ -17,10 +17,17 @@
 
 struct tn_redis_link;
 
+/* A link that is not connected yet; NULL: no memory.  conf must outlive it. */
+struct tn_redis_link *tn_redis_link_new(const struct tn_redis_conf *conf,
+                                        const struct tn_redis_addr *addr);
 /*
- * Connect, and shake hands if the URL says TLS.  No login.  conf must outlive
- * the link.  TIMEOUT, UNAVAILABLE, DENIED (a certificate), CONFIG.
+ * Connect, and shake hands if the URL says TLS.  No login.  After TIMEOUT and
+ * CANCELLED a later call goes on where this one ended; UNAVAILABLE, DENIED (a
+ * certificate) and CONFIG are the end of it.
  */
+enum tenure_status tn_redis_link_advance(struct tn_redis_link *link, int64_t deadline,
+                                         struct tenure_error *err);
+/* Both in one; if it does not work now there is no link. */
 enum tenure_status tn_redis_link_open(const struct tn_redis_conf *conf,
                                       const struct tn_redis_addr *addr, int64_t deadline,
                                       struct tn_redis_link **link, struct tenure_error *err);
@@ -30,6 +37,11 @@ void tn_redis_link_close(struct tn_redis_link *link);
 /* The numeric address at the other end; a second link there reaches the same server. */
 const struct tn_redis_addr *tn_redis_link_addr(const struct tn_redis_link *link);
 int tn_redis_link_fd(const struct tn_redis_link *link);
+
+/* For how long nothing came, no byte and no step of connecting, since something was last sent. */
+int64_t tn_redis_link_silent(const struct tn_redis_link *link);
+/* The next reply is for a request that was given up: nobody gets to see it. */
+void tn_redis_link_skip(struct tn_redis_link *link);
 
 /* Connected, and nothing came that nobody asked for.  Does not block. */
 bool tn_redis_link_idle(struct tn_redis_link *link);
@@ -52,10 +64,5 @@ enum tenure_status tn_redis_link_try_reply(struct tn_redis_link *link, redisRepl
 enum tenure_status tn_redis_link_ask(struct tn_redis_link *link, const char *const *argv,
                                      int64_t deadline, redisReply **reply,
                                      struct tenure_error *err);
-
-/* AUTH (if there is a password) and SELECT (if db is not 0). */
-enum tenure_status tn_redis_link_login(struct tn_redis_link *link, const char *user,
-                                       const struct tn_secret *password, unsigned db,
-                                       int64_t deadline, struct tenure_error *err);
 
 #endif

@@ -39,41 +39,41 @@ enum tenure_status tn_redis_await(int fd, short events, int cancel_fd, int64_t d
 
 /* ---- Sockets ------------------------------------------------------------- */
 
-static enum tenure_status finish_connect(int fd, int cancel_fd, int64_t deadline, int *error,
-                                         struct tenure_error *err)
+static enum tenure_status refused(int error, struct tenure_error *err)
 {
-    socklen_t size = sizeof *error;
+    return tenure_fail(err, error == EACCES ? TENURE_DENIED : TENURE_UNAVAILABLE,
+                       "cannot connect: %s; is the server up, and is the address right?",
+                       strerror(error));
+}
+
+enum tenure_status tn_redis_connected(int fd, int cancel_fd, int64_t deadline,
+                                      struct tenure_error *err)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
     enum tenure_status status = tn_redis_await(fd, POLLOUT, cancel_fd, deadline, err);
 
     if (status == TENURE_TIMEOUT)
         return tenure_fail(err, TENURE_TIMEOUT, "connecting took too long");
-    if (!status && getsockopt(fd, SOL_SOCKET, SO_ERROR, error, &size) != 0)
-        *error = errno;
-    return status;
+    if (!status && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        error = errno;
+    return !status && error ? refused(error, err) : status;
 }
 
+/* On TIMEOUT and CANCELLED the socket goes on connecting. */
 static enum tenure_status connect_to(const struct sockaddr *to, socklen_t len, int cancel_fd,
                                      int64_t deadline, int *out, struct tenure_error *err)
 {
     int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     enum tenure_status status = TENURE_OK;
-    int error = 0;
 
     if (fd < 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "socket: %s", strerror(errno));
-    if (connect(fd, to, len) != 0) {
-        error = errno;
-        /* EAGAIN, from a Unix socket whose queue is full, cannot be polled for. */
-        if (error == EINPROGRESS) {
-            error = 0;
-            status = finish_connect(fd, cancel_fd, deadline, &error, err);
-        }
-    }
-    if (!status && error)
-        status = tenure_fail(err, error == EACCES ? TENURE_DENIED : TENURE_UNAVAILABLE,
-                             "cannot connect: %s; is the server up, and is the address right?",
-                             strerror(error));
-    if (status)
+    /* EAGAIN, from a Unix socket whose queue is full, cannot be polled for. */
+    if (connect(fd, to, len) != 0)
+        status = errno == EINPROGRESS ? tn_redis_connected(fd, cancel_fd, deadline, err)
+                                      : refused(errno, err);
+    if (status && status != TENURE_TIMEOUT && status != TENURE_CANCELLED)
         close(fd);
     else
         *out = fd;
@@ -132,9 +132,11 @@ static enum tenure_status connect_tcp(const struct tn_redis_addr *addr, int canc
             continue;
         status = connect_to(to->ai_addr, to->ai_addrlen, cancel_fd, until, fd, err);
         freeaddrinfo(to);
-        if (status == TENURE_CANCELLED)
-            break;
-        if (status)
+        if (status == TENURE_TIMEOUT && i + 1 < found.n) {
+            close(*fd);
+            *fd = -1;
+        }
+        if (*fd < 0)
             continue;
         tune(*fd);
         if (real)
@@ -148,6 +150,7 @@ enum tenure_status tn_redis_connect(const struct tn_redis_addr *addr, int cancel
                                     int64_t deadline, int *fd, struct tn_redis_addr *real,
                                     struct tenure_error *err)
 {
+    *fd = -1;
     if (tenure_now() >= deadline)
         return tenure_fail(err, TENURE_TIMEOUT, "no time was left to connect");
     return addr->port[0] ? connect_tcp(addr, cancel_fd, deadline, fd, real, err)

@@ -8,12 +8,16 @@
 
 /*
  * Connect to addr.  *fd is a non-blocking socket that the caller closes; real
- * (may be NULL) gets the numeric address that answered.  TIMEOUT,
- * CANCELLED, UNAVAILABLE, or DENIED by the file system.
+ * (may be NULL) gets its numeric address.  TIMEOUT, CANCELLED, UNAVAILABLE, or
+ * DENIED by the file system; then *fd is -1, or after one of the first two a
+ * socket that is still connecting: tn_redis_connected() goes on with it.
  */
 enum tenure_status tn_redis_connect(const struct tn_redis_addr *addr, int cancel_fd,
                                     int64_t deadline, int *fd, struct tn_redis_addr *real,
                                     struct tenure_error *err);
+
+enum tenure_status tn_redis_connected(int fd, int cancel_fd, int64_t deadline,
+                                      struct tenure_error *err);
 
 /* Wait for events on fd.  OK, TIMEOUT, CANCELLED if cancel_fd (if not -1) is readable, UNAVAILABLE.
  */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "store/redis_bundle.h"
 #include "store/redis_reply.h"
 #include "tenure/store.h"
 
@@ -29,6 +30,26 @@ void tn_redis_sentinels_close(struct tn_redis_sentinels *s)
     }
 }
 
+static enum tenure_status log_in(const struct tn_redis_conf *conf, struct tn_redis_link *link,
+                                 int64_t deadline, struct tenure_error *err)
+{
+    struct tn_redis_bundle login = {0};
+    redisReply *reply = NULL;
+    enum tenure_status status =
+        tn_redis_bundle_login(&login, conf->sentinel_user, &conf->sentinel_password, 0, err);
+
+    if (status || login.count == 0)
+        return status;
+    status = tn_redis_bundle_send(&login, link, deadline, err);
+    if (!status)
+        status = tn_redis_link_reply(link, deadline, &reply, err);
+    if (!status && tn_redis_fault(reply, NULL, err))
+        status = err->code;
+    if (reply)
+        freeReplyObject(reply);
+    return status;
+}
+
 static enum tenure_status open_link(struct tn_redis_sentinels *s, unsigned who, int64_t deadline,
                                     struct tenure_error *err)
 {
@@ -42,9 +63,7 @@ static enum tenure_status open_link(struct tn_redis_sentinels *s, unsigned who, 
     status = tn_redis_link_open(s->conf, &s->conf->hosts[who], deadline, &link, err);
     if (status)
         return status;
-    if (s->conf->sentinel_user || s->conf->sentinel_password.file || s->conf->sentinel_password.env)
-        status = tn_redis_link_login(link, s->conf->sentinel_user, &s->conf->sentinel_password, 0,
-                                     deadline, err);
+    status = log_in(s->conf, link, deadline, err);
     if (status)
         tn_redis_link_close(link);
     else

@@ -8,7 +8,8 @@
 #include "store/redis_wait.h"
 
 #define TRIES_MAX   3
-#define ARGS_BEFORE 2 /* EVALSHA sha */
+#define ARGS_BEFORE 2                   /* EVALSHA sha */
+#define SILENCE_NS  INT64_C(2000000000) /* no request may last longer */
 
 /* ---- Arguments ----------------------------------------------------------- */
 
@@ -71,34 +72,56 @@ static bool add_wait(const struct tn_redis *h, int64_t deadline, char **request,
     return true;
 }
 
-static enum tenure_status gone(struct tn_redis *h, struct tenure_error *err)
+static enum tenure_status in_place(const struct tn_redis *h, struct tenure_error *err)
 {
     char text[TN_REDIS_ADDR_TEXT];
 
     tn_redis_addr_text(&h->at, text);
-    tn_redis_drop(h);
     return tenure_fail_context(err, "redis: %s", text);
 }
 
+static enum tenure_status gone(struct tn_redis *h, struct tenure_error *err)
+{
+    tn_redis_drop(h);
+    return in_place(h, err);
+}
+
+/* The request is given up, but is its link?  A wait ends when somebody wants it to, and what had to
+ * be set up first has used the time of the request: neither says anything about the link.  It is
+ * dropped if it was silent for as long as an answer may take. */
+static bool outlives(const struct tn_redis *h, enum tenure_status status, bool brief)
+{
+    int64_t longest = brief ? SILENCE_NS : h->span_ns - h->span_ns / 8;
+
+    return (status == TENURE_TIMEOUT || status == TENURE_CANCELLED) &&
+           tn_redis_link_silent(h->link) < longest;
+}
+
 static enum tenure_status exchange(struct tn_redis *h, const char *request, size_t n, bool wait,
-                                   int64_t deadline, struct tn_redis_answer *answer,
+                                   bool brief, int64_t deadline, struct tn_redis_answer *answer,
                                    struct tenure_error *err)
 {
     redisReply *acks = NULL;
+    unsigned due = wait ? 2 : 1;
     size_t sent = 0;
     enum tenure_status status = tn_redis_link_send(h->link, request, n, deadline, &sent, err);
 
     answer->lost = sent > 0;
-    if (!status)
-        status = tn_redis_link_reply(h->link, deadline, &answer->reply, err);
+    if (!status && !(status = tn_redis_link_reply(h->link, deadline, &answer->reply, err)))
+        due--;
     if (!status && wait)
         status = tn_redis_link_reply(h->link, deadline, &acks, err);
-    if (status) {
-        if (answer->reply)
-            freeReplyObject(answer->reply);
+    if (status && answer->reply) {
+        freeReplyObject(answer->reply);
         answer->reply = NULL;
-        return gone(h, err);
     }
+    if (status && sent == n && outlives(h, status, brief)) {
+        while (due-- > 0)
+            tn_redis_link_skip(h->link);
+        return in_place(h, err);
+    }
+    if (status)
+        return gone(h, err);
     answer->lost = false;
     if (acks) {
         answer->unconfirmed =
@@ -112,8 +135,8 @@ static enum tenure_status run_once(struct tn_redis *h, enum tn_redis_script scri
                                    const struct tn_redis_args *args, int64_t deadline,
                                    struct tn_redis_answer *answer, struct tenure_error *err)
 {
-    bool wait = h->conf.replicas && script != TN_REDIS_PROBE && script != TN_REDIS_CHECK;
-    char *request = NULL, text[TN_REDIS_ADDR_TEXT];
+    bool brief = script == TN_REDIS_CHECK, wait = h->conf.replicas && !brief;
+    char *request = NULL;
 
     memset(answer, 0, sizeof *answer);
     args->argv[0] = "EVALSHA";
@@ -125,7 +148,7 @@ static enum tenure_status run_once(struct tn_redis *h, enum tn_redis_script scri
         free(request);
         return tenure_fail(err, TENURE_NOMEM, "redis: out of memory for a request");
     }
-    enum tenure_status status = exchange(h, request, (size_t)n, wait, deadline, answer, err);
+    enum tenure_status status = exchange(h, request, (size_t)n, wait, brief, deadline, answer, err);
     free(request);
     if (status)
         return status;
@@ -134,59 +157,57 @@ static enum tenure_status run_once(struct tn_redis *h, enum tn_redis_script scri
         return TENURE_OK;
     freeReplyObject(answer->reply);
     answer->reply = NULL;
-    tn_redis_addr_text(&h->at, text);
-    return tenure_fail_context(err, "redis: %s", text);
+    return in_place(h, err);
 }
 
 /* ---- A fresh link -------------------------------------------------------- */
 
-static enum tenure_status probe(struct tn_redis *h, int64_t deadline, struct tn_redis_answer *a,
-                                struct tenure_error *err)
+void tn_redis_drop_setup(struct tn_redis *h)
 {
-    struct tn_redis_args args;
-    enum tenure_status status;
-
-    if (!tn_redis_args_init(&args, 2))
-        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
-    tn_redis_args_text(&args, "1");
-    tn_redis_args_text(&args, h->seq);
-    status = run_once(h, TN_REDIS_PROBE, &args, deadline, a, err);
-    tn_redis_args_free(&args);
-    if (status)
-        return status;
-    status = a->reply->type == REDIS_REPLY_STRING
-                 ? tn_redis_judge(h, a->reply->str, a, err)
-                 : tenure_fail(err, TENURE_UNAVAILABLE, "INFO gave no text");
-    freeReplyObject(a->reply);
-    a->reply = NULL;
-    return status;
+    tn_redis_link_close(h->setup.link);
+    memset(&h->setup, 0, sizeof h->setup);
 }
 
-/* Connect, log in, load, probe.  On failure there is no link. */
+/* One that was silent for as long as a request may last will not answer any more: a new connection
+ * is worth more.  Twice as long if somebody has taken it: that may be a proxy, which has to connect
+ * too. */
+static bool goes_on(const struct tn_redis_setup *s, enum tenure_status status)
+{
+    int64_t longest = s->asked ? 2 * s->patience_ns : s->patience_ns - s->patience_ns / 8;
+
+    return status == TENURE_CANCELLED ||
+           (status == TENURE_TIMEOUT && tn_redis_link_silent(s->link) < longest);
+}
+
+/* Go on with what was begun to that address, or begin.  On failure there is no link, but after
+ * TIMEOUT and CANCELLED perhaps one half set up. */
 static enum tenure_status establish(struct tn_redis *h, const struct tn_redis_addr *to,
                                     int64_t deadline, struct tn_redis_answer *a,
                                     struct tenure_error *err)
 {
-    char text[TN_REDIS_ADDR_TEXT];
+    struct tn_redis_setup *s = &h->setup;
+    int64_t span = deadline - tenure_now();
     enum tenure_status status;
 
     memset(a, 0, sizeof *a);
     h->at = *to;
-    status = tn_redis_link_open(&h->conf, to, deadline, &h->link, err);
-    if (status)
-        return status;
-    status =
-        tn_redis_link_login(h->link, h->conf.user, &h->conf.password, h->conf.db, deadline, err);
-    if (!status)
-        status = tn_redis_load_scripts(h, deadline, err);
-    if (status) {
-        tn_redis_addr_text(to, text);
-        tenure_fail_context(err, "redis: %s", text);
-    } else {
-        status = probe(h, deadline, a, err);
+    if (s->link && (strcmp(s->to.host, to->host) != 0 || strcmp(s->to.port, to->port) != 0))
+        tn_redis_drop_setup(h);
+    if (!s->link) {
+        s->to = *to;
+        s->link = tn_redis_link_new(&h->conf, to);
     }
-    if (status)
-        tn_redis_drop(h);
+    if (!s->link)
+        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
+    if (span > s->patience_ns)
+        s->patience_ns = span;
+    status = tn_redis_greet(h, deadline, a, err);
+    if (!status) {
+        h->link = s->link;
+        s->link = NULL;
+    }
+    if (!status || !goes_on(s, status))
+        tn_redis_drop_setup(h);
     return status;
 }
 
@@ -207,10 +228,25 @@ static enum tenure_status reach(struct tn_redis *h, const struct tn_redis_addr *
     return status;
 }
 
+/* One host after the other.  Who is not there in time makes room for the next; the last is kept. */
+static enum tenure_status reach_any(struct tn_redis *h, int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_UNAVAILABLE;
+
+    for (unsigned i = 0, left = h->conf.n_hosts; i < h->conf.n_hosts; i++, left--) {
+        int64_t now = tenure_now();
+
+        status = reach(h, &h->conf.hosts[i], now + (deadline - now) / left, err);
+        if (tenure_status_class(status) != TENURE_CLASS_TRANSIENT || status == TENURE_CANCELLED)
+            break;
+    }
+    return status;
+}
+
 static enum tenure_status connect_any(struct tn_redis *h, int64_t deadline,
                                       struct tenure_error *err)
 {
-    struct tn_redis_addr moved = h->moved;
+    struct tn_redis_addr moved = h->moved, begun = h->setup.to;
     enum tenure_status status = TENURE_UNAVAILABLE;
     int64_t now = tenure_now();
 
@@ -220,22 +256,23 @@ static enum tenure_status connect_any(struct tn_redis *h, int64_t deadline,
         status = tn_redis_sentinels_ask(&h->sentinels, deadline, &master, err);
         return status ? status : reach(h, &master, deadline, err);
     }
+    if (h->setup.link) {
+        status = reach(h, &begun, deadline, err);
+        if (!status || h->setup.link)
+            return status;
+    }
     memset(&h->moved, 0, sizeof h->moved);
     if (moved.host[0]) {
         /* The node may be the very one that is down: ask the others then. */
         status = reach(h, &moved, now + (deadline - now) / 2, err);
-        if (!status)
+        if (!status || h->setup.link)
             h->moved = moved;
         if (!status || status == TENURE_CANCELLED)
             return status;
+        if (h->setup.link)
+            return reach(h, &moved, deadline, err);
     }
-    for (unsigned i = 0, left = h->conf.n_hosts; i < h->conf.n_hosts; i++, left--) {
-        now = tenure_now();
-        status = reach(h, &h->conf.hosts[i], now + (deadline - now) / left, err);
-        if (tenure_status_class(status) != TENURE_CLASS_TRANSIENT || status == TENURE_CANCELLED)
-            break;
-    }
-    return status;
+    return reach_any(h, deadline, err);
 }
 
 void tn_redis_drop(struct tn_redis *h)
@@ -248,7 +285,8 @@ void tn_redis_drop(struct tn_redis *h)
 
 enum tenure_status tn_redis_ready(struct tn_redis *h, int64_t deadline, struct tenure_error *err)
 {
-    if (tenure_now() >= deadline)
+    h->span_ns = deadline - tenure_now();
+    if (h->span_ns <= 0)
         return tenure_fail(err, TENURE_TIMEOUT, "redis: no time was left");
     if (h->link && !tn_redis_link_idle(h->link))
         tn_redis_drop(h);

@@ -15,10 +15,26 @@
 
 struct tn_redis_news; /* redis_wait.c */
 
+/*
+ * A link to the master that may not be used yet.  It outlives the request that
+ * began it: else a line on which every answer comes in time, but not all answers
+ * of the set-up within one request, would never get a link again.
+ */
+struct tn_redis_setup {
+    struct tn_redis_link *link; /* NULL: none is being set up */
+    struct tn_redis_addr to;
+    unsigned asked, answered; /* requests of the greeting (redis_greet.c), and replies */
+    unsigned logins;          /* so many of them, the first ones, log in */
+    bool probed;
+    int64_t patience_ns; /* the longest that one request could wait for it */
+};
+
 struct tn_redis {
     struct tn_redis_conf conf;
     struct tn_redis_sentinels sentinels;
+    struct tn_redis_setup setup;
     struct tn_redis_link *link;           /* to the master; NULL: none now */
+    int64_t span_ns;                      /* that the request in hand had when it began */
     struct tn_redis_addr at;              /* what the link was opened to, as it was named */
     struct tn_redis_addr moved;           /* the cluster's node for our slot, if it told us */
     char timeline[TN_REDIS_TIMELINE + 1]; /* of the link */
@@ -48,6 +64,7 @@ struct tn_redis_answer {
 enum tenure_status tn_redis_ready(struct tn_redis *h, int64_t deadline, struct tenure_error *err);
 /* Close the link, and with it what was known on it. */
 void tn_redis_drop(struct tn_redis *h);
+void tn_redis_drop_setup(struct tn_redis *h);
 
 /* Arguments of a script, binary; the pointers are the caller's. */
 struct tn_redis_args {
@@ -63,8 +80,8 @@ void tn_redis_args_text(struct tn_redis_args *args, const char *text);
 
 /*
  * Run a script on the link that tn_redis_ready() left.  args begin with the
- * number of keys.  On failure answer->reply is NULL, and the link is gone
- * unless the server itself answered with an error.
+ * number of keys.  On failure answer->reply is NULL, and the link is gone unless
+ * the server itself answered with an error, or had not its time to answer.
  */
 enum tenure_status tn_redis_run(struct tn_redis *h, enum tn_redis_script script,
                                 const struct tn_redis_args *args, int64_t deadline,

@@ -6,13 +6,17 @@
 #include <string.h>
 
 #include "os/poll.h"
+#include "store/redis_bundle.h"
 
 #define CHANNELS_MAX 32
 #define ORIGIN_MAX   16
+#define SILENCE_NS   INT64_C(2000000000) /* what was asked so long ago is not answered any more */
 
 struct channel {
     char name[TN_REDIS_NAME_MAX]; /* of a register, or a pattern */
     bool pattern;
+    unsigned
+        asked;  /* the number of the request to subscribe that the server has not answered; or 0 */
     bool known; /* token is the register's, or news of a later one is on its way */
     struct tenure_token token;
 };
@@ -21,7 +25,10 @@ struct tn_redis_news {
     struct tn_redis_link *link;
     struct channel channels[CHANNELS_MAX];
     unsigned n;
-    bool wide; /* the user may only subscribe to everything */
+    unsigned asked;  /* requests so far; the first ones may be those of a login */
+    unsigned logins; /* of those, not answered yet */
+    bool greeted;    /* the login was sent */
+    bool wide;       /* the user may only subscribe to everything */
 };
 
 /* One wait in progress. */
@@ -103,7 +110,7 @@ void tn_redis_news_learn(struct tn_redis *h, const char *key, const struct tenur
     const struct tenure_watch watch = {.key = key};
     struct channel *c = h->news ? channel_of(h, &watch) : NULL;
 
-    if (c) {
+    if (c && c->asked == 0) {
         c->known = true;
         c->token = *token;
     }
@@ -138,38 +145,73 @@ static void note(struct tn_redis *h, struct waiting *w, const redisReply *name,
     }
 }
 
-/* *confirmed counts subscriptions that the server has confirmed. */
+/* The one whose answer comes next; NULL: none is due. */
+static struct channel *next_due(struct tn_redis_news *news)
+{
+    struct channel *next = NULL;
+
+    for (unsigned i = 0; i < news->n; i++) {
+        struct channel *c = &news->channels[i];
+
+        if (c->asked && (!next || c->asked < next->asked))
+            next = c;
+    }
+    return next;
+}
+
+/* ACL rules know patterns only word by word: one for all is the usual right. */
+static enum tenure_status refused(struct tn_redis *h, struct tenure_error *err)
+{
+    const struct tenure_watch all = {.key = "", .prefix = true};
+    struct channel *c = next_due(h->news);
+    char name[TN_REDIS_NAME_MAX];
+
+    channel_name(h, &all, true, name);
+    if (err->code != TENURE_DENIED || !c || !c->pattern || strcmp(c->name, name) == 0)
+        return err->code;
+    h->news->wide = true;
+    *c = h->news->channels[--h->news->n]; /* follow_all() asks for the wide one */
+    return TENURE_OK;
+}
+
 static enum tenure_status digest(struct tn_redis *h, struct waiting *w, const redisReply *r,
-                                 unsigned *confirmed, struct tenure_error *err)
+                                 struct tenure_error *err)
 {
     size_t last = r->type == REDIS_REPLY_ARRAY ? r->elements - 1 : 0;
 
+    if (h->news->logins) {
+        h->news->logins--;
+        return tn_redis_fault(r, NULL, err) ? err->code : TENURE_OK;
+    }
     if (tn_redis_fault(r, NULL, err))
-        return err->code;
+        return refused(h, err);
     if (last < 2 || r->element[0]->type != REDIS_REPLY_STRING ||
         r->element[last - 1]->type != REDIS_REPLY_STRING)
         return tenure_fail(err, TENURE_UNAVAILABLE, "this is not a message of a subscription");
     const char *kind = r->element[0]->str;
-    if (strcmp(kind, "subscribe") == 0 || strcmp(kind, "psubscribe") == 0)
-        ++*confirmed;
-    else if ((strcmp(kind, "message") == 0 || strcmp(kind, "pmessage") == 0) &&
-             r->element[last]->type == REDIS_REPLY_STRING)
+    bool pattern = strcmp(kind, "psubscribe") == 0;
+    if (pattern || strcmp(kind, "subscribe") == 0) {
+        struct channel *c = find(h->news, r->element[1]->str, pattern);
+
+        if (c)
+            c->asked = 0;
+    } else if ((strcmp(kind, "message") == 0 || strcmp(kind, "pmessage") == 0) &&
+               r->element[last]->type == REDIS_REPLY_STRING) {
         note(h, w, r->element[last - 1], r->element[last]);
+    }
     return TENURE_OK;
 }
 
 /* Take in all messages that are there. */
 static enum tenure_status drain(struct tn_redis *h, struct waiting *w, struct tenure_error *err)
 {
-    unsigned confirmed = 0;
-
     for (;;) {
         redisReply *r = NULL;
         enum tenure_status status = tn_redis_link_try_reply(h->news->link, &r, err);
 
         if (status || !r)
             return status;
-        status = digest(h, w, r, &confirmed, err);
+        status = digest(h, w, r, err);
         freeReplyObject(r);
         if (status)
             return status;
@@ -178,84 +220,101 @@ static enum tenure_status drain(struct tn_redis *h, struct waiting *w, struct te
 
 /* ---- Subscribing --------------------------------------------------------- */
 
-static enum tenure_status open_news(struct tn_redis *h, int64_t deadline, struct tenure_error *err)
+/* Somewhere to listen, if there is nothing yet; it may not be connected. */
+static enum tenure_status open_news(struct tn_redis *h, struct tenure_error *err)
 {
-    enum tenure_status status;
-
     if (h->news)
         return TENURE_OK;
     h->news = calloc(1, sizeof *h->news);
-    if (!h->news)
-        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
     /* The same server as the link's, whatever its name resolves to by now. */
-    status =
-        tn_redis_link_open(&h->conf, tn_redis_link_addr(h->link), deadline, &h->news->link, err);
-    if (!status)
-        status =
-            tn_redis_link_login(h->news->link, h->conf.user, &h->conf.password, 0, deadline, err);
-    if (status)
-        tn_redis_news_drop(h);
-    return status;
+    if (h->news)
+        h->news->link = tn_redis_link_new(&h->conf, tn_redis_link_addr(h->link));
+    return h->news && h->news->link ? TENURE_OK
+                                    : tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
 }
 
-static enum tenure_status subscribe(struct tn_redis *h, const char *name, bool pattern,
-                                    int64_t deadline, struct tenure_error *err)
+static void follow(struct tn_redis *h, const struct tenure_watch *watch,
+                   struct tn_redis_bundle *bundle)
 {
-    const char *const argv[] = {pattern ? "PSUBSCRIBE" : "SUBSCRIBE", name, NULL};
-    redisReply *r = NULL;
-    unsigned confirmed = 0;
-    enum tenure_status status = tn_redis_link_ask(h->news->link, argv, deadline, &r, err);
-
-    while (!status) {
-        /* News of other channels may come before the confirmation. */
-        status = digest(h, NULL, r, &confirmed, err);
-        freeReplyObject(r);
-        r = NULL;
-        if (status || confirmed)
-            break;
-        status = tn_redis_link_reply(h->news->link, deadline, &r, err);
-    }
-    return status;
-}
-
-static enum tenure_status follow(struct tn_redis *h, const struct tenure_watch *watch,
-                                 int64_t deadline, struct tenure_error *err)
-{
-    char name[TN_REDIS_NAME_MAX];
-    enum tenure_status status;
-
     if (channel_of(h, watch))
-        return TENURE_OK;
-    channel_name(h, watch, h->news->wide, name);
-    status = subscribe(h, name, watch->prefix, deadline, err);
-    /* ACL rules know patterns only word by word: one for all is the usual right. */
-    if (status == TENURE_DENIED && watch->prefix && !h->news->wide) {
-        h->news->wide = true;
-        if (channel_of(h, watch))
-            return TENURE_OK;
-        channel_name(h, watch, true, name);
-        status = subscribe(h, name, true, deadline, err);
-    }
-    if (status)
-        return status;
+        return;
     struct channel *c = &h->news->channels[h->news->n++];
     memset(c, 0, sizeof *c);
-    memcpy(c->name, name, sizeof name);
+    channel_name(h, watch, h->news->wide, c->name);
     c->pattern = watch->prefix;
-    return TENURE_OK;
+    c->asked = ++h->news->asked;
+    tn_redis_bundle_add(bundle, 2,
+                        (const char *[]){c->pattern ? "PSUBSCRIBE" : "SUBSCRIBE", c->name}, NULL);
+}
+
+/* Until everything that was asked is answered.  News of other channels may come before. */
+static enum tenure_status hear_all(struct tn_redis *h, int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+
+    while (!status && (h->news->logins || next_due(h->news))) {
+        redisReply *r = NULL;
+
+        status = tn_redis_link_reply(h->news->link, deadline, &r, err);
+        if (!status)
+            status = digest(h, NULL, r, err);
+        if (r)
+            freeReplyObject(r);
+    }
+    return status;
+}
+
+/* Ask for all that is not followed yet, in one write; the login is in the first. */
+static enum tenure_status ask_all(struct tn_redis *h, const struct waiting *w, int64_t deadline,
+                                  struct tenure_error *err)
+{
+    struct tn_redis_bundle bundle = {0};
+    enum tenure_status status = TENURE_OK;
+
+    if (!h->news->greeted) {
+        status = tn_redis_bundle_login(&bundle, h->conf.user, &h->conf.password, 0, err);
+        h->news->logins = h->news->asked = bundle.count;
+        h->news->greeted = true;
+    }
+    for (size_t i = 0; i < w->n && !status; i++)
+        follow(h, &w->watches[i], &bundle);
+    if (!status && bundle.n)
+        status = tn_redis_bundle_send(&bundle, h->news->link, deadline, err);
+    tn_redis_bundle_clear(&bundle);
+    if (status)
+        tn_redis_news_drop(h); /* nobody knows what of it has left */
+    return status;
+}
+
+static enum tenure_status follow_once(struct tn_redis *h, const struct waiting *w, int64_t deadline,
+                                      struct tenure_error *err)
+{
+    enum tenure_status status = open_news(h, err);
+
+    if (!status)
+        status = tn_redis_link_advance(h->news->link, deadline, err);
+    if (!status)
+        status = ask_all(h, w, deadline, err);
+    return status ? status : hear_all(h, deadline, err);
+}
+
+/* Something was asked, or a connection begun, so long ago that the answer will not come. */
+static bool deaf(struct tn_redis_news *news)
+{
+    return (!news->greeted || news->logins || next_due(news)) &&
+           tn_redis_link_silent(news->link) >= SILENCE_NS;
 }
 
 static enum tenure_status follow_all(struct tn_redis *h, const struct waiting *w, int64_t deadline,
                                      struct tenure_error *err)
 {
-    enum tenure_status status;
-
-    if (h->news && h->news->n + w->n > CHANNELS_MAX)
+    if (h->news && (h->news->n + w->n > CHANNELS_MAX || deaf(h->news)))
         tn_redis_news_drop(h); /* begin anew, with what is wanted now */
-    status = open_news(h, deadline, err);
-    for (size_t i = 0; i < w->n && !status; i++)
-        status = follow(h, &w->watches[i], deadline, err);
-    return status;
+    bool wide = h->news && h->news->wide;
+    enum tenure_status status = follow_once(h, w, deadline, err);
+
+    /* What may not be followed by its own name is followed by that of all. */
+    return !status && h->news->wide && !wide ? follow_once(h, w, deadline, err) : status;
 }
 
 /* ---- Comparing ----------------------------------------------------------- */
@@ -364,7 +423,8 @@ static enum tenure_status set_out_once(struct tn_redis *h, struct waiting *w, in
             status = compare(h, w, deadline, &answer, err);
         }
     } while (status && tn_redis_try_again(h, &answer, &tries));
-    if (status)
+    /* What a wait that ends has begun, the next one goes on with. */
+    if (status && status != TENURE_TIMEOUT && status != TENURE_CANCELLED)
         tn_redis_news_drop(h);
     return status;
 }

@@ -5,6 +5,7 @@ import server_etcd
 import server_kube
 import server_postgres
 import server_redis
+from proxy import Proxy
 from server_etcd import Etcd
 from server_kube import Kube
 from server_postgres import Postgres
@@ -29,6 +30,17 @@ def test_redis():
     with Redis() as redis:
         answer = assert_sound(redis.url())
         assert any("fail-over" in limit for limit in answer["limits"])
+
+
+@needs_redis
+def test_session_that_does_not_fit_into_a_request():
+    """A ttl of 1 s allows a request 143 ms, and here a session takes 160 at the least."""
+    with Redis() as redis, Proxy(("127.0.0.1", redis.port)) as line:
+        line.delay = 0.02
+        found, answer, _ = verdicts("--timeout", "30s", "--ttl", "1s", "--store",
+                                    f"redis://127.0.0.1:{line.port}")
+        said = next(p["text"] for p in answer["promises"] if p["name"] == "session")
+        assert found["session"] == "weak" and "use --ttl" in said, answer
 
 
 @needs_redis
