@@ -114,17 +114,22 @@ elections:
             until(lambda: holder(url) == "outside")
 
 
+def descendants(pid):
+    for child in children(pid):
+        yield child
+        yield from descendants(child)
+
+
 def test_daemons_do_not_keep_it(tmp_path):
-    """What somebody left behind is not waited for, and ends with the container."""
+    """What a standby's hook left behind is not waited for, and ends with the container."""
     url = f"file:{tmp_path}/store"
-    with Container(tmp_path, *run(url, "--on-new-leader", "setsid sleep 987 & echo daemon $! >&2")) as inside:
-        inside.says("leading")
-        inside.says("daemon ")
-        daemon = until(lambda: [pid for pid in children(inside.tenure())
-                                if "987" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()])[0]
-        os.kill(inside.tenure(), signal.SIGKILL)
-        assert inside.process.wait(60) == 128 + signal.SIGKILL
-        until(lambda: not alive(daemon))
+    with standby(url):
+        with Container(tmp_path, *run(url, "--on-new-leader", "setsid sleep 600 &")) as inside:
+            inside.says("outside leads")
+            daemon = until(lambda: [pid for pid in descendants(inside.init()) if comm(pid) == "sleep"])[0]
+            os.kill(inside.tenure(), signal.SIGKILL)
+            assert inside.process.wait(60) == 128 + signal.SIGKILL
+            until(lambda: not alive(daemon))
 
 
 def test_what_is_typed_arrives_once(tmp_path):
