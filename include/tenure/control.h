@@ -31,7 +31,8 @@ extern "C" {
 struct tenure_candidate {
     uint32_t size; /* set by TENURE_CANDIDATE */
     char id[128];
-    char state[16]; /* "standby", "leading", "unhealthy", "stopping" */
+    char state[16]; /* "standby", "leading", "unhealthy", "stopping"; "sealing": it holds the lease,
+                     * and cannot seal its state so far */
     bool healthy;
     int32_t priority;
     char build[32];

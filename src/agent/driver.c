@@ -75,6 +75,12 @@ static bool next_request(tenure_elector *e, struct tn_event *ev)
         ev->kind = TN_EV_FENCED;
         memcpy(ev->grant, r->fenced_grant, sizeof ev->grant);
         ev->floor = r->floor;
+    } else if (r->unsealed) {
+        ev->kind = TN_EV_UNSEALED;
+        memcpy(ev->grant, r->unsealed_grant, sizeof ev->grant);
+        ev->gained = r->seal_gained;
+        ev->final = r->seal_final;
+        r->unsealed = r->seal_gained = r->seal_final = false;
     } else if (r->yield) {
         r->yield = false;
         ev->kind = TN_EV_YIELD;

@@ -29,10 +29,11 @@ struct tn_driver_hooks {
     /*
      * OPTIONAL, on the callbacks' thread, before started(): seal the state
      * under (epoch, grant).  OK; FENCED with *floor set; anything else is
-     * retried until the grant runs out.
+     * tried again until the elector gives the grant up: at once if the error is
+     * permanent, else if it lasts and *gained (did this try get on?) stays false.
      */
     enum tenure_status (*seal)(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE],
-                               uint64_t *floor, struct tenure_error *err);
+                               uint64_t *floor, bool *gained, struct tenure_error *err);
     /*
      * OPTIONAL, on the driver's thread, around every store request but waits:
      * it ends by until_ns; 0: it has ended.  Must not block.

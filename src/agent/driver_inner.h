@@ -21,6 +21,9 @@ struct tn_requests {
     bool fenced;
     uint8_t fenced_grant[TENURE_NONCE_SIZE];
     uint64_t floor;
+    bool unsealed;
+    uint8_t unsealed_grant[TENURE_NONCE_SIZE];
+    bool seal_gained, seal_final;
     bool control;
     bool may_claim;
     int64_t claim_delay_ns;

@@ -194,6 +194,9 @@ static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint
         f->heard_ms = heard_ms;
         f->crashed = crashed;
         break;
+    case TENURE_TRACE_STOPPING:
+        f->unsealed_terms += strcmp(t->text, tn_stop_text(TN_STOP_UNSEALED)) == 0;
+        break;
     case TENURE_TRACE_LEADER:
         f->trouble[0] = '\0';
         if (t->leader[0] && strcmp(t->leader, t->id) == 0)
@@ -397,6 +400,15 @@ void tn_election_committed(struct tn_election *e, const char *collection, const 
     know_collection(f, collection);
     pthread_mutex_unlock(&e->lock);
     tn_election_tell(e, true);
+}
+
+void tn_election_unsealed(struct tn_election *e, const char *why)
+{
+    pthread_mutex_lock(&e->lock);
+    snprintf(e->facts.unsealed, sizeof e->facts.unsealed, "%.*s", (int)sizeof e->facts.unsealed - 1,
+             why);
+    pthread_mutex_unlock(&e->lock);
+    tn_election_tell(e, false);
 }
 
 void tn_election_fenced(struct tn_election *e)

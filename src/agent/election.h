@@ -98,6 +98,8 @@ void tn_election_probed(struct tn_election *e, enum tn_probe_of which, bool well
 void tn_election_committed(struct tn_election *e, const char *collection, const char *id,
                            uint64_t seq);
 void tn_election_fenced(struct tn_election *e);
+/* The state cannot be sealed so far; "": it could. */
+void tn_election_unsealed(struct tn_election *e, const char *why);
 /* Who answers /v1/state/...; may block; never called on the server's thread. */
 typedef void (*tn_election_state_fn)(void *arg, const struct tn_http_request *request,
                                      struct tn_http_reply *reply);

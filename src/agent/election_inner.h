@@ -67,6 +67,8 @@ struct tn_election_facts {
 
     bool has_state;
     uint64_t commits, fenced;
+    char unsealed[160]; /* why the last try to seal it failed; "" if it did not */
+    uint64_t unsealed_terms;
     struct tn_commit_note last[TN_COMMITS];
     unsigned last_n, last_at;
     char collections[TN_COLLECTIONS][64];

@@ -50,7 +50,7 @@ static const char *role_of(const struct tn_election *e, const struct view *v)
     if (v->leads)
         return "leader";
     if (strcmp(v->status.phase, "sealing") == 0)
-        return "starting";
+        return "sealing";
     if (atomic_load(&e->stopping) || strcmp(v->status.phase, "stopping") == 0 ||
         strcmp(v->status.phase, "releasing") == 0)
         return "stopping";
@@ -95,7 +95,7 @@ static void describe(const struct tn_election *e, const struct view *v, char *ou
         snprintf(out, size, "leads, epoch %" PRIu64 " (%s)%s", v->epoch,
                  tn_cause_word(v->facts.cause),
                  atomic_load(&e->running) ? "" : "; its program does not run yet");
-    else if (strcmp(role, "starting") == 0)
+    else if (strcmp(role, "sealing") == 0)
         snprintf(out, size, "has won a term, and seals the state before its program starts");
     else if (strcmp(role, "stopping") == 0)
         snprintf(out, size, "is stopping%s%s", v->facts.end[0] ? ": " : "", v->facts.end);
@@ -109,6 +109,9 @@ static void describe(const struct tn_election *e, const struct view *v, char *ou
                  v->facts.unhealthy[0] ? v->facts.unhealthy : "its probe has not succeeded");
     else
         why_standing_by(v, out, size);
+    n = strlen(out);
+    if (v->facts.unsealed[0] && n + 16 < size)
+        snprintf(out + n, size - n, "; the state could not be sealed: %s", v->facts.unsealed);
     n = strlen(out);
     if (v->status.trouble[0] && v->sight.seen != TN_SEEN_NOTHING && n + 16 < size)
         snprintf(out + n, size - n, "; the store: %s", v->status.trouble);
@@ -137,6 +140,8 @@ bool tn_election_is_well(struct tn_election *e, char *why, size_t size)
     else if (!v.facts.healthy)
         snprintf(why, size, "%s: %s", e->name,
                  v.facts.unhealthy[0] ? v.facts.unhealthy : "its probe has not succeeded");
+    else if (v.facts.unsealed[0])
+        snprintf(why, size, "%s: the state could not be sealed: %s", e->name, v.facts.unsealed);
     else if (v.sight.seen == TN_SEEN_REFUSED)
         snprintf(why, size, "%s: the lease record cannot be used", e->name);
     else

@@ -178,6 +178,20 @@ static bool stop_pending(tenure_elector *e)
     return pending;
 }
 
+/* How often a seal that goes on failing is told to the elector, whose wait it ends. */
+#define UNSEALED_NS (250 * TN_MS)
+
+static void tell_unsealed(tenure_elector *e, const uint8_t grant[TENURE_NONCE_SIZE], bool gained,
+                          bool final)
+{
+    tn_driver_lock(e);
+    e->requests.unsealed = true;
+    e->requests.seal_gained |= gained;
+    e->requests.seal_final |= final;
+    memcpy(e->requests.unsealed_grant, grant, TENURE_NONCE_SIZE);
+    tn_driver_unlock_and_wake(e);
+}
+
 /* Seal, then read (I4): nothing starts before the state refuses older epochs. */
 static void call_seal(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE])
 {
@@ -185,12 +199,27 @@ static void call_seal(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONC
     enum tenure_status status;
     struct tenure_error err;
     uint64_t floor = 0;
+    int64_t told_ns = tenure_now();
+    bool gained = false;
 
     for (;;) {
-        status = e->hooks.seal(e->hooks.arg, epoch, grant, &floor, &err);
+        bool got_on = false, final;
+
+        status = e->hooks.seal(e->hooks.arg, epoch, grant, &floor, &got_on, &err);
         if (status == TENURE_OK || status == TENURE_FENCED || stop_pending(e))
             break;
+        gained |= got_on;
+        final = tenure_status_class(status) == TENURE_CLASS_PERMANENT;
+        if (final || tenure_now() - told_ns >= UNSEALED_NS) {
+            tell_unsealed(e, grant, gained, final);
+            told_ns = tenure_now();
+            gained = false;
+        }
+        if (final)
+            break;
         usleep(50 * 1000);
+        if (stop_pending(e)) /* a try that begins now would hold the stop up */
+            break;
     }
     tn_driver_lock(e);
     if (status == TENURE_FENCED) {

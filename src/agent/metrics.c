@@ -15,7 +15,7 @@ struct sample {
     char workers[3 * (TENURE_NAME_MAX + TENURE_ID_MAX)]; /* the same, as older names have it */
     struct tn_election_facts facts;
     struct tn_driver_sight sight;
-    bool leads;
+    bool leads, sealing;
     uint64_t epoch;
     int64_t left_ns, age_ns;
     unsigned candidates, healthy_candidates;
@@ -72,6 +72,7 @@ static void take(struct sample *s, struct tn_election *e)
         tenure_elector_status(elector, &status);
         tn_driver_look(elector, &s->sight);
         s->leads = tenure_elector_is_leader(elector);
+        s->sealing = strcmp(status.phase, tn_phase_word(TN_PHASE_SEALING)) == 0;
         s->epoch = tenure_elector_epoch(elector);
         s->left_ns = tenure_elector_time_left(elector);
     }
@@ -131,6 +132,8 @@ static void each_worker(const struct page *p, const char *name, const char *type
 
 VALUE(leader, true, s->leads)
 VALUE(ready, true, tn_election_ready(s->e))
+VALUE(sealing, true, s->sealing)
+VALUE(unsealed, true, s->facts.unsealed_terms)
 VALUE(epoch, true, s->epoch)
 VALUE(left, true, (double)s->left_ns / 1e9)
 VALUE(ttl, true, s->sight.ttl_ns ? (double)s->sight.ttl_ns / 1e9 : (double)s->e->ttl_ms / 1e3)
@@ -239,6 +242,8 @@ static void ours(const struct page *p)
 {
     each(p, "tenure_leader", "gauge", "1: this candidate leads.", leader);
     each(p, "tenure_ready", "gauge", "1: it leads, and its program runs.", ready);
+    each(p, "tenure_sealing", "gauge",
+         "1: it has won a term, and its program waits until the state is sealed.", sealing);
     each(p, "tenure_epoch", "gauge", "Epoch of the term in hand; 0 if none is.", epoch);
     each(p, "tenure_leader_epoch", "gauge", "Epoch of whoever leads, as last seen; 0: nobody.",
          leader_epoch);
@@ -264,6 +269,8 @@ static void ours(const struct page *p)
     each(p, "tenure_commits_total", "counter", "Commits to the state.", commits);
     each(p, "tenure_fenced_commits_total", "counter",
          "Commits that met a later leader, and were refused.", fenced);
+    each(p, "tenure_unsealed_terms_total", "counter",
+         "Terms that were given up because the state could not be sealed.", unsealed);
     each(p, "tenure_guard_kills_total", "counter", "Times that the guard ended the program.",
          kills);
     probes(p);

@@ -304,10 +304,11 @@ static void take_longer(struct tn_state_socket *s)
     s->sealing.try_ns = twice < most ? twice : most > SEAL_NS ? most : SEAL_NS;
 }
 
-static enum tenure_status seal_all(struct tn_state_socket *s, struct tenure_error *err)
+static enum tenure_status seal_all(struct tn_state_socket *s, bool *gained,
+                                   struct tenure_error *err)
 {
     struct sealing *c = &s->sealing;
-    int64_t deadline = tenure_now() + c->try_ns;
+    int64_t try_ns = c->try_ns, deadline = tenure_now() + try_ns;
     const char *const *whole = s->options.seal;
     enum tenure_status status = TENURE_OK;
 
@@ -324,12 +325,13 @@ static enum tenure_status seal_all(struct tn_state_socket *s, struct tenure_erro
     }
     if (status == TENURE_TIMEOUT && s->state->progress == before)
         take_longer(s);
+    *gained = s->state->progress != before || c->try_ns > try_ns;
     return status;
 }
 
 enum tenure_status tn_state_socket_seal(struct tn_state_socket *s, uint64_t epoch,
                                         const uint8_t grant[TENURE_NONCE_SIZE], uint64_t *floor,
-                                        struct tenure_error *err)
+                                        bool *gained, struct tenure_error *err)
 {
     enum tenure_status status;
 
@@ -342,7 +344,7 @@ enum tenure_status tn_state_socket_seal(struct tn_state_socket *s, uint64_t epoc
         s->grant.epoch = epoch;
         memcpy(s->grant.id, grant, TENURE_NONCE_SIZE);
     }
-    status = seal_all(s, err);
+    status = seal_all(s, gained, err);
     if (status == TENURE_FENCED)
         *floor = tenure_state_floor(s->state);
     pthread_rwlock_unlock(&s->lock);

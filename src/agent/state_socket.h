@@ -58,10 +58,11 @@ const char *tn_state_socket_variable(const struct tn_state_socket *socket);
 /*
  * The seal hook (agent/driver.h): from now on commits carry (epoch, grant).
  * Seals the root of every collection there is, and those that were named
- * whole.  Blocks.
+ * whole.  Blocks.  *gained is set if less is left to do, or the next try may
+ * last longer.
  */
 enum tenure_status tn_state_socket_seal(struct tn_state_socket *socket, uint64_t epoch,
                                         const uint8_t grant[TENURE_NONCE_SIZE], uint64_t *floor,
-                                        struct tenure_error *err);
+                                        bool *gained, struct tenure_error *err);
 
 #endif

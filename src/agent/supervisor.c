@@ -22,14 +22,18 @@
 /* ---- The program's state ------------------------------------------------- */
 
 static enum tenure_status on_seal(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE],
-                                  uint64_t *floor, struct tenure_error *err)
+                                  uint64_t *floor, bool *gained, struct tenure_error *err)
 {
     struct tn_supervisor *s = arg;
-    enum tenure_status status = tn_state_socket_seal(s->socket, epoch, grant, floor, err);
+    enum tenure_status status = tn_state_socket_seal(s->socket, epoch, grant, floor, gained, err);
 
+    if (status == TENURE_FENCED)
+        return status; /* the next epoch will do */
     /* Tried again many times a second: once a grant is enough to know. */
     if (status && s->unsealed_epoch != epoch)
-        tn_log("state", "the state is not sealed yet: %s", err->text);
+        tn_supervisor_unsealed(s, err->text);
+    else if (!status && s->unsealed_epoch)
+        tn_election_unsealed(s->election, "");
     s->unsealed_epoch = status ? epoch : 0;
     return status;
 }

@@ -159,16 +159,29 @@ void tn_supervisor_paper(struct tn_supervisor *s, unsigned jobs)
         s->paper_at_ns = tenure_now() + PAPER_NS;
 }
 
+/* A candidate that could not seal its state says so, while it holds the lease and after that. */
+static const char *state_of(const struct tn_supervisor *s)
+{
+    struct tenure_elector_status status;
+
+    if (s->leaving)
+        return "stopping";
+    if (s->epoch != 0)
+        return "leading";
+    tenure_elector_status(s->elector, &status);
+    if (s->unsealed && strcmp(status.phase, tn_phase_word(TN_PHASE_SEALING)) == 0)
+        return "sealing";
+    return s->self.healthy && !s->unsealed ? "standby" : "unhealthy";
+}
+
 static void hand_in(struct tn_supervisor *s)
 {
-    const char *state = s->leaving         ? "stopping"
-                        : s->epoch != 0    ? "leading"
-                        : !s->self.healthy ? "unhealthy"
-                                           : "standby";
+    struct tenure_candidate self = s->self;
 
-    snprintf(s->self.state, sizeof s->self.state, "%s", state);
+    snprintf(self.state, sizeof self.state, "%s", state_of(s));
+    self.healthy = self.healthy && !s->unsealed;
     s->announced |= (s->paper & TN_CLERK_ANNOUNCE) != 0;
-    tn_clerk_do(&s->clerk, s->paper, &s->self, s->epoch);
+    tn_clerk_do(&s->clerk, s->paper, &self, s->epoch);
     s->paper = 0;
     s->paper_at_ns = TN_NEVER;
 }
@@ -236,7 +249,7 @@ static void take_request(struct tn_supervisor *s, const struct tenure_control *c
     if (strcmp(c->kind, "ping") == 0 && meant) {
         answer(s, c->request);
     } else if (strcmp(c->kind, "call") == 0 && meant && s->epoch == 0 && s->self.healthy &&
-               !c->paused && !s->leaving) {
+               !s->unsealed && !c->paused && !s->leaving) {
         answer(s, c->request);
     } else if (strcmp(c->kind, "yield") == 0 && s->epoch != 0 && c->epoch == s->epoch &&
                strcmp(c->to, s->id) != 0) {

@@ -46,6 +46,9 @@ struct tn_mailbox {
     bool halted;
     enum tenure_status failed; /* the store could not be opened */
     char failure[TENURE_ERROR_TEXT_MAX + 1];
+    bool unsealed; /* a seal failed, for the first time in its term */
+    char unsealed_why[TENURE_ERROR_TEXT_MAX + 1];
+    bool gave_up;  /* a term was given up for that */
     bool troubled; /* a store request failed since the last look */
     char trouble[TN_OUTAGE_TEXT];
     bool refused; /* it is about the record, not about the store */
@@ -98,6 +101,7 @@ struct tn_supervisor {
     enum tn_program_state state;
     bool stop_passed_on; /* the stop in the mailbox has reached the guard */
     uint64_t epoch;      /* of our term; 0: we do not lead */
+    bool unsealed;       /* the last try to seal the state failed; self.trouble says why */
     char id[TENURE_ID_MAX + 1];
     int status;     /* of wait(2), when it has ended */
     int exec_error; /* errno of a program that could not be started */
@@ -161,6 +165,8 @@ struct tn_supervisor {
 
 /* supervisor_mail.c */
 void tn_supervisor_wake(struct tn_mailbox *m);
+/* The state could not be sealed, for the first time in this term. */
+void tn_supervisor_unsealed(struct tn_supervisor *s, const char *why);
 /* The loop will not run: whoever asks for a stop is not kept waiting. */
 void tn_supervisor_mail_close(struct tn_mailbox *m);
 /* Have the elector and its driver write into the mailbox. */

@@ -67,6 +67,27 @@ static void tell_renewal(struct tn_mailbox *m, int64_t took_ns)
     tn_supervisor_wake(m);
 }
 
+/* On the callbacks' thread, once a term. */
+void tn_supervisor_unsealed(struct tn_supervisor *s, const char *why)
+{
+    struct tn_mailbox *m = &s->mailbox;
+
+    tn_election_unsealed(s->election, why);
+    pthread_mutex_lock(&m->lock);
+    m->unsealed = true;
+    snprintf(m->unsealed_why, sizeof m->unsealed_why, "%s", why);
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+static void tell_given_up(struct tn_mailbox *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->gave_up = true;
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
 /* On the driver's thread: whoever reads our stderr must not be able to hold it up. */
 static void on_trace(void *arg, const struct tenure_trace *t)
 {
@@ -77,6 +98,8 @@ static void on_trace(void *arg, const struct tenure_trace *t)
 
     if (t->kind == TENURE_TRACE_RENEWED && tn_log_wants(TN_LEVEL_DEBUG))
         tell_renewal(m, t->took_ns);
+    if (t->kind == TENURE_TRACE_STOPPING && strcmp(t->text, tn_stop_text(TN_STOP_UNSEALED)) == 0)
+        tell_given_up(m);
     tn_trace_file_event(s->trace, t);
     tn_election_trace(s->election, t);
     if (!ill && t->kind != TENURE_TRACE_RECOVERED)
@@ -171,9 +194,19 @@ static void take_stop(struct tn_supervisor *s, const char *why)
     tn_supervisor_stop_program(s, TN_NEVER); /* the published deadline bounds it */
 }
 
+static void take_unsealed(struct tn_supervisor *s, const char *why)
+{
+    tn_log("state", "the state is not sealed yet: %s", why);
+    s->unsealed = true;
+    snprintf(s->self.trouble, sizeof s->self.trouble, "%.*s", (int)sizeof s->self.trouble - 1, why);
+    tn_supervisor_paper(s, TN_CLERK_ANNOUNCE);
+}
+
 static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t epoch)
 {
     tn_supervisor_seen_leader(s, epoch);
+    if (s->unsealed) /* which is another state now */
+        tn_supervisor_paper(s, TN_CLERK_ANNOUNCE);
     tn_supervisor_hook_leader(s, leader, epoch);
     if (strcmp(leader, s->id) == 0)
         return;
@@ -219,8 +252,8 @@ bool tn_supervisor_take_mail(struct tn_supervisor *s)
         return false;
     pthread_mutex_lock(&m->lock);
     mail = *m;
-    m->start = m->renewed = m->leader_changed = m->control_changed = m->request_fresh =
-        m->troubled = false;
+    m->start = m->unsealed = m->gave_up = m->renewed = m->leader_changed = m->control_changed =
+        m->request_fresh = m->troubled = false;
     m->failed = TENURE_OK;
     memset(&m->news, 0, sizeof m->news);
     pthread_mutex_unlock(&m->lock);
@@ -231,6 +264,12 @@ bool tn_supervisor_take_mail(struct tn_supervisor *s)
         take_trouble(s, mail.trouble, mail.refused, mail.gone_ns);
     if (mail.renewed)
         tn_log("renewed", "the lease was renewed in %.1f ms", (double)mail.renewal_ns / 1e6);
+    if (mail.unsealed)
+        take_unsealed(s, mail.unsealed_why);
+    if (mail.gave_up)
+        tn_log("unsealed",
+               "the state could not be sealed; the lease is given up for a while, so that "
+               "another candidate can try");
     if (mail.stop && !s->stop_passed_on) {
         s->stop_passed_on = true;
         take_stop(s, mail.why);

@@ -153,6 +153,7 @@ void tn_supervisor_lead(struct tn_supervisor *s, uint64_t epoch)
                 s->state == TN_PROGRAM_RUNNING;
 
     s->epoch = epoch;
+    s->unsealed = false;
     s->self.trouble[0] = '\0';
     if (!s->options->program.args) {
         tn_supervisor_lead_clients(s);

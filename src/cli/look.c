@@ -91,7 +91,8 @@ const char *cli_role(const struct tenure_candidate *c, const struct tenure_lease
     if (lease->state == TENURE_LEASE_REFUSED)
         return c->state;
     if (holds)
-        return strcmp(c->state, "stopping") == 0 ? "stopping" : "leading";
+        return strcmp(c->state, "stopping") == 0 || strcmp(c->state, "sealing") == 0 ? c->state
+                                                                                     : "leading";
     return strcmp(c->state, "leading") == 0 ? "former" : c->state;
 }
 

@@ -71,6 +71,16 @@ static const char *cause_of(const struct cli_look *l)
     return l->lease.cause;
 }
 
+/* Its holder has won a term, and cannot begin it before its state is sealed. */
+static bool is_sealing(const struct cli_look *l)
+{
+    for (unsigned i = 0; i < l->n_candidates; i++) {
+        if (strcmp(cli_role(&l->candidates[i], &l->lease), "sealing") == 0)
+            return true;
+    }
+    return false;
+}
+
 /* store: what names it behind a command. */
 static void print_lease(const char *name, const struct cli_look *l, const char *store)
 {
@@ -79,8 +89,12 @@ static void print_lease(const char *name, const struct cli_look *l, const char *
 
     switch (v->state) {
     case TENURE_LEASE_HELD:
-        printf("%s%s%s is led by %s%s%s\n", cli_bold(), name, cli_plain(), cli_green(), v->holder,
-               cli_plain());
+        if (is_sealing(l))
+            printf("%s%s%s is held by %s, which could not seal its state yet: nobody leads\n",
+                   cli_bold(), name, cli_plain(), v->holder);
+        else
+            printf("%s%s%s is led by %s%s%s\n", cli_bold(), name, cli_plain(), cli_green(),
+                   v->holder, cli_plain());
         break;
     case TENURE_LEASE_FREE:
         printf("%s%s%s is free: nobody leads\n", cli_bold(), name, cli_plain());

@@ -158,6 +158,26 @@ static void fenced(struct tn_elector *e, const struct tn_event *ev, struct tn_ac
         tn_term_drop(e, TN_STOP_FENCED, e->now_ns + e->cfg.timing.grace_ns, out);
 }
 
+/* Another candidate may reach a state that this one cannot, so the lease is not kept for a seal
+ * that fails: not for one that only a person can help, nor for one that has not got on for a
+ * whole ttl.  The others get as long to take over before this one claims again; if it fails for
+ * good, longer each time. */
+static void unsealed(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
+{
+    int64_t ttl = e->cfg.timing.ttl_ns;
+
+    if (e->phase != TN_PHASE_SEALING || !nonce_equal(ev->grant, e->grant))
+        return; /* about a grant that is over already */
+    if (ev->gained)
+        e->seal_by_ns = e->now_ns + ttl;
+    if (!ev->final && e->now_ns < e->seal_by_ns)
+        return;
+    e->not_before_ns = e->now_ns + (ttl << e->unsealed);
+    if (ev->final && e->unsealed < TN_UNSEALED_MAX)
+        e->unsealed++;
+    tn_term_drop(e, TN_STOP_UNSEALED, e->now_ns + e->cfg.drain_ns, out);
+}
+
 /* What was granted under the former timing keeps its times; a renewal that
  * carries the new ttl is due at once. */
 static void retime(struct tn_elector *e, const struct tn_timing *timing)
@@ -189,6 +209,7 @@ static void take_event(struct tn_elector *e, const struct tn_event *ev, struct t
         if (e->phase == TN_PHASE_SEALING && !e->regrant && nonce_equal(ev->grant, e->grant) &&
             e->now_ns < e->stop_at_ns) {
             e->phase = TN_PHASE_LEADING;
+            e->unsealed = 0;
             out->set |= TN_ACT_START;
             out->epoch = e->epoch;
             memcpy(out->grant, e->grant, TENURE_NONCE_SIZE);
@@ -196,6 +217,9 @@ static void take_event(struct tn_elector *e, const struct tn_event *ev, struct t
         break;
     case TN_EV_FENCED:
         fenced(e, ev, out);
+        break;
+    case TN_EV_UNSEALED:
+        unsealed(e, ev, out);
         break;
     case TN_EV_STOPPED:
         tn_term_stopped(e);

@@ -19,8 +19,9 @@
  *     deadline keeps being published, and ends it if renewals fail.  A second
  *     STOP (the lease was lost while draining) can only shorten the first.
  *  3. TN_ACT_SEAL: a grant was won.  Seal the state with (epoch, grant), then
- *     send TN_EV_SEALED, or TN_EV_FENCED with the floor found (I4).  Do not
- *     start the program yet.
+ *     send TN_EV_SEALED, or TN_EV_FENCED with the floor found (I4).  While it
+ *     fails, send TN_EV_UNSEALED now and then, and go on trying until
+ *     TN_ACT_STOP.  Do not start the program yet.
  *  4. TN_ACT_START: the state is sealed.  Start the program with out->epoch.
  *  5. TN_ACT_LEADER: who leads, as far as this candidate can see, has changed.
  *     For people and callbacks; never for safety.
@@ -59,6 +60,7 @@ enum tn_event_kind {
     TN_EV_SWAPPED,  /* a swap ended: status, and if OK token */
     TN_EV_SEALED,   /* the state is sealed under the current grant */
     TN_EV_FENCED,   /* the state knows a higher epoch: floor */
+    TN_EV_UNSEALED, /* it could not be sealed so far: grant, gained, final */
     TN_EV_STOPPED,  /* the program is dead */
     TN_EV_FIRED,    /* the guard has fired on the current grant */
     TN_EV_YIELD,    /* give leadership up (hand-over, step-down), do not claim before until_ns */
@@ -88,7 +90,9 @@ struct tn_event {
     bool corrupt;                  /* READ: OK, but the record could not be decoded */
     const struct tn_lease *record; /* READ: NULL if absent or corrupt; may be NULL on a tombstone */
 
-    uint8_t grant[TENURE_NONCE_SIZE]; /* SEALED, FENCED: the grant that was sealed or refused */
+    uint8_t grant[TENURE_NONCE_SIZE]; /* SEALED, FENCED, UNSEALED: the grant that this is about */
+    bool gained;                      /* UNSEALED: but it has got on since the last such event */
+    bool final;                       /* UNSEALED: to try again does not help */
     uint64_t floor;                 /* FENCED: highest sealed epoch known; START: likewise, or 0 */
     int64_t until_ns;               /* YIELD: not before; 0 for at once */
     bool may_claim;                 /* CONTROL */
@@ -114,6 +118,7 @@ enum tn_action {
     X(LOST, "the store no longer shows this grant")                                                \
     X(FENCED, "the state knows a later epoch")                                                     \
     X(FIRED, "the guard fired")                                                                    \
+    X(UNSEALED, "the state could not be sealed")                                                   \
     X(YIELD, "asked to step down")                                                                 \
     X(SHUTDOWN, "asked to stop")                                                                   \
     X(PROGRAM, "the program ended")
@@ -204,6 +209,8 @@ struct tn_elector {
     bool over;                /* D has passed or the guard fired: never renewed again (I6b) */
     bool draining;            /* STOPPING on request: renewals go on */
     bool regrant;             /* the seal was refused: take a higher epoch (I4) */
+    int64_t seal_by_ns;       /* SEALING: a seal that has failed until then is given up */
+    unsigned unsealed;        /* so many terms in a row ended by a seal that fails for good */
 
     /* Requests of ours whose outcome is unknown; the newest overwrites the oldest. */
     struct tn_attempt attempts[TN_ATTEMPTS];

@@ -15,6 +15,9 @@
 
 #define TN_FOREVER (INT64_MAX / 2)
 
+/* A candidate whose seals fail for good keeps back for at most 2^3 ttls. */
+#define TN_UNSEALED_MAX 3
+
 /* Holds a grant, or still did a moment ago, and the program may be alive. */
 static inline bool tn_holding(const struct tn_elector *e)
 {

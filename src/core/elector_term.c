@@ -23,7 +23,8 @@ void tn_term_drop(struct tn_elector *e, enum tn_stop why, int64_t by_ns, struct 
     bool first = e->phase != TN_PHASE_STOPPING;
 
     e->phase = TN_PHASE_STOPPING;
-    e->draining = first && (why == TN_STOP_YIELD || why == TN_STOP_SHUTDOWN);
+    e->draining =
+        first && (why == TN_STOP_YIELD || why == TN_STOP_SHUTDOWN || why == TN_STOP_UNSEALED);
     e->regrant = false;
     if (first)
         e->stop_by_ns = by_ns;
@@ -43,6 +44,7 @@ void tn_term_win(struct tn_elector *e, const struct tn_attempt *won, struct tn_a
     e->deadline_ns = won->hold_until_ns;
     e->stop_at_ns = won->stop_at_ns;
     e->renew_at_ns = won->renew_at_ns;
+    e->seal_by_ns = e->now_ns + e->cfg.timing.ttl_ns;
     e->lost = e->over = e->draining = e->regrant = false;
     out->set |= TN_ACT_LEADER;
     /* Asked to give up while the claim was on its way: then nothing starts. */

@@ -444,6 +444,7 @@ def test_secrets_stay_secret(pair, tmp_path):
 NAMES = ("tenure_leader tenure_epoch tenure_lease_left_seconds tenure_renewals_total "
          "tenure_store_failures_total tenure_renewal_duration_seconds_bucket "
          "tenure_takeovers_total tenure_fenced_commits_total tenure_guard_kills_total "
+         "tenure_sealing tenure_unsealed_terms_total "
          "tenure_probe_success tenure_paused tenure_candidates worker_role "
          "worker_heartbeat_age_seconds worker_failovers_total job_lease_renewals_total").split()
 

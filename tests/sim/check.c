@@ -6,6 +6,8 @@ void sim_check_step(struct sim_world *w, struct sim_node *n, const struct tn_eve
         sim_check_won(w, n);
     if (ev->kind == TN_EV_READ && ev->status == TENURE_OK)
         sim_check_looked(w, n);
+    if (ev->kind == TN_EV_UNSEALED)
+        n->facts.unsealed_final = ev->final;
     sim_check_believed(w, n, ev);
     sim_check_deadline(w, n);
     if (n->out.set & TN_ACT_STOP)

@@ -35,7 +35,8 @@ void sim_check_won(struct sim_world *w, struct sim_node *n)
     g->used = true;
     n->facts.serial = g->serial;
     n->facts.claim_no = g->claim_no;
-    n->facts.ordered = false;
+    n->facts.ordered = n->facts.unsealed_final = false;
+    n->facts.seal_by_ns = n->elector.now_ns + n->elector.cfg.timing.ttl_ns;
 }
 
 void sim_check_granted(struct sim_world *w, const struct sim_msg *msg,

@@ -53,6 +53,11 @@ static int64_t stretch(const struct sim_world *w, int64_t local_ns)
     return local_ns / (1000000 - w->plan.rho_ppm) * 1000000 + 1000000;
 }
 
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 struct limits {
     int64_t ttl, poll, trip, seal, stopping, spare;
 };
@@ -93,12 +98,13 @@ static int64_t bound(const struct sim_world *w, uint32_t part)
     int64_t seen = p->notifies ? p->latency_ns : stretch(w, l.poll);
     int64_t spare = l.spare > 0 ? stretch(w, l.spare) : 0;
     int64_t expiry = stretch(w, l.ttl + l.poll) + 2 * l.trip + l.seal + spare;
-
-    if (part == FIRST || part == DELETED)
-        return expiry + stretch(w, l.stopping);
     /* The end of a program that does as it is told, the release (a renewal
      * may be on its way), and what its watchers then do. */
     int64_t released = stretch(w, 20 * TN_MS) + 2 * l.trip + seen + 2 * l.trip + l.seal + spare;
+    if (part == FIRST && p->unsealed) /* it may be the first, and keep it for a ttl */
+        expiry += stretch(w, l.ttl + l.ttl / 2) + released;
+    if (part == FIRST || part == DELETED)
+        return expiry + stretch(w, l.stopping);
     if (part == HANDED)
         return released;
     if (part == AGAIN)
@@ -119,6 +125,22 @@ static int leader(const struct sim_world *w)
     return -1;
 }
 
+/* True time at which nobody keeps back from claiming any more, but for the one that is not meant.
+ */
+static int64_t held_back_until(const struct sim_world *w, const struct sim_node *but)
+{
+    int64_t last = w->now_ns;
+
+    for (unsigned i = 0; i < w->plan.nodes; i++) {
+        const struct sim_node *n = &w->nodes[i];
+        int64_t left = n->elector.not_before_ns - sim_local(w, n);
+
+        if (n != but && n->run != SIM_DOWN && left > 0)
+            last = later(last, w->now_ns + stretch(w, left));
+    }
+    return last;
+}
+
 /* Who was on its way to end when the faults ended has ended by now. */
 static void boot_all(struct sim_world *w)
 {
@@ -126,11 +148,19 @@ static void boot_all(struct sim_world *w)
         sim_node_boot(w, &w->nodes[i]);
 }
 
+/* Everybody can seal the state from now on. */
+static void let_seal(struct sim_world *w)
+{
+    if (w->calm.unsealed)
+        w->calm.unsealed->saver.unsealed_until_ns = 0;
+}
+
 static void next_part(struct sim_world *w)
 {
     struct limits l = limits_of(w);
 
     w->calm.waiting = false;
+    let_seal(w);
     boot_all(w);
     int64_t rest = w->calm.part == DELETED ? 0 : stretch(w, 2 * l.ttl);
     sim_at(w, w->now_ns + rest, SIM_Q_CALM, 0, 0, w->calm.part + 1);
@@ -171,18 +201,13 @@ void sim_check_await(struct sim_world *w)
     expect(w, FIRST, -1);
 }
 
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* When whatever was under way as the faults ended has ended, too. */
 static int64_t in_flight_until(const struct sim_world *w)
 {
     static const enum sim_what kinds[] = {SIM_Q_ARRIVE,   SIM_Q_ANSWER,    SIM_Q_GIVE_UP,
                                           SIM_Q_RELEASER, SIM_Q_DOC,       SIM_Q_SAVED,
                                           SIM_Q_PART,     SIM_Q_PART_BACK, SIM_Q_CLIENT};
-    int64_t last = later(w->now_ns, w->calm.yield_until_ns);
+    int64_t last = later(held_back_until(w, w->calm.unsealed), w->calm.yield_until_ns);
 
     for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         last = later(last, sim_queue_last(&w->queue, (uint8_t)kinds[i]));
@@ -202,7 +227,12 @@ static unsigned candidates(const struct sim_world *w)
 static void unseat(struct sim_world *w, uint32_t part)
 {
     int who = leader(w);
+    int64_t free_ns = held_back_until(w, who < 0 ? NULL : &w->nodes[who]);
 
+    if (free_ns > w->now_ns) {
+        sim_at(w, free_ns, SIM_Q_CALM, 0, 0, part);
+        return;
+    }
     if (who < 0) {
         /* Its state may have fenced it only now; any other stop was judged where it
          * happened.  Then once more: a leader has to be there in time. */
@@ -260,6 +290,8 @@ void sim_check_calm(struct sim_world *w, uint32_t part, uint32_t gen)
         sim_at(w, in_flight_until(w), SIM_Q_CALM, 0, 0, FIRST);
         break;
     case FIRST:
+        if (candidates(w) < 2)
+            let_seal(w);
         boot_all(w);
         if (w->plan.wild)
             w->done = true; /* nothing is promised about when */

@@ -78,6 +78,13 @@ void sim_check_fired(struct sim_world *w, struct sim_node *n)
         sim_fail(w, "I12", "n%u's guard fires, and nothing went wrong", n->index);
 }
 
+/* The state could not be sealed: only a person can help, or it has been tried for a ttl. */
+static void gave_up(struct sim_world *w, struct sim_node *n)
+{
+    if (!n->facts.unsealed_final && n->elector.now_ns < n->facts.seal_by_ns)
+        sim_fail(w, "I12", "n%u gives up a seal that may still succeed", n->index);
+}
+
 void sim_check_stop(struct sim_world *w, struct sim_node *n)
 {
     if (!w->plan.family->linear || !w->plan.family->keeps)
@@ -90,6 +97,9 @@ void sim_check_stop(struct sim_world *w, struct sim_node *n)
         break;
     case TN_STOP_EXPIRED:
         expired(w, n);
+        break;
+    case TN_STOP_UNSEALED:
+        gave_up(w, n);
         break;
     case TN_STOP_YIELD:
     case TN_STOP_SHUTDOWN:

@@ -30,9 +30,9 @@ static void draw_stall(struct sim_world *w, struct sim_node *n)
 
 static void say_step(struct sim_world *w, const struct sim_node *n, const struct tn_event *ev)
 {
-    static const char *const kinds[] = {"start",    "timer",   "changed", "read",  "swapped",
-                                        "sealed",   "fenced",  "stopped", "fired", "yield",
-                                        "shutdown", "control", "timing"};
+    static const char *const kinds[] = {"start",  "timer",    "changed",  "read",    "swapped",
+                                        "sealed", "fenced",   "unsealed", "stopped", "fired",
+                                        "yield",  "shutdown", "control",  "timing"};
     const struct tn_elector *e = &n->elector;
 
     sim_say_at(w, n->index, "%s%s%s -> %s, deadline %+.3f s", kinds[ev->kind],
@@ -92,8 +92,10 @@ static bool open_mail(struct sim_world *w, struct sim_node *n, const struct sim_
         return true;
     case TN_EV_SEALED:
     case TN_EV_FENCED:
+    case TN_EV_UNSEALED:
         memcpy(ev->grant, mail->grant, TENURE_NONCE_SIZE);
         ev->floor = mail->floor;
+        ev->final = mail->final;
         return true;
     case TN_EV_FIRED:
         /* "On the current grant": the driver's own guard word tells which. */

@@ -210,6 +210,11 @@ void sim_ops_begin(struct sim_world *w, unsigned index)
     case SIM_OP_STATE_BACK:
         sim_docs_restore(w, op->pick);
         break;
+    case SIM_OP_UNSEAL:
+        n->saver.unsealed_until_ns = w->now_ns + op->span_ns;
+        n->saver.unsealed_final = op->pick & 1;
+        w->calm.unsealed = n;
+        break;
     case SIM_OP_UNLOCK:
         w->store.lock_owner = SIM_NOBODY;
         break;
@@ -279,6 +284,7 @@ void sim_ops_heal(struct sim_world *w)
         struct sim_node *n = &w->nodes[i];
 
         n->cut = false;
+        n->saver.unsealed_until_ns = w->plan.unsealed && w->calm.unsealed == n ? SIM_NEVER : 0;
         sim_check_excuse(w, n);
         sim_node_resume(w, n);
         if (n->run == SIM_DOWN)

@@ -118,6 +118,7 @@ struct sim_mail {
     uint64_t floor;
     int64_t until_ns;
     bool may_claim;
+    bool final;
     const struct tn_timing *timing;
 };
 
@@ -157,8 +158,10 @@ struct sim_saver {
     uint64_t data[SIM_DOCS];
     uint64_t tried; /* nonce of the request that is out or unknown */
     uint64_t tried_data;
-    uint8_t stage; /* files: what it does next */
-    uint8_t turn;  /* files: which half of its file was written last */
+    uint8_t stage;             /* files: what it does next */
+    uint8_t turn;              /* files: which half of its file was written last */
+    int64_t unsealed_until_ns; /* true time: until then it cannot seal ... */
+    bool unsealed_final;       /* ... and says that nobody but a person can help */
 };
 
 /* A holder whose record a candidate has read in this life. */
@@ -188,6 +191,8 @@ struct sim_facts {
     uint64_t nonces[8];      /* of its last requests (I6) */
     bool ordered;            /* asked to yield, or its program ended */
     bool ending;             /* asked to end */
+    bool unsealed_final;     /* it was told that its state cannot be sealed, and never will be */
+    int64_t seal_by_ns;      /* a ttl after it won: before that, no other seal is given up */
     struct sim_known known[SIM_KNOWN_MAX];
     unsigned n_known; /* the newest overwrites the oldest */
 };

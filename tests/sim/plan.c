@@ -171,6 +171,8 @@ static bool possible(const struct sim_plan *p, enum sim_op_kind kind)
     case SIM_OP_AMEND:
     case SIM_OP_STATE_BACK:
         return p->product;
+    case SIM_OP_UNSEAL:
+        return false; /* plan_seals() */
     default:
         return true;
     }
@@ -231,6 +233,25 @@ static void plan_state(struct sim_plan *p)
         };
 }
 
+/* Candidates that cannot reach their state, for a while or for good.  In the calm the others must
+ * hear of each release at once, so that the end does not depend on whose poll comes first. */
+static void plan_seals(struct sim_plan *p)
+{
+    struct sim_rng rng = sim_rng_keyed(p->seed, SIM_RND_PLAN, 6, 0);
+    unsigned n = sim_rng_chance(&rng, 30) ? (unsigned)sim_rng_span(&rng, 1, 4) : 0;
+
+    for (unsigned i = 0; i < n && p->n_ops < SIM_OPS_MAX; i++) {
+        p->ops[p->n_ops++] = (struct sim_op){
+            .at_ns = sim_rng_span(&rng, 0, p->hostile_ns - 1),
+            .kind = SIM_OP_UNSEAL,
+            .node = (uint8_t)sim_rng_below(&rng, p->nodes),
+            .span_ns = draw_span(&rng, 4 * longest_ttl(p)),
+            .pick = sim_rng_next(&rng),
+        };
+        p->unsealed = p->notifies && sim_rng_chance(&rng, 50);
+    }
+}
+
 /* ---- Plans --------------------------------------------------------------- */
 
 static const struct sim_family *draw_family(struct sim_rng *rng)
@@ -278,6 +299,8 @@ void sim_plan_hostile(struct sim_plan *p, const struct sim_family *family, uint6
     plan_ops(p, &rng);
     if (p->product)
         plan_state(p);
+    if (p->commits)
+        plan_seals(p);
 }
 
 void sim_plan_lasting(struct sim_plan *p, uint64_t seed, int64_t span_ns)

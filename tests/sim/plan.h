@@ -49,7 +49,8 @@
     X(UNLOCK, "unlock", 0, "the session lock vanishes")                                            \
     X(STRANGER, "stranger", 0, "a stranger takes the session lock, if it is free")                 \
     X(AMEND, "amend", 0, "an operator edits a document of the state")                              \
-    X(STATE_BACK, "state-back", 0, "the state's store is restored from a back-up")
+    X(STATE_BACK, "state-back", 0, "the state's store is restored from a back-up")                 \
+    X(UNSEAL, "unseal", 0, "a candidate cannot seal the state; the others can")
 
 enum sim_op_kind {
 #define SIM_X(name, word, breaks, text) SIM_OP_##name,
@@ -91,6 +92,8 @@ struct sim_plan {
     bool commits;  /* leaders save state */
     bool files;    /* the state is a file per epoch, not a register per document */
     bool product;  /* the state is kept by the product's own code */
+    bool unsealed; /* the candidate of the last UNSEAL cannot seal it in the calm either, ... */
+                   /* ... until somebody leads */
     unsigned nodes;
     uint32_t rho_ppm;
     int64_t hostile_ns; /* faults end here */

@@ -156,10 +156,26 @@ static void seal_doc(struct sim_world *w, struct sim_node *n)
     send(w, n, false, &value);
 }
 
+static void try_seal(struct sim_world *w, struct sim_node *n)
+{
+    if (!w->plan.commits)
+        sim_saver_sealed(w, n);
+    else if (w->now_ns < n->saver.unsealed_until_ns)
+        sim_at(w, w->now_ns + n->timing->request_ns / 4, SIM_Q_UNSEALED, n->index, n->saver.gen, 0);
+    else if (w->plan.product)
+        sim_term_seal(w, n);
+    else if (w->plan.files)
+        sim_files_seal(w, n);
+    else
+        send(w, n, true, NULL);
+}
+
 void sim_saver_seal(struct sim_world *w, struct sim_node *n)
 {
     struct sim_saver *s = &n->saver;
 
+    if (w->plan.product)
+        sim_term_end(w, n);
     s->gen++;
     s->active = s->sealing = true;
     s->waiting = false;
@@ -167,16 +183,27 @@ void sim_saver_seal(struct sim_world *w, struct sim_node *n)
     s->epoch = n->out.epoch;
     s->tried = 0;
     memcpy(s->grant, n->out.grant, TENURE_NONCE_SIZE);
-    if (w->plan.commits) {
-        if (w->plan.product)
-            sim_term_seal(w, n);
-        else if (w->plan.files)
-            sim_files_seal(w, n);
-        else
-            send(w, n, true, NULL);
+    try_seal(w, n);
+}
+
+/* It tells of every try that failed. */
+void sim_saver_seal_again(struct sim_world *w, struct sim_node *n, uint32_t gen)
+{
+    if (!n->saver.active || n->saver.gen != gen)
+        return;
+    if (sim_saver_asleep(w, n)) {
+        sim_at(w, n->resume_ns, SIM_Q_UNSEALED, n->index, gen, 0);
         return;
     }
-    sim_saver_sealed(w, n);
+    if (w->now_ns < n->saver.unsealed_until_ns) {
+        struct sim_mail mail = {
+            .kind = TN_EV_UNSEALED, .tag = gen, .final = n->saver.unsealed_final};
+
+        memcpy(mail.grant, n->saver.grant, TENURE_NONCE_SIZE);
+        sim_node_post(w, n, &mail);
+    }
+    if (n->saver.active && n->saver.gen == gen && n->elector.phase == TN_PHASE_SEALING)
+        try_seal(w, n);
 }
 
 void sim_saver_sealed(struct sim_world *w, struct sim_node *n)

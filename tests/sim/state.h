@@ -14,6 +14,8 @@
 void sim_state_clear(struct sim_world *w);
 /* Duty 3: seal everything under the grant just won, then tell the elector. */
 void sim_saver_seal(struct sim_world *w, struct sim_node *n);
+/* It could not be sealed the last time: again, if this is still about the same term. */
+void sim_saver_seal_again(struct sim_world *w, struct sim_node *n, uint32_t gen);
 /* The program was started: after a while it saves now and then. */
 void sim_saver_begin(struct sim_world *w, struct sim_node *n, int64_t after_ns);
 void sim_saver_end(struct sim_world *w, struct sim_node *n);

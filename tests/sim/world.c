@@ -227,6 +227,9 @@ static void happen(struct sim_world *w, const struct sim_item *it)
     case SIM_Q_SAYS:
         sim_term_says(w, it->arg, it->gen);
         break;
+    case SIM_Q_UNSEALED:
+        sim_saver_seal_again(w, n, it->gen);
+        break;
     }
 }
 

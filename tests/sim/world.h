@@ -45,6 +45,7 @@ enum sim_what {
     SIM_Q_PART_BACK, /* arg: its answer reaches who sent it */
     SIM_Q_CLIENT,    /* arg: a client's timer; gen: which */
     SIM_Q_SAYS,      /* arg: a client tells its elector; gen: who it was */
+    SIM_Q_UNSEALED,  /* a candidate that could not seal tries again; gen: its saver's */
 };
 
 /* ---- The world ----------------------------------------------------------- */
@@ -68,9 +69,10 @@ struct sim_calm {
     uint32_t gen;
     int64_t since_ns;
     int64_t bound_ns;
-    int not_this;           /* the candidate that must not be the one; -1: any will do */
-    int loser;              /* the record was deleted under this one */
-    int64_t yield_until_ns; /* true time: nobody keeps back from claiming after this */
+    int not_this;              /* the candidate that must not be the one; -1: any will do */
+    int loser;                 /* the record was deleted under this one */
+    struct sim_node *unsealed; /* could not seal its state when it was last tried; NULL: none */
+    int64_t yield_until_ns;    /* true time: nobody keeps back from claiming after this */
 };
 
 struct sim_counts {

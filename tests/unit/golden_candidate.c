@@ -72,7 +72,9 @@ static void seal_event(struct words *words, struct candidate *c, enum tn_event_k
     struct tn_event ev = {.kind = kind, .floor = words_number(words, "floor", 0)};
     const char *grant = words_option(words, "grant");
 
-    c->sealing = false;
+    c->sealing = c->sealing && kind == TN_EV_UNSEALED;
+    ev.gained = words_take_if(words, "gained");
+    ev.final = words_take_if(words, "final");
     memcpy(ev.grant, c->elector.grant, TENURE_NONCE_SIZE);
     if (grant)
         world_nonce(words->w, grant, ev.grant);
@@ -87,6 +89,11 @@ static void on_sealed(struct words *words, struct candidate *c)
 static void on_fenced(struct words *words, struct candidate *c)
 {
     seal_event(words, c, TN_EV_FENCED);
+}
+
+static void on_unsealed(struct words *words, struct candidate *c)
+{
+    seal_event(words, c, TN_EV_UNSEALED);
 }
 
 static void on_yield(struct words *words, struct candidate *c)
@@ -233,14 +240,23 @@ static const struct {
     enum tn_event_kind kind;
     void (*obey)(struct words *words, struct candidate *c);
 } events[] = {
-    {"start", TN_EV_START, on_start},     {"timer", TN_EV_TIMER, NULL},
-    {"changed", TN_EV_CHANGED, NULL},     {"read", TN_EV_READ, NULL},
-    {"swapped", TN_EV_SWAPPED, NULL},     {"sealed", TN_EV_SEALED, on_sealed},
-    {"fenced", TN_EV_FENCED, on_fenced},  {"stopped", TN_EV_STOPPED, NULL},
-    {"fired", TN_EV_FIRED, NULL},         {"shutdown", TN_EV_SHUTDOWN, NULL},
-    {"yield", TN_EV_YIELD, on_yield},     {"pause", TN_EV_CONTROL, on_pause},
-    {"resume", TN_EV_CONTROL, on_resume}, {"delay", TN_EV_CONTROL, on_delay},
-    {"timing", TN_EV_TIMING, on_timing},  {"nonsense", (enum tn_event_kind)99, NULL},
+    {"start", TN_EV_START, on_start},
+    {"timer", TN_EV_TIMER, NULL},
+    {"changed", TN_EV_CHANGED, NULL},
+    {"read", TN_EV_READ, NULL},
+    {"swapped", TN_EV_SWAPPED, NULL},
+    {"sealed", TN_EV_SEALED, on_sealed},
+    {"fenced", TN_EV_FENCED, on_fenced},
+    {"stopped", TN_EV_STOPPED, NULL},
+    {"fired", TN_EV_FIRED, NULL},
+    {"shutdown", TN_EV_SHUTDOWN, NULL},
+    {"yield", TN_EV_YIELD, on_yield},
+    {"pause", TN_EV_CONTROL, on_pause},
+    {"resume", TN_EV_CONTROL, on_resume},
+    {"delay", TN_EV_CONTROL, on_delay},
+    {"unsealed", TN_EV_UNSEALED, on_unsealed},
+    {"timing", TN_EV_TIMING, on_timing},
+    {"nonsense", (enum tn_event_kind)99, NULL},
 };
 
 /* Told by what follows from them. */

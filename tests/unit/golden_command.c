@@ -22,6 +22,7 @@
  *   NAME unknown [applied]        no answer; it was applied, or may land later
  *   NAME fails [STATUS] | conflicts   another answer, nothing applied
  *   NAME sealed [grant=] | fenced floor= [grant=] | stopped | fired
+ *   NAME unsealed [gained] [final] [grant=]
  *   NAME yield [until=] | shutdown | pause | resume | delay by=D | timing ttl= ...
  *   NAME leads | writes           what is-leader says now; all that its swap would write
  *   NAME wins                     start, and answer until it leads; told in one line

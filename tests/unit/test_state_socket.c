@@ -107,9 +107,10 @@ static void seal(uint64_t epoch)
     uint8_t grant[TENURE_NONCE_SIZE];
     struct tenure_error err;
     uint64_t floor;
+    bool gained;
 
     memset(grant, (int)epoch, sizeof grant);
-    assert_int_equal(tn_state_socket_seal(desk, epoch, grant, &floor, &err), TENURE_OK);
+    assert_int_equal(tn_state_socket_seal(desk, epoch, grant, &floor, &gained, &err), TENURE_OK);
 }
 
 static void *seal_12(void *arg)
@@ -243,10 +244,11 @@ static int seal_often(struct tn_state_socket *s, uint64_t epoch)
     enum tenure_status status = TENURE_TIMEOUT;
     struct tenure_error err;
     uint64_t floor;
+    bool gained;
     int tries = 0;
 
     while (status == TENURE_TIMEOUT && tries++ < TRIES)
-        status = tn_state_socket_seal(s, epoch, grant, &floor, &err);
+        status = tn_state_socket_seal(s, epoch, grant, &floor, &gained, &err);
     assert_true(status == TENURE_OK || status == TENURE_TIMEOUT);
     return status ? TRIES + 1 : tries;
 }
