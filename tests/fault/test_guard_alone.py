@@ -163,16 +163,18 @@ SLEEP = ("sleep", "1000")
 def test_a_cgroup_that_is_there_already_is_not_used(tmp_path):
     """Whoever is in it would be killed with the program."""
     stranger = subprocess.Popen(SLEEP)
+    parent = own_cgroup() / f"test-{stranger.pid}-{time.monotonic_ns()}"  # nobody else's names are there
+    parent.mkdir()
 
     def plant():
-        planted = own_cgroup() / f"tenure-{os.getpid()}-1"
+        (parent / "cgroup.procs").write_text(str(os.getpid()))
+        planted = parent / f"tenure-{os.getpid()}-1"
         planted.mkdir()
         os.chown(planted, 65534, 65534)
         (planted / "cgroup.procs").write_text(str(stranger.pid))
 
-    with Guard(tmp_path, CGROUP, before=plant) as g:
-        planted = own_cgroup() / f"tenure-{g.proc.pid}-1"
-        try:
+    try:
+        with Guard(tmp_path, CGROUP, before=plant) as g:
             assert (g.hello.error, g.hello.contain) == (0, CGROUP)
             g.publish(w.now() + 600 * w.NS)
             g.spawn(*SLEEP)
@@ -180,19 +182,21 @@ def test_a_cgroup_that_is_there_already_is_not_used(tmp_path):
             assert f"/tenure-{g.proc.pid}-2" in pathlib.Path(f"/proc/{pid}/cgroup").read_text()
             g.order(QUIT)
             assert g.proc.wait(w.PATIENCE) == 0 and stranger.poll() is None
-            assert not planted.with_name(f"tenure-{g.proc.pid}-2").exists()
-        finally:
-            stranger.kill()
-            stranger.wait()
-            eventually("it can be removed", lambda: not planted.exists() or not remove(planted))
+            assert [p.name for p in parent.glob("tenure-*")] == [f"tenure-{g.proc.pid}-1"]
+    finally:
+        stranger.kill()
+        stranger.wait()
+        for folder in (*parent.glob("tenure-*"), parent):
+            eventually("an empty cgroup", lambda: removed(folder))
 
 
-def remove(folder):
+def removed(folder):
+    """A cgroup can be removed when the last of its processes is gone for good."""
     try:
         folder.rmdir()
-    except OSError as error:
-        return error
-    return None
+    except OSError:
+        return False
+    return True
 
 
 def test_nothing_runs_without_a_grant(tmp_path, contain):
