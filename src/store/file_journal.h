@@ -8,7 +8,8 @@
  *   J1  A journal has one writer, the handle that linked it.  Nobody else
  *       changes a byte of it.
  *   J2  To become the writer, link the next number FIRST, then read the journal
- *       before it, then write all of that into one's own and flush.
+ *       before it to its end, then write what one's own does not have of it yet,
+ *       and flush.  Only then it counts.
  *   J3  A swap is written, flushed, and answered only after a look: the next
  *       number is not there, and then: our own is still where it was.  If it is
  *       not, the swap is looked for in a later journal of OUR OWN.
@@ -100,12 +101,29 @@ struct tn_journal_reg {
     struct tn_journal_reg *next;
     uint64_t count;
     uint8_t nonce[TENURE_NONCE_SIZE], prev[TENURE_NONCE_SIZE];
-    uint64_t at, moved_to; /* of its data in the journal */
+    uint64_t at;       /* of its data in the journal */
+    uint64_t moved_to; /* and in the draft; 0: not copied yet */
     uint32_t len;
     bool tombstone, damaged, doubted;
     uint64_t data_sum;
     uint16_t name_len;
     char name[];
+};
+
+/* The journal that a handle would like to write next: see file_journal_draft.c. */
+struct tn_journal_draft {
+    struct tn_file *f;
+    uint64_t low, top; /* the numbers that were there when it was begun */
+    int top_fd;        /* top itself, held open so that its inode is nobody else's */
+    struct stat seen;
+    struct tn_journal_head head;
+    struct tn_file_temp temp;
+    int fd;               /* where to write: the temporary file, and after the link the journal */
+    unsigned char *bytes; /* the frame under way */
+    size_t cap, used;
+    uint64_t at; /* where it goes */
+    bool synced; /* all that was copied is on the disk, with zeroes behind it */
+    struct tn_frame frame;
 };
 
 struct tn_journal {
@@ -118,11 +136,14 @@ struct tn_journal {
     ino_t ino;
     bool owner;    /* we are its writer (J1) */
     bool whole;    /* it has all that was there before it */
+    bool loading;  /* it was not read to its end yet: the deadline passed */
     bool salvaged; /* it cannot be read; what is left of it is in fd, which is no journal */
     uint8_t seed[TENURE_NONCE_SIZE];
     uint64_t frames, tail, end;  /* frames read; where the next one goes; bytes in the file */
     uint64_t live;               /* bytes that a snapshot would take */
     struct timespec salvaged_at; /* the file's own time then */
+    int64_t stalled_ns; /* not whole: since when its writer has got no further; 0: unknown */
+    struct tn_journal_draft *draft; /* or NULL */
 
     struct tn_journal_reg **buckets;
     size_t n_buckets, n;
@@ -147,6 +168,8 @@ struct tn_journal_reg *tn_journal_find(const struct tn_journal *j, const char *n
 bool tn_journal_take(struct tn_journal *j, const struct tn_journal_entry *e, uint64_t at);
 /* Forget all of it and close the file. */
 void tn_journal_forget(struct tn_journal *j);
+/* The same, and free what it has allocated. */
+void tn_journal_clear(struct tn_journal *j);
 /* Make the buffer hold so much.  false: out of memory. */
 bool tn_journal_room(struct tn_journal *j, size_t size);
 void tn_journal_token(const struct tn_journal_reg *reg, struct tenure_token *token);
@@ -163,10 +186,10 @@ enum tenure_status tn_journal_list(struct tn_file *f, const struct tn_journal *j
                                    uint64_t *high, size_t *count, struct tenure_error *err);
 /* Read journal `number` from its beginning.  *found is false if it is not there. */
 enum tenure_status tn_journal_load(struct tn_file *f, struct tn_journal *j, uint64_t number,
-                                   bool *found, struct tenure_error *err);
-/* Read on behind what was read. */
+                                   bool *found, int64_t deadline, struct tenure_error *err);
+/* Read on behind what was read, at least one frame; TIMEOUT leaves j as far as it came. */
 enum tenure_status tn_journal_follow(struct tn_file *f, struct tn_journal *j, bool thorough,
-                                     struct tenure_error *err);
+                                     int64_t deadline, struct tenure_error *err);
 /*
  * Bring what we know up to date: afterwards j was all of the group at one moment
  * of this call.  j->number is 0 if nothing was ever written.
@@ -200,9 +223,32 @@ bool tn_journal_untouched(const struct tn_file *f, const struct tn_journal *j);
 enum tenure_status tn_journal_set_aside(struct tn_file *f, const struct tn_journal *j, uint64_t low,
                                         uint64_t top, struct tenure_error *err);
 
+/* ---- file_journal_draft.c --------------------------------------------------- */
+
+/* Begin one that follows `top`; on failure it is for the caller to drop. */
+enum tenure_status tn_journal_draft_begin(struct tn_file *f, struct tn_journal *j, uint64_t low,
+                                          uint64_t top, struct tenure_error *err);
+/* Copy what j knows and the draft does not. */
+enum tenure_status tn_journal_draft_copy(struct tn_file *f, struct tn_journal *j, int64_t deadline,
+                                         struct tenure_error *err);
+/* Zeroes behind it, which commits will overwrite so that a flush has no new blocks to write down;
+ * and all of it on the disk. */
+enum tenure_status tn_journal_draft_sync(struct tn_file *f, struct tn_journal *j,
+                                         struct tenure_error *err);
+/* After the link: the rest, into fd, and the mark that it is whole. */
+enum tenure_status tn_journal_draft_end(struct tn_file *f, struct tn_journal *j, int fd,
+                                        int64_t deadline, struct tenure_error *err);
+/* Remove it, if there is one. */
+void tn_journal_draft_drop(struct tn_journal *j);
+
 /* ---- file_journal_own.c ----------------------------------------------------- */
 
-/* Become the writer (J2); also to begin a new file, when the old one is long or abandoned. */
+/*
+ * One try to become the writer (J2); also to begin a new file, when the old one is
+ * long or abandoned.  OK with j->owner false: somebody else was faster, look again.
+ * TIMEOUT: nothing has changed, what was copied is kept for the next try, and who
+ * was the writer still is.  Otherwise j is forgotten on failure.
+ */
 enum tenure_status tn_journal_own(struct tn_file *f, struct tn_journal *j, int64_t deadline,
                                   struct tenure_error *err);
 /* Between tries, when several want to write: longer each time, and never the same. */

@@ -3,7 +3,9 @@
  *
  * From the link on, no writer before us is answered any more: each looks for a
  * higher number before it answers (J3).  Whatever one of them was answered, it
- * had written before that look, so it is there when we read.
+ * had written before that look, so it is there when we read.  What we have read
+ * before the link is in our file by then (file_journal_draft.c); it stays true,
+ * because journals only grow, and we go on reading where we were.
  *
  * One who saw the newest journal, slept, and linked the next number after both
  * had been removed, finds the one that it saw gone: then its link was worth
@@ -15,216 +17,195 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/file_journal.h"
 
-#define FIRST_BYTES UINT64_C(65536)           /* of a new journal, before anything is in it */
-#define LONG_BYTES  (UINT64_C(4) << 20)       /* a journal is not begun anew below this */
-#define PART_BYTES  ((size_t)TENURE_DATA_MAX) /* of a snapshot in one frame, about */
-#define CLEAN_MOST  64                        /* removed at once */
+#define LONG_BYTES (UINT64_C(4) << 20) /* a journal is not begun anew below this */
+#define CLEAN_MOST 64                  /* removed at once */
+/* For what is left after the link: a flush, and a look at those that were not filled.  To give up
+ * there would cost everybody a journal. */
+#define GRACE_NS   INT64_C(200000000)
 
 bool tn_journal_long(const struct tn_journal *j)
 {
     return j->tail > LONG_BYTES && j->tail > 4 * j->live;
 }
 
-/* ---- A file to be ----------------------------------------------------------- */
-
-/* Write a temporary journal: its first line, and zeroes that commits will overwrite, so that a
- * flush has no new blocks to write down. */
-static enum tenure_status make_temp(struct tn_file *f, const struct tn_journal *j,
-                                    struct tn_journal_head *head, uint64_t size,
-                                    struct tn_file_temp *temp, struct tenure_error *err)
-{
-    unsigned char block[TN_JOURNAL_BLOCK];
-    enum tenure_status status = tenure_nonce(head->nonce, err);
-    unsigned char *zeroes;
-
-    if (status)
-        return status;
-    zeroes = calloc(1, size);
-    if (!zeroes)
-        return tenure_fail(err, TENURE_NOMEM, "out of memory for a journal");
-    tn_journal_head_encode(head, block);
-    status = tn_file_temp_write(f, head->nonce, block, sizeof block, zeroes, size - sizeof block,
-                                temp, err);
-    free(zeroes);
-    if (!status)
-        status = tn_file_temp_sync(f, temp, err);
-    if (!status && head->number == 1)
-        status = tn_file_sync_above(f, j->group, err);
-    return status;
-}
-
-/* Link it.  *taken: somebody else was first. */
-static enum tenure_status link_temp(struct tn_file *f, struct tn_journal *j, uint64_t number,
-                                    struct tn_file_temp *temp, int *fd, bool *taken,
-                                    struct tenure_error *err)
-{
-    char from[PATH_MAX], to[PATH_MAX];
-
-    *fd = -1;
-    *taken = false;
-    if (!tn_file_path(f, temp->name, from) || !tn_journal_path(f, j, number, to))
-        return tn_file_fail(err, ENAMETOOLONG, "cannot link in", f->root, j->group);
-    if (link(from, to) != 0) {
-        *taken = errno == EEXIST;
-        return *taken ? TENURE_OK : tn_file_fail(err, errno, "cannot link in", f->root, j->group);
-    }
-    /* By its new name: who watches the directory is told of what is written through that. */
-    *fd = open(to, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    *taken = *fd < 0 && errno == ENOENT; /* we slept, and it was removed */
-    /* A sign of life for who finds it not filled yet; nothing rests on it. */
-    if (*fd >= 0)
-        fcntl(*fd, F_OFD_SETLK, &(struct flock){.l_type = F_WRLCK});
-    return *fd < 0 && !*taken ? tn_file_fail(err, errno, "cannot open", to, "") : TENURE_OK;
-}
-
-/* ---- What was there before -------------------------------------------------- */
+/* ---- Before the link -------------------------------------------------------- */
 
 /* The newest journal from `top` down that has all that was there before it; none: j is empty. */
 static enum tenure_status load_newest(struct tn_file *f, struct tn_journal *j, uint64_t low,
-                                      uint64_t top, struct tenure_error *err)
+                                      uint64_t top, int64_t deadline, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
     bool found;
 
     for (uint64_t number = top; number && number >= low && !status; number--) {
-        status = tn_journal_load(f, j, number, &found, err);
+        status = tn_journal_load(f, j, number, &found, deadline, err);
         if (!status && found && j->whole)
             return TENURE_OK;
     }
-    tn_journal_forget(j);
+    if (!status)
+        tn_journal_forget(j);
     return status;
 }
 
-/* The same once more after our link: what was being written then may be whole by now. */
-static enum tenure_status load_again(struct tn_file *f, struct tn_journal *j, uint64_t low,
-                                     uint64_t top, struct tenure_error *err)
+/*
+ * Hold the newest open, so that nobody else gets its inode.  *is: it is the newest,
+ * and not the vain link of a sleeper under an old number, above which there would
+ * be others (J4).
+ */
+static enum tenure_status hold_newest(struct tn_file *f, struct tn_journal *j, bool *is,
+                                      struct tenure_error *err)
 {
-    if (j->number != top || j->salvaged)
-        return load_newest(f, j, low, top, err);
-    return j->number ? tn_journal_follow(f, j, true, err) : TENURE_OK;
+    struct tn_journal_draft *d = j->draft;
+    uint64_t low, high;
+    size_t count;
+    char path[PATH_MAX];
+
+    *is = false;
+    if (d->top) {
+        if (tn_journal_path(f, j, d->top, path))
+            d->top_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (d->top_fd < 0 || fstat(d->top_fd, &d->seen) != 0)
+            return errno == ENOENT ? TENURE_OK
+                                   : tn_file_fail(err, errno, "cannot open", f->root, j->group);
+        if (j->number == d->top && (j->dev != d->seen.st_dev || j->ino != d->seen.st_ino))
+            return TENURE_OK; /* not the one that was read */
+    }
+    enum tenure_status status = tn_journal_list(f, j, &low, &high, &count, err);
+    *is = !status && high == d->top;
+    return status;
 }
 
-/* ---- The snapshot ----------------------------------------------------------- */
-
-struct snapshot {
-    struct tn_journal *j;
-    int fd; /* of the new journal */
-    const uint8_t *seed;
-    unsigned char *bytes;
-    size_t cap, used;
-    uint64_t at; /* where the frame goes */
-    struct tn_frame frame;
-};
-
-static bool write_at(int fd, const unsigned char *bytes, size_t n, uint64_t at)
+/* Begin a draft of the newest, unless one is under way.  *is: there is one now. */
+static enum tenure_status begin(struct tn_file *f, struct tn_journal *j, int64_t deadline, bool *is,
+                                struct tenure_error *err)
 {
-    for (size_t done = 0; done < n;) {
-        ssize_t some = pwrite(fd, bytes + done, n - done, (off_t)(at + done));
+    uint64_t low, top;
+    size_t count;
+    enum tenure_status status = tn_journal_list(f, j, &low, &top, &count, err);
 
-        if (some < 0 && errno != EINTR)
-            return false;
-        done += some > 0 ? (size_t)some : 0;
-    }
-    return true;
+    *is = !status && j->draft && j->draft->top == top;
+    if (status || *is)
+        return status;
+    tn_journal_draft_drop(j);
+    if (top == TN_SLOT_LIMIT)
+        return tenure_fail(err, TENURE_CORRUPT, "file: %s has used up its journals", j->group);
+    /* Damage is found before anything is linked: whoever tries in vain leaves nothing behind. */
+    if (j->number != top || !j->whole || j->loading || j->salvaged)
+        status = load_newest(f, j, low, top, deadline, err);
+    if (!status && !top)
+        status = tn_file_make_dirs(f, j->group, err);
+    if (!status)
+        status = tn_journal_draft_begin(f, j, low, top, err);
+    if (!status)
+        status = hold_newest(f, j, is, err);
+    if (!status && *is && j->salvaged)
+        status = tn_journal_set_aside(f, j, low, top, err);
+    return status;
 }
 
-/* Write the frame under way, and flush it: only the last of a journal may ever be torn. */
-static bool end_part(struct snapshot *s, bool last)
+/* All that is known, on the disk, before anybody can see it. */
+static enum tenure_status prepare(struct tn_file *f, struct tn_journal *j, int64_t deadline,
+                                  struct tenure_error *err)
 {
-    size_t size = tn_frame_size(s->used - TN_FRAME_HEAD);
+    enum tenure_status status = TENURE_OK;
 
-    s->frame.flags = TN_FRAME_SNAPSHOT | (last ? TN_FRAME_WHOLE : 0);
-    s->frame.len = s->used - TN_FRAME_HEAD;
-    tn_frame_seal(&s->frame, s->seed, s->bytes);
-    memset(s->bytes + s->used, 0, size - s->used);
-    if (!write_at(s->fd, s->bytes, size, s->at) || fdatasync(s->fd) != 0)
-        return false;
-    s->at += size;
-    s->frame.number++;
-    s->frame.entries = 0;
-    s->used = TN_FRAME_HEAD;
-    return true;
+    /* What is left of a damaged group is looked for again after the link. */
+    if (!j->salvaged)
+        status = tn_journal_draft_copy(f, j, deadline, err);
+    /* What came meanwhile, so that little is left for later. */
+    if (!status && j->number && !j->owner && !j->salvaged)
+        status = tn_journal_follow(f, j, false, deadline, err);
+    if (!status && !j->salvaged)
+        status = tn_journal_draft_copy(f, j, deadline, err);
+    if (!status)
+        status = tn_journal_draft_sync(f, j, err);
+    if (!status && j->draft->top == 0)
+        status = tn_file_sync_above(f, j->group, err);
+    if (!status && tenure_now() >= deadline)
+        status = tenure_fail(err, TENURE_TIMEOUT, "file: no time left to write in %s", j->group);
+    return status;
 }
 
-/* Copy one register; a damaged one as it is, so that it stays what it was. */
-static bool copy_reg(struct snapshot *s, struct tn_journal_reg *reg)
+/* ---- The link --------------------------------------------------------------- */
+
+/* A sign of life for who finds it not filled yet; nothing rests on it.  Each descriptor locks bytes
+ * of its own, so that there is no moment without. */
+static void show_life(int fd, off_t byte)
 {
-    struct tn_journal_entry e = {.name = reg->name,
-                                 .name_len = reg->name_len,
-                                 .count = reg->count,
-                                 .tombstone = reg->tombstone,
-                                 .damaged = reg->damaged,
-                                 .data_sum = reg->data_sum,
-                                 .len = reg->len};
-    size_t size = tn_entry_size(reg->name_len, reg->len);
-
-    if (s->used > TN_FRAME_HEAD && s->used + size > PART_BYTES && !end_part(s, false))
-        return false;
-    if (s->used + size + TN_JOURNAL_BLOCK > s->cap) {
-        size_t cap = 2 * (s->used + size + TN_JOURNAL_BLOCK);
-        unsigned char *grown = realloc(s->bytes, cap);
-
-        if (!grown) {
-            errno = ENOMEM;
-            return false;
-        }
-        s->bytes = grown;
-        s->cap = cap;
-    }
-    memcpy(e.nonce, reg->nonce, TENURE_NONCE_SIZE);
-    memcpy(e.prev, reg->prev, TENURE_NONCE_SIZE);
-    /* Its data goes straight to where it belongs; encode() must not copy it onto itself. */
-    unsigned char *data = s->bytes + s->used + TN_ENTRY_HEAD + reg->name_len;
-    for (size_t got = 0; got < reg->len;) {
-        ssize_t n = pread(s->j->fd, data + got, reg->len - got, (off_t)(reg->at + got));
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            errno = n < 0 ? errno : EIO;
-            return false;
-        }
-        got += (size_t)n;
-    }
-    if (!reg->damaged && tn_data_sum(data, reg->len) != reg->data_sum)
-        e.damaged = reg->damaged = true; /* since it was read first */
-    e.data = data;
-    reg->moved_to = s->at + s->used + TN_ENTRY_HEAD + reg->name_len;
-    s->used += tn_entry_encode(&e, s->bytes + s->used);
-    s->frame.entries++;
-    return true;
+    fcntl(fd, F_OFD_SETLK, &(struct flock){.l_type = F_WRLCK, .l_start = byte, .l_len = 1});
 }
 
-/* Write all that j knows into the file fd.  false with errno. */
-static bool write_snapshot(struct snapshot *s)
+/* *fd is the journal.  *taken: somebody else was first, or we slept. */
+static enum tenure_status link_draft(struct tn_file *f, struct tn_journal *j, int *fd, bool *taken,
+                                     struct tenure_error *err)
 {
-    struct tn_journal *j = s->j;
+    struct tn_journal_draft *d = j->draft;
+    char from[PATH_MAX], to[PATH_MAX];
 
-    s->at = TN_JOURNAL_BLOCK;
-    s->used = TN_FRAME_HEAD;
-    s->cap = 65536;
-    s->bytes = malloc(s->cap);
-    if (!s->bytes) {
-        errno = ENOMEM;
-        return false;
+    *taken = false;
+    if (!tn_file_path(f, d->temp.name, from) || !tn_journal_path(f, j, d->head.number, to))
+        return tn_file_fail(err, ENAMETOOLONG, "cannot link in", f->root, j->group);
+    show_life(d->temp.fd, 0);
+    if (link(from, to) != 0) {
+        /* A draft that nobody went on with for minutes was cleaned up. */
+        *taken = errno == EEXIST || (errno == ENOENT && access(from, F_OK) != 0);
+        return *taken ? TENURE_OK : tn_file_fail(err, errno, "cannot link in", f->root, j->group);
     }
-    for (size_t i = 0; i < j->n_buckets; i++) {
-        for (struct tn_journal_reg *reg = j->buckets[i]; reg; reg = reg->next) {
-            if (!copy_reg(s, reg))
-                return false;
-        }
-    }
-    return end_part(s, true);
+    /* By its new name: who watches the directory is told of what is written through that. */
+    *fd = open(to, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    *taken = *fd < 0 && errno == ENOENT; /* we slept, and it was removed */
+    if (*fd >= 0)
+        show_life(*fd, 1);
+    return *fd < 0 && !*taken ? tn_file_fail(err, errno, "cannot open", to, "") : TENURE_OK;
 }
 
-/* ---- Together --------------------------------------------------------------- */
+/* ---- After it --------------------------------------------------------------- */
+
+/* Is the one that we saw as the newest still there (J4)? */
+static enum tenure_status still_there(struct tn_file *f, struct tn_journal *j, bool *is,
+                                      struct tenure_error *err)
+{
+    const struct tn_journal_draft *d = j->draft;
+    char path[PATH_MAX];
+    struct stat st;
+    uint64_t low, high;
+    size_t count;
+    enum tenure_status status;
+
+    if (d->top) {
+        *is = tn_journal_path(f, j, d->top, path) && stat(path, &st) == 0 &&
+              st.st_ino == d->seen.st_ino && st.st_dev == d->seen.st_dev;
+        return TENURE_OK;
+    }
+    status = tn_journal_list(f, j, &low, &high, &count, err);
+    *is = !status && count == 1 && high == 1;
+    return status;
+}
+
+/* What was being written when we copied the one below it may be whole by now: then that counts.
+ * *is: it is not, and what we copied is still the newest. */
+static enum tenure_status still_newest(struct tn_file *f, const struct tn_journal *j, bool *is,
+                                       int64_t deadline, struct tenure_error *err)
+{
+    struct tn_journal probe = {.fd = -1};
+    enum tenure_status status = TENURE_OK;
+    bool found;
+
+    *is = true;
+    memcpy(probe.group, j->group, sizeof probe.group);
+    for (uint64_t n = j->draft->top; n > j->number && n >= j->draft->low && *is && !status; n--) {
+        status = tn_journal_load(f, &probe, n, &found, deadline, err);
+        *is = !status && !(found && probe.whole);
+    }
+    tn_journal_clear(&probe);
+    return status;
+}
 
 /* Flush the names, so that the journal is found after a power failure. */
 static enum tenure_status sync_names(struct tn_file *f, struct tn_journal *j,
@@ -241,6 +222,63 @@ static enum tenure_status sync_names(struct tn_file *f, struct tn_journal *j,
     return status;
 }
 
+/* j now is the new file: same registers, other places. */
+static void move_in(struct tn_journal *j, int fd, const struct stat *st)
+{
+    struct tn_journal_draft *d = j->draft;
+
+    for (size_t i = 0; i < j->n_buckets; i++) {
+        for (struct tn_journal_reg *reg = j->buckets[i]; reg; reg = reg->next)
+            reg->at = reg->moved_to;
+    }
+    if (j->fd >= 0)
+        close(j->fd);
+    j->fd = fd;
+    j->number = d->head.number;
+    j->dev = st->st_dev;
+    j->ino = st->st_ino;
+    memcpy(j->seed, d->head.nonce, TENURE_NONCE_SIZE);
+    j->frames = d->frame.number;
+    j->tail = d->at;
+    j->end = (uint64_t)st->st_size > d->at ? (uint64_t)st->st_size : d->at;
+    j->owner = j->whole = true;
+    j->salvaged = false;
+}
+
+/* What is left of a damaged group, once more: somebody may have written there until our link. */
+static enum tenure_status load_again(struct tn_file *f, struct tn_journal *j, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    struct tn_journal_draft *d = j->draft;
+
+    j->draft = NULL; /* of which nothing was copied yet */
+    enum tenure_status status = load_newest(f, j, d->low, d->top, deadline, err);
+    j->draft = d;
+    return status;
+}
+
+/* Read what is final now, and write what is not in the draft yet. */
+static enum tenure_status fill(struct tn_file *f, struct tn_journal *j, int fd, int64_t deadline,
+                               struct tenure_error *err)
+{
+    struct stat st;
+    enum tenure_status status = TENURE_OK;
+
+    if (j->salvaged)
+        status = load_again(f, j, deadline, err);
+    else if (j->number)
+        status = tn_journal_follow(f, j, true, deadline, err);
+    if (!status)
+        status = tn_journal_draft_end(f, j, fd, deadline, err);
+    if (!status && fstat(fd, &st) != 0)
+        status = tn_file_fail(err, errno, "cannot write a journal of", f->root, j->group);
+    if (!status)
+        status = sync_names(f, j, err);
+    if (!status)
+        move_in(j, fd, &st);
+    return status;
+}
+
 /* Lowest first, and one failure ends it (J4). */
 static void clean(struct tn_file *f, struct tn_journal *j, uint64_t low)
 {
@@ -253,153 +291,36 @@ static void clean(struct tn_file *f, struct tn_journal *j, uint64_t low)
     }
 }
 
-/* j now is the new file: same registers, other places. */
-static void move_in(struct tn_journal *j, const struct tn_journal_head *head, int fd,
-                    const struct stat *st, const struct snapshot *s)
+/* The draft is on the disk: link it and fill it. */
+static enum tenure_status take_over(struct tn_file *f, struct tn_journal *j, int64_t deadline,
+                                    struct tenure_error *err)
 {
-    for (size_t i = 0; i < j->n_buckets; i++) {
-        for (struct tn_journal_reg *reg = j->buckets[i]; reg; reg = reg->next)
-            reg->at = reg->moved_to;
-    }
-    if (j->fd >= 0)
-        close(j->fd);
-    j->fd = fd;
-    j->number = head->number;
-    j->dev = st->st_dev;
-    j->ino = st->st_ino;
-    memcpy(j->seed, head->nonce, TENURE_NONCE_SIZE);
-    j->frames = s->frame.number;
-    j->tail = s->at;
-    j->end = (uint64_t)st->st_size > s->at ? (uint64_t)st->st_size : s->at;
-    j->owner = j->whole = true;
-    j->salvaged = false;
-}
-
-/* After the link: is the one that we saw as the newest still there (J4)? */
-static enum tenure_status still_there(struct tn_file *f, struct tn_journal *j, uint64_t top,
-                                      const struct stat *seen, bool *is, struct tenure_error *err)
-{
-    char path[PATH_MAX];
-    struct stat st;
-    uint64_t low, high;
-    size_t count;
-    enum tenure_status status;
-
-    if (top) {
-        *is = tn_journal_path(f, j, top, path) && stat(path, &st) == 0 &&
-              st.st_ino == seen->st_ino && st.st_dev == seen->st_dev;
-        return TENURE_OK;
-    }
-    status = tn_journal_list(f, j, &low, &high, &count, err);
-    *is = !status && count == 1 && high == 1;
-    return status;
-}
-
-/* Our link stands: read what is final now, and write it all. */
-static enum tenure_status fill(struct tn_file *f, struct tn_journal *j,
-                               const struct tn_journal_head *head, int fd, uint64_t low,
-                               struct tenure_error *err)
-{
-    struct snapshot s = {.j = j, .fd = fd, .seed = head->nonce};
-    struct stat st;
-    enum tenure_status status = load_again(f, j, low, head->number - 1, err);
-
-    if (!status && (!write_snapshot(&s) || fstat(fd, &st) != 0))
-        status = tn_file_fail(err, errno, "cannot write a journal of", f->root, j->group);
-    free(s.bytes);
-    if (!status)
-        status = sync_names(f, j, err);
-    if (!status)
-        move_in(j, head, fd, &st, &s);
-    return status;
-}
-
-/*
- * Hold the newest open, so that nobody else gets its inode.  *is: it is the newest,
- * and not the vain link of a sleeper under an old number, above which there would
- * be others (J4).
- */
-static enum tenure_status hold_newest(struct tn_file *f, struct tn_journal *j, uint64_t top,
-                                      int *top_fd, struct stat *seen, bool *is,
-                                      struct tenure_error *err)
-{
-    uint64_t low, high;
-    size_t count;
-    char path[PATH_MAX];
-
-    *is = false;
-    if (top) {
-        if (tn_journal_path(f, j, top, path))
-            *top_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (*top_fd < 0 || fstat(*top_fd, seen) != 0)
-            return errno == ENOENT ? TENURE_OK
-                                   : tn_file_fail(err, errno, "cannot open", f->root, j->group);
-    }
-    enum tenure_status status = tn_journal_list(f, j, &low, &high, &count, err);
-    *is = !status && high == top;
-    return status;
-}
-
-/* One try.  OK with j->owner false: somebody else was faster, look again. */
-static enum tenure_status try_own(struct tn_file *f, struct tn_journal *j, int64_t deadline,
-                                  struct tenure_error *err)
-{
-    struct tn_journal_head head;
-    struct tn_file_temp temp = {.fd = -1};
-    uint64_t low, top;
-    struct stat seen = {0};
-    size_t count;
-    int fd = -1, top_fd = -1;
-    bool taken = false, is = false;
-    enum tenure_status status = tn_journal_list(f, j, &low, &top, &count, err);
+    int fd = -1;
+    bool taken, is = false;
+    enum tenure_status status = link_draft(f, j, &fd, &taken, err);
 
     j->owner = false;
-    if (!status && top == TN_SLOT_LIMIT)
-        status = tenure_fail(err, TENURE_CORRUPT, "file: %s has used up its journals", j->group);
-    /* Damage is found before anything is linked: whoever tries in vain leaves nothing behind. */
-    if (!status)
-        status = load_newest(f, j, low, top, err);
-    if (!status && !top)
-        status = tn_file_make_dirs(f, j->group, err);
-    if (status)
-        return status;
-    status = hold_newest(f, j, top, &top_fd, &seen, &is, err);
-    if (status || !is)
-        goto done;
-    if (j->salvaged && (status = tn_journal_set_aside(f, j, low, top, err)))
-        goto done;
-    head.number = top + 1;
-    status =
-        make_temp(f, j, &head, tn_frame_size(j->live + j->live / 16) + FIRST_BYTES, &temp, err);
-    if (!status && tenure_now() >= deadline)
-        status = tenure_fail(err, TENURE_TIMEOUT, "file: no time left to write in %s", j->group);
-    if (!status)
-        status = link_temp(f, j, head.number, &temp, &fd, &taken, err);
-    if (status || taken)
-        goto done;
-    status = still_there(f, j, top, &seen, &is, err);
-    if (status || !is)
-        goto done;
+    if (deadline < tenure_now() + GRACE_NS)
+        deadline = tenure_now() + GRACE_NS;
+    if (!status && !taken)
+        status = still_there(f, j, &is, err);
+    if (!status && is && !j->salvaged)
+        status = still_newest(f, j, &is, deadline, err);
     /* If that fails it stays as it is: because of J4, and because it may be whole by now, and
      * somebody have gone on from it. */
-    status = fill(f, j, &head, fd, low, err);
-    if (!status)
-        fd = -1;
-done:
-    tn_file_temp_remove(f, &temp);
-    if (fd >= 0)
-        close(fd);
-    if (top_fd >= 0)
-        close(top_fd);
-    if (!status && j->owner) {
-        int newest = tn_journal_newest(f, j);
-
-        if (newest < 0)
-            status = tn_file_fail(err, errno, "cannot look for journals of", f->root, j->group);
-        j->owner = newest > 0;
-        if (newest > 0)
-            clean(f, j, low);
+    if (!status && is)
+        status = fill(f, j, fd, deadline, err);
+    if (!j->owner) {
+        if (fd >= 0)
+            close(fd);
+        return status;
     }
+    int newest = tn_journal_newest(f, j);
+    if (newest < 0)
+        status = tn_file_fail(err, errno, "cannot look for journals of", f->root, j->group);
+    j->owner = newest > 0;
+    if (newest > 0)
+        clean(f, j, j->draft->low);
     return status;
 }
 
@@ -414,16 +335,19 @@ void tn_journal_pause(unsigned tries)
 enum tenure_status tn_journal_own(struct tn_file *f, struct tn_journal *j, int64_t deadline,
                                   struct tenure_error *err)
 {
-    for (unsigned tries = 0;; tries++) {
-        enum tenure_status status = try_own(f, j, deadline, err);
+    bool is;
+    enum tenure_status status = begin(f, j, deadline, &is, err);
 
-        if (status || !j->owner)
-            tn_journal_forget(j);
-        if (status || j->owner)
-            return status;
-        if (tenure_now() >= deadline)
-            return tenure_fail(err, TENURE_TIMEOUT, "file: %s was not taken over in time",
-                               j->group);
-        tn_journal_pause(tries);
-    }
+    if (!status && is)
+        status = prepare(f, j, deadline, err);
+    if (status == TENURE_TIMEOUT)
+        return status; /* the draft stays: the next call goes on with it */
+    if (!status && is)
+        status = take_over(f, j, deadline, err);
+    else
+        j->owner = false;
+    tn_journal_draft_drop(j);
+    if (status || !j->owner)
+        tn_journal_forget(j);
+    return status;
 }

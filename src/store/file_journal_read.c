@@ -16,8 +16,10 @@
 #include "os/fs.h"
 #include "store/file_journal.h"
 
-/* With one who has linked a journal and has not filled it yet. */
-#define PATIENCE_NS INT64_C(50000000)
+/* With one who lives, has linked a journal, and gets no further in filling it. */
+#define PATIENCE_NS INT64_C(1000000000)
+/* Looks at one who does not: earlier builds show their life only after the link. */
+#define LOOKS_MOST  3
 
 /* ---- Which is the newest --------------------------------------------------- */
 
@@ -160,6 +162,7 @@ static enum tenure_status apply(struct tn_file *f, struct tn_journal *j, uint64_
             return tenure_fail(err, TENURE_NOMEM, "out of memory for a journal");
     }
     j->whole |= (frame->flags & TN_FRAME_WHOLE) != 0;
+    j->stalled_ns = 0;
     j->frames++;
     j->tail = at + tn_frame_size(frame->len);
     return TENURE_OK;
@@ -207,7 +210,7 @@ static enum tenure_status mend(struct tn_file *f, struct tn_journal *j, bool *mo
 }
 
 enum tenure_status tn_journal_follow(struct tn_file *f, struct tn_journal *j, bool thorough,
-                                     struct tenure_error *err)
+                                     int64_t deadline, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
     struct stat st;
@@ -216,10 +219,14 @@ enum tenure_status tn_journal_follow(struct tn_file *f, struct tn_journal *j, bo
     if (fstat(j->fd, &st) != 0)
         return tn_file_fail(err, errno, "cannot read a journal of", f->root, j->group);
     j->end = (uint64_t)st.st_size;
-    while (!status && more) {
+    thorough |= j->loading;
+    for (unsigned n = 0; !status && more; n++) {
         struct tn_frame frame;
         bool is, sound;
 
+        if (n && tenure_now() >= deadline)
+            return tenure_fail(err, TENURE_TIMEOUT,
+                               "file: %s was not read in time; the next try goes on", j->group);
         status = frame_at(f, j, j->tail, &frame, &is, &sound, err);
         if (!status && sound && frame.number == j->frames)
             status = apply(f, j, j->tail, &frame, err);
@@ -228,11 +235,12 @@ enum tenure_status tn_journal_follow(struct tn_file *f, struct tn_journal *j, bo
         else
             more = false;
     }
+    j->loading = j->loading && status;
     return status;
 }
 
 static enum tenure_status load(struct tn_file *f, struct tn_journal *j, uint64_t number,
-                               bool *found, struct tenure_error *err)
+                               bool *found, int64_t deadline, struct tenure_error *err)
 {
     unsigned char block[TN_JOURNAL_BLOCK];
     struct tn_journal_head head;
@@ -261,13 +269,14 @@ static enum tenure_status load(struct tn_file *f, struct tn_journal *j, uint64_t
         return damaged(f, j, 0, wrong, err);
     memcpy(j->seed, head.nonce, TENURE_NONCE_SIZE);
     j->tail = TN_JOURNAL_BLOCK;
-    return tn_journal_follow(f, j, true, err);
+    j->loading = true;
+    return tn_journal_follow(f, j, true, deadline, err);
 }
 
 enum tenure_status tn_journal_load(struct tn_file *f, struct tn_journal *j, uint64_t number,
-                                   bool *found, struct tenure_error *err)
+                                   bool *found, int64_t deadline, struct tenure_error *err)
 {
-    enum tenure_status status = load(f, j, number, found, err);
+    enum tenure_status status = load(f, j, number, found, deadline, err);
 
     return status == TENURE_CORRUPT && f->mend ? tn_journal_salvage(f, j, number, err) : status;
 }
@@ -282,9 +291,35 @@ static bool writer_lives(const struct tn_journal *j)
     return fcntl(j->fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
+/*
+ * The newest is linked and not filled.  Is its writer dead, or stopped?  One that
+ * lives and gets on is waited for: to take its place would cost all of its work,
+ * and it would take ours.  The time is counted over the calls of a handle.
+ */
+static bool given_up(struct tn_journal *j, unsigned *looks)
+{
+    if (!writer_lives(j))
+        return ++*looks >= LOOKS_MOST;
+    *looks = 0;
+    if (!j->stalled_ns)
+        j->stalled_ns = tenure_now();
+    return tenure_now() - j->stalled_ns >= PATIENCE_NS;
+}
+
+/* Were we about to take over from below a journal that was given up, which is still the newest? */
+static bool taking_over(struct tn_file *f, const struct tn_journal *j)
+{
+    struct tenure_error ignored;
+    uint64_t low, high;
+    size_t count;
+
+    return j->draft && j->draft->top > j->number &&
+           !tn_journal_list(f, j, &low, &high, &count, &ignored) && high == j->draft->top;
+}
+
 /* Find the newest and read it.  *again: it went away meanwhile. */
 static enum tenure_status start(struct tn_file *f, struct tn_journal *j, bool *again,
-                                struct tenure_error *err)
+                                int64_t deadline, struct tenure_error *err)
 {
     uint64_t low, high;
     size_t count;
@@ -294,7 +329,7 @@ static enum tenure_status start(struct tn_file *f, struct tn_journal *j, bool *a
     *again = false;
     if (status || !high)
         return status;
-    status = tn_journal_load(f, j, high, &found, err);
+    status = tn_journal_load(f, j, high, &found, deadline, err);
     *again = !status && !found;
     return status;
 }
@@ -302,8 +337,8 @@ static enum tenure_status start(struct tn_file *f, struct tn_journal *j, bool *a
 enum tenure_status tn_journal_sync(struct tn_file *f, struct tn_journal *j, int64_t deadline,
                                    struct tenure_error *err)
 {
-    int64_t patient_until = 0;
-    int empty = 0, alone = 0;
+    unsigned looks = 0;
+    int empty = 0;
 
     if (j->salvaged && tn_journal_untouched(f, j))
         return TENURE_OK;
@@ -316,9 +351,11 @@ enum tenure_status tn_journal_sync(struct tn_file *f, struct tn_journal *j, int6
         if (tries && tenure_now() >= deadline)
             return tenure_fail(err, TENURE_TIMEOUT, "file: %s was not read in time", j->group);
         if (!j->number)
-            status = start(f, j, &again, err);
+            status = start(f, j, &again, deadline, err);
         else if (!j->owner)
-            status = tn_journal_follow(f, j, false, err);
+            status = tn_journal_follow(f, j, false, deadline, err);
+        if (status == TENURE_TIMEOUT)
+            return status;
         if (status) {
             tn_journal_forget(j);
             return status;
@@ -333,22 +370,18 @@ enum tenure_status tn_journal_sync(struct tn_file *f, struct tn_journal *j, int6
         int newest = tn_journal_newest(f, j);
         if (newest < 0)
             return tn_file_fail(err, errno, "cannot look for journals of", f->root, j->group);
-        if (!newest) {
-            tn_journal_forget(j);
-            continue;
-        }
-        if (j->whole)
-            return TENURE_OK;
-        /* Linked, and not filled: its writer is at it, or dead.  Then we fill one. */
-        if (!patient_until)
-            patient_until = tenure_now() + PATIENCE_NS;
-        if (tenure_now() < patient_until && (writer_lives(j) || ++alone < 3)) {
-            usleep(500);
-        } else {
+        bool given = newest ? !j->whole && given_up(j, &looks) : taking_over(f, j);
+        if (given) {
             status = tn_journal_own(f, j, deadline, err);
             if (status)
                 return status;
-            patient_until = 0;
+            looks = 0;
+        } else if (!newest) {
+            tn_journal_forget(j);
+        } else if (j->whole) {
+            return TENURE_OK;
+        } else {
+            usleep(500);
         }
     }
 }

@@ -286,6 +286,20 @@ static bool any_written(const struct batch *b)
     return false;
 }
 
+/*
+ * Begin a new file for one that is long, in half of the time that is left.  *later: it
+ * did not fit.  Then we are the writer as before, this swap goes into the old one, and
+ * the next goes on with the new one.
+ */
+static enum tenure_status renew(struct batch *b, int64_t deadline, bool *later)
+{
+    int64_t now = tenure_now();
+    enum tenure_status status = tn_journal_own(b->f, b->j, now + (deadline - now) / 2, &b->err);
+
+    *later = status == TENURE_TIMEOUT && b->j->owner;
+    return *later ? TENURE_OK : status;
+}
+
 static void swap_all(struct batch *b, int64_t deadline)
 {
     for (unsigned tries = 0; b->open; tries++) {
@@ -293,18 +307,27 @@ static void swap_all(struct batch *b, int64_t deadline)
 
         if (!status && !b->j->owner && any_written(b))
             status = tn_journal_own(b->f, b->j, deadline, &b->err);
-        if (!status) {
+        bool known = b->j->owner || !any_written(b); /* what became of those */
+        if (!status && known) {
             settle(b);
             compare(b);
         }
         if (!b->open)
             return;
-        if (!status && (!b->j->owner || tn_journal_long(b->j))) {
+        if (!status && !b->j->owner && tenure_now() < deadline) {
             if (tries)
                 tn_journal_pause(tries);
-            status = tn_journal_own(b->f, b->j, deadline, &b->err);
+            if (known)
+                status = tn_journal_own(b->f, b->j, deadline, &b->err);
             if (!status)
                 continue; /* what we became the writer of may not be what we compared with */
+        }
+        if (!status && b->j->owner && tn_journal_long(b->j)) {
+            bool later;
+
+            status = renew(b, deadline, &later);
+            if (!status && !later)
+                continue; /* the same */
         }
         if (!status && tenure_now() >= deadline)
             status = tenure_fail(&b->err, TENURE_TIMEOUT, "file: no time left to write in %s",

@@ -47,11 +47,16 @@ bool tn_journal_group(const struct tn_file *f, const char *key, char group[TENUR
     return true;
 }
 
-static void journal_free(struct tn_journal *j)
+void tn_journal_clear(struct tn_journal *j)
 {
     tn_journal_forget(j);
     free(j->buckets);
     free(j->buffer);
+}
+
+static void journal_free(struct tn_journal *j)
+{
+    tn_journal_clear(j);
     free(j);
 }
 
@@ -158,6 +163,7 @@ bool tn_journal_take(struct tn_journal *j, const struct tn_journal_entry *e, uin
     memcpy(reg->nonce, e->nonce, TENURE_NONCE_SIZE);
     memcpy(reg->prev, e->prev, TENURE_NONCE_SIZE);
     reg->at = at;
+    reg->moved_to = 0;
     reg->len = (uint32_t)e->len;
     reg->tombstone = e->tombstone;
     reg->damaged = e->damaged;
@@ -169,6 +175,7 @@ bool tn_journal_take(struct tn_journal *j, const struct tn_journal_entry *e, uin
 
 void tn_journal_forget(struct tn_journal *j)
 {
+    tn_journal_draft_drop(j);
     for (size_t i = 0; i < j->n_buckets; i++) {
         while (j->buckets[i]) {
             struct tn_journal_reg *reg = j->buckets[i];
@@ -182,7 +189,8 @@ void tn_journal_forget(struct tn_journal *j)
     j->fd = -1;
     j->n = 0;
     j->number = j->frames = j->tail = j->end = j->live = 0;
-    j->owner = j->whole = j->salvaged = false;
+    j->owner = j->whole = j->salvaged = j->loading = false;
+    j->stalled_ns = 0;
 }
 
 bool tn_journal_room(struct tn_journal *j, size_t size)
