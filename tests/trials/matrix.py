@@ -5,6 +5,7 @@ SIGKILL wakes anybody.  Whichever two it is, the third ends the program by its d
 triples are tried as well; not all of them are promised.
 """
 
+import contextlib
 import datetime
 import itertools
 import multiprocessing
@@ -41,12 +42,16 @@ def cgroups():
     return None
 
 
+def own_cgroup():
+    own = pathlib.Path("/proc/self/cgroup").read_text().rpartition("0::")[2].split()[0]
+    return cgroups() / own.lstrip("/")
+
+
 class Freezer:
     """A cgroup whose members do not run."""
 
     def __init__(self):
-        own = pathlib.Path("/proc/self/cgroup").read_text().rpartition("0::")[2].split()[0]
-        self.dir = cgroups() / own.lstrip("/") / f"tenure-freezer-{os.getpid()}"
+        self.dir = own_cgroup() / f"tenure-freezer-{os.getpid()}"
 
     def __enter__(self):
         self.dir.mkdir()
@@ -155,6 +160,16 @@ def strike(bed, cell, term, freezer):
         if not cell.promised():
             for pid in bed.processes():
                 w.signal_if_there(pid, signal.SIGKILL)
+        if cell.contain == "cgroup":
+            remove_cgroups(guard)
+
+
+def remove_cgroups(guard):
+    """A guard that was killed leaves its cgroup behind."""
+    w.eventually("its end", lambda: not w.state(guard))
+    for path in own_cgroup().glob(f"tenure-{guard}-*"):
+        with contextlib.suppress(OSError):  # somebody dies there still: it is left behind
+            path.rmdir()
 
 
 def settled(cell, pids, freezer):
