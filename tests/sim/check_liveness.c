@@ -134,8 +134,9 @@ static int64_t held_back_until(const struct sim_world *w, const struct sim_node 
     for (unsigned i = 0; i < w->plan.nodes; i++) {
         const struct sim_node *n = &w->nodes[i];
         int64_t left = n->elector.not_before_ns - sim_local(w, n);
+        int64_t most = 16 * limits_of(w).ttl; /* who keeps back for longer is not waited for */
 
-        if (n != but && n->run != SIM_DOWN && left > 0)
+        if (n != but && n->run != SIM_DOWN && left > 0 && left < most)
             last = later(last, w->now_ns + stretch(w, left));
     }
     return last;
