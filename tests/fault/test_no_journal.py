@@ -70,8 +70,10 @@ def cut_after_the_first_commit(place, scheme, image, copy):
 def test_what_was_acknowledged_survives(tmp_path, kind, scheme):
     """In directories of different sizes: which inodes are written back early, by chance, differs."""
     fs, *options = KINDS[kind]
-    image, copy = tmp_path / "image", tmp_path / "copy"
     for others in range(5):
+        # Files of their own: a mount namespace that others made meanwhile may still hold the last one's
+        # mount, and a file that is written over below a mounted file system is no file system.
+        image, copy = tmp_path / f"image{others}", tmp_path / f"copy{others}"
         with open(image, "wb") as file:
             file.truncate(16 << 20)
         run(f"mkfs.{fs}", "-q", "-F", *options, image)
