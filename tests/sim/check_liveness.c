@@ -59,13 +59,24 @@ static int64_t later(int64_t a, int64_t b)
 }
 
 struct limits {
-    int64_t ttl, poll, trip, seal, stopping, spare;
+    int64_t ttl, poll, trip, seal, stopping, spare, session;
 };
+
+/* A session is set up behind requests that end meanwhile; the next one goes on it. */
+static int64_t session_limit(const struct sim_world *w, const struct tn_timing *t)
+{
+    int64_t setup = w->plan.trips * 2 * w->plan.latency_ns;
+
+    return w->plan.trips ? setup + stretch(w, 2 * (tn_timing_contend(t) + t->retry_ns)) : 0;
+}
 
 static struct limits limits_of(const struct sim_world *w)
 {
     const struct sim_plan *p = &w->plan;
-    struct limits l = {.ttl = p->other.ttl_ns, .poll = p->other.poll_ns, .trip = 2 * p->latency_ns};
+    struct limits l = {.ttl = p->other.ttl_ns,
+                       .poll = p->other.poll_ns,
+                       .trip = 2 * p->latency_ns,
+                       .session = session_limit(w, &p->other)};
 
     for (unsigned i = 0; i < p->nodes; i++) {
         const struct sim_node *n = &w->nodes[i];
@@ -74,6 +85,8 @@ static struct limits limits_of(const struct sim_world *w)
             l.ttl = p->timing[i].ttl_ns;
         if (p->timing[i].poll_ns > l.poll)
             l.poll = p->timing[i].poll_ns;
+        if (session_limit(w, &p->timing[i]) > l.session)
+            l.session = session_limit(w, &p->timing[i]);
         /* A holder whose record was lost is given its ttl by who knew it (I1). */
         if (n->run != SIM_DOWN && n->elector.spare_ns - sim_local(w, n) > l.spare)
             l.spare = n->elector.spare_ns - sim_local(w, n);
@@ -97,10 +110,11 @@ static int64_t bound(const struct sim_world *w, uint32_t part)
     struct limits l = limits_of(w);
     int64_t seen = p->notifies ? p->latency_ns : stretch(w, l.poll);
     int64_t spare = l.spare > 0 ? stretch(w, l.spare) : 0;
-    int64_t expiry = stretch(w, l.ttl + l.poll) + 2 * l.trip + l.seal + spare;
+    int64_t expiry = stretch(w, l.ttl + l.poll) + 2 * l.trip + l.seal + spare + l.session;
     /* The end of a program that does as it is told, the release (a renewal
      * may be on its way), and what its watchers then do. */
-    int64_t released = stretch(w, 20 * TN_MS) + 2 * l.trip + seen + 2 * l.trip + l.seal + spare;
+    int64_t released =
+        stretch(w, 20 * TN_MS) + 2 * l.trip + seen + 2 * l.trip + l.seal + spare + l.session;
     if (part == FIRST && p->unsealed) /* it may be the first, and keep it for a ttl */
         expiry += stretch(w, l.ttl + l.ttl / 2) + released;
     if (part == FIRST || part == DELETED)

@@ -152,6 +152,29 @@ static void fill_msg(struct sim_node *n, struct sim_msg *msg)
     msg->record = out->record;
 }
 
+/* How long a request waits for its session.  What is being set up outlives the request. */
+static int64_t session_wait(struct sim_world *w, struct sim_node *n)
+{
+    if (w->plan.trips == 0 || n->session)
+        return 0;
+    if (n->session_ns == 0)
+        n->session_ns = w->now_ns + w->plan.trips * 2 * w->plan.latency_ns;
+    sim_check_excuse(w, n);
+    return n->session_ns > w->now_ns ? n->session_ns - w->now_ns : 0;
+}
+
+/* Not sent: its time is up before. */
+static void time_out(struct sim_world *w, struct sim_node *n, int64_t at_ns)
+{
+    struct sim_request *r = &n->req;
+
+    r->status = TENURE_TIMEOUT;
+    r->answered = true;
+    r->answer_ns = at_ns;
+    sim_check_excuse(w, n);
+    sim_at(w, at_ns, SIM_Q_ANSWER, n->index, r->no, 0);
+}
+
 static void ask(struct sim_world *w, struct sim_node *n)
 {
     struct sim_request *r = &n->req;
@@ -179,16 +202,20 @@ static void ask(struct sim_world *w, struct sim_node *n)
 
     int64_t by = sim_clock_true(&n->clock, r->by_ns);
     if (by <= w->now_ns && (n->steps & 2)) {
-        /* Its time was up before it was sent: a store may tell so at once. */
-        r->status = TENURE_TIMEOUT;
-        r->answered = true;
-        r->answer_ns = w->now_ns;
-        sim_check_excuse(w, n);
-        sim_at(w, w->now_ns, SIM_Q_ANSWER, n->index, r->no, 0);
+        time_out(w, n, w->now_ns); /* a store may tell so at once */
         return;
     }
+    int64_t wait = session_wait(w, n);
+    r->late = wait > 0;
+    if (w->now_ns + wait > by) {
+        time_out(w, n, by > w->now_ns ? by : w->now_ns);
+        return;
+    }
+    n->session = true;
+    n->session_ns = 0;
     struct sim_msg *msg = sim_net_take(w);
     fill_msg(n, msg);
+    msg->wait_ns = wait;
     int64_t due = w->plan.family->send(w, n, msg);
     if (due >= by)
         sim_at(w, by > w->now_ns ? by : w->now_ns, SIM_Q_GIVE_UP, n->index, r->no, 0);

@@ -80,6 +80,7 @@ void sim_node_give_up(struct sim_world *w, struct sim_node *n, uint32_t no)
     if (n->run == SIM_DOWN || !n->req.out || n->req.no != no)
         return;
     sim_check_excuse(w, n);
+    n->session = n->session && n->req.late; /* silent for a whole request: it is dropped */
     sim_node_post(w, n,
                   &(struct sim_mail){.kind = n->req.read ? TN_EV_READ : TN_EV_SWAPPED,
                                      .tag = no,
@@ -117,7 +118,8 @@ void sim_node_boot(struct sim_world *w, struct sim_node *n)
     cfg.id[1] = (char)('0' + n->index);
     tn_elector_init(&n->elector, &cfg);
     n->run = SIM_UP;
-    n->ended = n->waiting = n->req.out = n->cut = n->stalled = false;
+    n->ended = n->waiting = n->req.out = n->cut = n->stalled = n->session = false;
+    n->session_ns = 0;
     n->n_mail = 0;
     n->duty = SIM_DUTIES;
     n->may_claim = true;

@@ -63,6 +63,7 @@ struct sim_msg {
     bool echo; /* a duplicate: nobody waits for its answer */
     uint32_t life;
     uint32_t no;
+    int64_t wait_ns; /* until it leaves: its session is being set up */
     int64_t back_ns; /* until its answer arrives; -1: the answer is lost */
     uint8_t stage;   /* the family's: how far it has come */
     bool made;       /* likewise: what the server did */
@@ -105,6 +106,7 @@ struct sim_request {
     int64_t grace_ns;
     int64_t by_ns;
     int64_t answer_ns; /* true time at which the answer is there; if answered */
+    bool late;         /* a session was set up first: no answer in time says nothing about it */
     enum tenure_status status;
     struct sim_value seen;
 };
@@ -224,7 +226,9 @@ struct sim_node {
     unsigned stall_duty;
     int64_t stall_ns;
     struct sim_request req;
-    uint64_t hint; /* highest slot it knows of */
+    bool session;       /* with the store; kept by plans that have them */
+    int64_t session_ns; /* true time at which the one that is being set up stands; 0: none is */
+    uint64_t hint;      /* highest slot it knows of */
     bool waiting;
     uint32_t wait_gen;
     int64_t wake_ns; /* true time of the timer that is set; 0: none */

@@ -252,6 +252,18 @@ static void plan_seals(struct sim_plan *p)
     }
 }
 
+/* A server far away: every answer comes in time, but not all that a session takes.  Without a
+ * state, whose seal would take longer than a leader may need for it. */
+static void plan_sessions(struct sim_plan *p)
+{
+    struct sim_rng rng = sim_rng_keyed(p->seed, SIM_RND_PLAN, 5, 0);
+
+    if (p->family != &sim_family_register || p->commits || !sim_rng_chance(&rng, 30))
+        return;
+    p->trips = (unsigned)sim_rng_span(&rng, 1, 10);
+    p->latency_ns = sim_rng_span(&rng, shortest_request(p) / 10, shortest_request(p) / 4);
+}
+
 /* ---- Plans --------------------------------------------------------------- */
 
 static const struct sim_family *draw_family(struct sim_rng *rng)
@@ -296,6 +308,7 @@ void sim_plan_hostile(struct sim_plan *p, const struct sim_family *family, uint6
     p->latency_ns = sim_rng_chance(&rng, 30) ? sim_rng_span(&rng, 0, 1000)
                                              : sim_rng_span(&rng, 0, shortest_request(p) / 8);
     p->hostile_ns = ttl * sim_rng_span(&rng, 3, 25);
+    plan_sessions(p);
     plan_ops(p, &rng);
     if (p->product)
         plan_state(p);

@@ -98,6 +98,7 @@ struct sim_plan {
     uint32_t rho_ppm;
     int64_t hostile_ns; /* faults end here */
     int64_t latency_ns; /* one way, at most, when nothing is wrong */
+    unsigned trips;     /* round trips that a lost session takes to be set up again; 0: none */
     int64_t wall_ms;    /* what wall clocks show at the beginning */
     int64_t drain_ns;
     int64_t commit_ns; /* from one commit of a leader to the next */

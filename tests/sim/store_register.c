@@ -29,6 +29,10 @@ static int64_t register_send(struct sim_world *w, struct sim_node *n, struct sim
 
     if (n->cut)
         f = (struct sim_fate){.hostile = true, .out_ns = -1, .twice_ns = -1, .cut_ns = -1};
+    f.out_ns += f.out_ns >= 0 ? msg->wait_ns : 0;
+    f.twice_ns += f.twice_ns >= 0 ? msg->wait_ns : 0;
+    f.cut_ns += f.cut_ns >= 0 ? msg->wait_ns : 0;
+    n->session = n->session && !f.refused && f.cut_ns < 0;
     if (f.hostile) {
         sim_check_excuse(w, n);
         sim_say(w, n->index, "request %u: %s", msg->no,
