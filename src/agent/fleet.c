@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "agent/hub.h"
-#include "agent/log.h"
 #include "core/timing.h"
 #include "os/init.h"
+#include "os/log.h"
 #include "os/poll.h"
 #include "tenure/elector.h"
 #include "tenure/store.h"

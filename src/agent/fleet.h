@@ -1,7 +1,7 @@
 /*
  * agent/fleet.h - `tenure agent`: several elections, each a process of its own.
  *
- * An election is a supervisor (agent/supervisor.h), which owns its process: its
+ * An election is a supervisor (supervise/supervisor.h), which owns its process: its
  * signals, its orphans, and a guard that kills it if it hangs.  So each runs in a
  * child that executes this binary anew, and what happens to one happens to no
  * other.  The agent itself holds no lease.  It starts the children, starts them
@@ -19,8 +19,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "agent/api.h"
-#include "agent/notify.h"
+#include "api/api.h"
+#include "supervise/notify.h"
 #include "tenure/status.h"
 
 #define TN_FLEET_FD    3

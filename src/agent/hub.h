@@ -2,8 +2,8 @@
  * agent/hub.h - one HTTP listener for the elections of several processes.
  *
  * Of `tenure agent`.  Each election's process shows who leads in a page that is
- * shared (agent/facts.h), and tells the rest over HTTP on connections that it
- * is handed, over a socket pair.  The routes are those of agent/api.h.
+ * shared (status/facts.h), and tells the rest over HTTP on connections that it
+ * is handed, over a socket pair.  The routes are those of api/api.h.
  * docs/adr/0014-one-listener.md.
  *
  * THREADS.  The calls below are for one thread, the one that starts the processes.
@@ -13,7 +13,7 @@
 
 #include <sys/types.h>
 
-#include "agent/api.h"
+#include "api/api.h"
 
 struct tn_hub;
 

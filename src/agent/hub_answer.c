@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/hub_inner.h"
-#include "agent/state_http.h"
+#include "state/http/http.h"
 
 /* Three digits of an answer, which has no NUL at its end; 0 if they are none. */
 static unsigned code_of(const char *text)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/hub_inner.h"
-#include "agent/state_http.h"
+#include "state/http/http.h"
 #include "tenure/store.h"
 
 #define ANSWER_MAX  (4u << 20)

@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-#include "agent/api_inner.h"
 #include "agent/hub.h"
+#include "api/inner.h"
 #include "core/timing.h"
 
 #define TN_HUB_NAMES  256 /* that there ever were */

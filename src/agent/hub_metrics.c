@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/hub_inner.h"
-#include "agent/metrics.h"
+#include "status/metrics.h"
 
 #define FAMILIES 128
 

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "agent/fleet.h"
-#include "agent/log.h"
 #include "cli/cli.h"
 #include "cli/config.h"
 #include "config/change.h"
 #include "os/init.h"
+#include "os/log.h"
 
 static const char help[] =
     "usage: tenure agent [--config FILE] [--log FORMAT] [--log-level LEVEL]\n"

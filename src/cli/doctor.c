@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/timing_text.h"
 #include "base/hex.h"
 #include "cli/doctor.h"
+#include "driver/timing_text.h"
 
 static const char help[] =
     "usage: tenure doctor [--store URL] [--ttl 15s] [--quick] [--strict] [--json]\n"

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/guard_link.h"
 #include "cli/doctor.h"
+#include "supervise/guard_link.h"
 
 #define DEVICE "/dev/watchdog"
 

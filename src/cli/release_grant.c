@@ -1,9 +1,9 @@
 /* tenure release-grant: frees the lease of a tenure that died, at the guard's word. */
 #include <string.h>
 
-#include "agent/releaser.h"
 #include "cli/cli.h"
 #include "guard/protocol.h"
+#include "supervise/releaser.h"
 
 static int release_grant(const struct cli_verb *verb, int argc, char **argv)
 {

@@ -2,7 +2,7 @@
  * tenure run: exactly one copy of a program runs.
  *
  * The one verb that reaches into the agent: the supervisor owns the process,
- * and is no part of the library (agent/supervisor.h).
+ * and is no part of the library (supervise/supervisor.h).
  */
 #include <signal.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef TN_CLI_RUN_H
 #define TN_CLI_RUN_H
 
-#include "agent/supervisor.h"
 #include "cli/cli.h"
+#include "supervise/supervisor.h"
 
 #define CLI_LEASE_STORE "store" /* --state store: where the lease is */
 

@@ -13,9 +13,9 @@
 #ifndef TN_CONFIG_CONFIG_H
 #define TN_CONFIG_CONFIG_H
 
-#include "agent/supervisor.h"
 #include "config/reader.h"
 #include "core/timing.h"
+#include "supervise/supervisor.h"
 
 #define TN_CONFIG_ELECTIONS_MAX 64
 

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/timing_text.h"
 #include "base/duration.h"
 #include "config/draft.h"
 #include "config/refs.h"
+#include "driver/timing_text.h"
 
 static void *alloc(struct tn_reader *r, size_t size)
 {
@@ -385,7 +385,7 @@ void tn_draft_settle_http(struct tn_reader *r, const struct tn_draft *d, struct 
         tn_complain(r, d->http_line, "http.reads: token, but there is none: give token_file");
 }
 
-/* Those who ask instead of being run: how long an answer holds (agent/supervisor_clients.c). */
+/* Those who ask instead of being run: how long an answer holds (supervise/supervisor_clients.c). */
 static void take_answers(struct tn_reader *r, const struct tn_draft *d,
                          struct tn_config_election *e)
 {

@@ -7,8 +7,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "agent/http.h"
 #include "http/listen.h"
+#include "http/module.h"
 #include "http/stream.h"
 
 /* One request, from its headers to its end.  Of the server's thread, but for

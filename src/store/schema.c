@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/url.h"
-#include "store/postgres_schema.h"
+#include "store/postgres/schema.h"
 #include "tenure/store.h"
 
 static enum tenure_status with_grants(const char *schema, const char *role, char **sql,

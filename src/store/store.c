@@ -10,6 +10,7 @@
 #include "base/url.h"
 #include "os/module.h"
 #include "store/builtin.h"
+#include "store/modules.h"
 #include "tenure/store.h"
 
 #define SCHEME_MAX  40 /* bytes in the name of a stranger's scheme */
@@ -28,28 +29,6 @@ static const struct tenure_store_ops *schemes[SCHEMES_MAX] = {
     &tn_store_file,
 };
 static unsigned n_schemes = 3;
-
-/* Schemes that live in a module, and what to install when it is not there.
- * A client library is mapped only when its scheme is named. */
-static const struct {
-    const char *scheme;
-    const char *module;
-    const char *package; /* Debian's, for the message */
-} modules[] = {
-    {"sqlite", "sqlite", "libsqlite3-0"},
-    {"etcd", "etcd", "libcurl4"},
-    {"etcds", "etcd", "libcurl4"},
-    {"kube", "kube", "libcurl4 and libyaml-0-2"},
-    {"redis", "redis", "libhiredis0.14"},
-    {"redis+unix", "redis", "libhiredis0.14"},
-    {"redis+sentinel", "redis", "libhiredis0.14"},
-    {"unix", "redis", "libhiredis0.14"},
-    {"rediss", "rediss", "libhiredis0.14 and libssl3"},
-    {"rediss+sentinel", "rediss", "libhiredis0.14 and libssl3"},
-    {"postgres", "postgres", "libpq5"},
-    {"postgresql", "postgres", "libpq5"},
-    {"postgres+advisory", "postgres", "libpq5"},
-};
 
 /* ---- Schemes ------------------------------------------------------------- */
 

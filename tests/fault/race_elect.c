@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/trace_file.h"
+#include "supervise/trace_file.h"
 #include "tenure/elector.h"
 #include "tenure/store.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "store/control.h"
+#include "control/control.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/hex.h"
-#include "store/etcd.h"
+#include "store/etcd/etcd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

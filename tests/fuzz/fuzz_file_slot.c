@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/file_format.h"
+#include "store/file/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/api_inner.h"
-#include "agent/log.h"
+#include "api/inner.h"
+#include "os/log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "agent/hub_inner.h"
-#include "agent/metrics.h"
-#include "agent/state_http.h"
 #include "check.h"
+#include "state/http/http.h"
+#include "status/metrics.h"
 #include "tenure/store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "store/file_journal.h"
+#include "store/file/journal/journal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "os/secret.h"
-#include "store/kube_access.h"
+#include "store/kube/access.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/kube.h"
+#include "store/kube/kube.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

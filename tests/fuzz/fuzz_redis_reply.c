@@ -9,9 +9,9 @@
 
 #include "base/hex.h"
 #include "check.h"
-#include "store/redis_greet.h"
-#include "store/redis_reply.h"
-#include "store/redis_wait.h"
+#include "store/redis/greet.h"
+#include "store/redis/reply.h"
+#include "store/redis/wait.h"
 
 #define TIMELINE "0123456789abcdef"
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "store/etcd.h"
-#include "store/postgres.h"
-#include "store/redis_conf.h"
+#include "store/etcd/etcd.h"
+#include "store/postgres/postgres.h"
+#include "store/redis/conf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 /*
  * slots: a register as a folder of immutable numbered files on a shared file
- * system (store/file_swap.c tells the real protocol; this is its model).
+ * system (store/file/swap.c tells the real protocol; this is its model).
  *
  * A swap on slot n prepares (n is the highest that is seen), links slot n+1,
  * which fails if there is one, and settles: it claims success only if slot n,

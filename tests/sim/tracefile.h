@@ -1,5 +1,5 @@
 /*
- * sim/tracefile.h - traces of real processes (src/agent/trace_file.h), and of
+ * sim/tracefile.h - traces of real processes (src/supervise/trace_file.h), and of
  * whoever tests them, as one list of events on the machine's own time.
  *
  * A candidate's file tells what its elector and its program did.  A judge's

@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/file_format.h"
+#include "store/file/format.h"
 #include "tenure/store.h"
 
 #define S   INT64_C(1000000000)

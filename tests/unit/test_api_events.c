@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "agent/api_inner.h"
+#include "api/inner.h"
 
 #define TRIES 200
 

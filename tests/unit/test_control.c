@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
+#include "control/control.h"
 #include "core/timing.h"
 #include "faultstore.h"
-#include "store/control.h"
 
 struct bed {
     tn_fault *fault;

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "agent/dispatch.h"
 #include "core/timing.h"
+#include "driver/dispatch.h"
 
 struct heard {
     int started, stopped, quiet, expired;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/driver.h"
+#include "driver/driver.h"
 #include "faultstore.h"
 
 static struct {

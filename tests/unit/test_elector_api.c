@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "agent/driver.h"
 #include "core/timing.h"
+#include "driver/driver.h"
 #include "tenure/elector.h"
 #include "tenure/lease.h"
 

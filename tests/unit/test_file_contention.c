@@ -9,7 +9,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-#include "store/file_journal.h"
+#include "store/file/journal/journal.h"
 
 #define GROUP "web/state/jobs"
 #define LARGE 700000 /* two of these do not fit into one part */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "store/file_format.h"
+#include "store/file/format.h"
 
 static struct tn_slot sample(uint32_t len)
 {

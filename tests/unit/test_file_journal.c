@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/file_journal.h"
+#include "store/file/journal/journal.h"
 
 #define GROUP "app/state/docs"
 

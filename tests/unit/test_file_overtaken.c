@@ -1,6 +1,6 @@
 /*
  * Journals whose writers are overtaken, fail or lose power at the worst moment
- * (J2 to J5 in src/store/file_journal.h).  Each candidate is a thread; it stops
+ * (J2 to J5 in src/store/file/journal/journal.h).  Each candidate is a thread; it stops
  * at the calls below until it is told to go on.
  */
 #include "file_bed.h"
@@ -9,7 +9,7 @@
 #include <semaphore.h>
 #include <sys/wait.h>
 
-#include "store/file_journal.h"
+#include "store/file/journal/journal.h"
 
 #define GROUP "web/state/jobs"
 #define ONE   GROUP "/1"

@@ -1,6 +1,6 @@
 /*
  * Those who sleep for longer than the retention, and wake up in the middle of a
- * look (S2 in src/store/file_slots.c): the world is changed just before one call.
+ * look (S2 in src/store/file/slots.c): the world is changed just before one call.
  */
 #include "file_bed.h"
 

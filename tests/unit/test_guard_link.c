@@ -19,10 +19,10 @@
 
 #include <cmocka.h>
 
-#include "agent/guard_link.h"
-#include "agent/program.h"
 #include "core/timing.h"
 #include "os/poll.h"
+#include "supervise/guard_link.h"
+#include "supervise/program.h"
 #include "tenure/store.h"
 
 #define PATIENCE_NS (60 * TN_S) /* after which a test gives up; never a measure of speed */

@@ -1,12 +1,12 @@
-/* The timelines of agent/guard_watch.h, and what must hold for every other. */
+/* The timelines of supervise/guard_watch.h, and what must hold for every other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
-#include "agent/guard_watch.h"
 #include "core/timing.h"
+#include "supervise/guard_watch.h"
 
 #define MARGIN (50 * TN_MS)
 

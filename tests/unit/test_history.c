@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "store/history.h"
+#include "control/history.h"
 
 static struct tenure_history h;
 

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "agent/log.h"
 #include "base/text.h"
+#include "os/log.h"
 
 static int saved = -1;
 

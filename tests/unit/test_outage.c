@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "agent/outage.h"
 #include "core/timing.h"
+#include "status/outage.h"
 
 static void each_reason_once(void **state)
 {

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "agent/driver.h"
 #include "core/timing.h"
+#include "driver/driver.h"
 #include "faultstore.h"
-#include "store/lease.h"
+#include "lease/lease.h"
 
 static const uint8_t incarnation[TENURE_NONCE_SIZE] = "incarnation of a";
 static const uint8_t grant[TENURE_NONCE_SIZE] = "the grant of a..";

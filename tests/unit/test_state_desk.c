@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/state_desk.h"
+#include "state/http/desk.h"
 
 #define MANY 20
 

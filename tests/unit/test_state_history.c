@@ -21,7 +21,7 @@
 #include "state_kit.h"
 
 #include "rot_store.h"
-#include "store/document.h"
+#include "state/document.h"
 
 enum { DOCS = 4, LEADERS = 3, STEPS = 60, COMMITS = 1024 };
 

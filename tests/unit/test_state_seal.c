@@ -3,7 +3,7 @@
 #include "rot_store.h"
 #include "state_kit.h"
 
-#include "store/state_calls.h"
+#include "state/calls.h"
 
 enum { DOCS = 300, PATIENCE = 40, TRIES = 20 };
 

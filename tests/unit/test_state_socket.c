@@ -18,11 +18,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/state_http.h"
-#include "agent/state_socket.h"
 #include "core/timing.h"
 #include "faultstore.h"
 #include "rot_store.h"
+#include "state/http/http.h"
+#include "state/http/socket.h"
 
 #define STORE "memory:desk"
 

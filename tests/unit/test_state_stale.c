@@ -9,7 +9,7 @@
  */
 #include "state_kit.h"
 
-#include "store/state_inner.h"
+#include "state/inner.h"
 
 enum { DOCS = 8, BATCH = 5 };
 

@@ -24,7 +24,7 @@ CC = os.environ.get("CC", "cc")
 FLAGS = ["-std=gnu11", "-O2", "-g", "-w", "-D_GNU_SOURCE"]
 CORE = "src/core"
 SIM = "tests/sim"
-STATE = ["src/store/state*.c", "src/store/document.c", "src/store/checkpoint.c"]
+STATE = ["src/state/*.c"]
 ARCHIVES = ["src/libtn_inner.a", "src/libtn_core.a", "src/libtn_base.a"]
 LIBRARIES = ["-ljansson", "-lpthread", "-ldl",
              *("-Wl,--wrap=" + name for name in ("tenure_now", "tenure_nonce", "usleep"))]
@@ -78,8 +78,8 @@ class Builder:
 
     def compile_base(self, pool):
         """What no patch touches; again only if a source or a header is newer."""
-        headers = [path for folder in (CORE, SIM, "src/store", "include/tenure")
-                   for path in glob.glob(os.path.join(self.root, folder, "*.h"))]
+        headers = [path for folder in ("src", SIM, "include")
+                   for path in glob.glob(os.path.join(self.root, folder, "**", "*.h"), recursive=True)]
         newest = max(os.path.getmtime(path) for path in headers)
         stale = []
         for source in self.sources:

@@ -1,0 +1,345 @@
+/* What is answered at once, from what this process knows. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/inner.h"
+#include "api/page.h"
+#include "core/timing.h"
+#include "state/http/http.h"
+#include "status/metrics.h"
+
+#define WAIT_MAX_S 300.0
+
+/* ---- Answers ------------------------------------------------------------- */
+
+static void literal(struct tn_http_reply *reply, unsigned status, const char *type,
+                    const void *text, size_t len)
+{
+    reply->status = status;
+    reply->type = type;
+    memcpy(&reply->body, &text, sizeof reply->body); /* lives on, and is not changed */
+    reply->len = len;
+    reply->owned = false;
+}
+
+static void no_store(struct tn_http_reply *reply)
+{
+    reply->headers[0].name = "Cache-Control";
+    reply->headers[0].value = "no-store";
+}
+
+#define PLAIN "text/plain; charset=utf-8"
+
+static void yes(struct tn_http_reply *reply)
+{
+    literal(reply, 200, PLAIN, "ok\n", 3);
+    no_store(reply);
+}
+
+static void no(struct tn_http_reply *reply, const char *why)
+{
+    char *text = NULL;
+    int n = asprintf(&text, "%s\n", why);
+
+    reply->status = 503;
+    reply->type = PLAIN;
+    reply->body = n >= 0 ? text : NULL;
+    reply->len = n >= 0 ? (size_t)n : 0;
+    reply->owned = n >= 0;
+    no_store(reply);
+}
+
+/* The reason takes a few copies; a flood of those is still no matter for the driver. */
+static void no_because(struct tn_http_reply *reply, struct tn_election *e)
+{
+    char why[512];
+
+    tn_election_reason(e, why, sizeof why);
+    no(reply, why);
+}
+
+void tn_answer_livez(struct tn_api *api, struct tn_election *e,
+                     const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)api, (void)e, (void)request;
+    yes(reply);
+}
+
+/*
+ * A question for every election, if none is named: all must say yes.  Those that say no are
+ * named.  Where there is one the answer is as short as it ever was.
+ */
+static void ask_all(struct tn_api *api, struct tn_election *e, struct tn_http_reply *reply,
+                    bool (*says_yes)(const struct tn_election *e), const char *refusal)
+{
+    const struct tn_api_list *list = atomic_load(&api->list);
+    char *text = NULL;
+    size_t len = 0;
+    bool all = list->n > 0;
+    FILE *out = NULL;
+
+    if (e) {
+        if (says_yes(e))
+            yes(reply);
+        else
+            literal(reply, 503, PLAIN, refusal, strlen(refusal));
+        no_store(reply);
+        return;
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        if (says_yes(list->elections[i]))
+            continue;
+        if (all && !(out = open_memstream(&text, &len)))
+            return;
+        fprintf(out, "%s: %s", tn_election_name(list->elections[i]), refusal);
+        all = false;
+    }
+    if (out)
+        fclose(out);
+    if (all) {
+        yes(reply);
+        return;
+    }
+    *reply = (struct tn_http_reply){
+        .status = 503, .type = PLAIN, .body = text, .len = len, .owned = text != NULL};
+    no_store(reply);
+}
+
+void tn_answer_leader(struct tn_api *api, struct tn_election *e,
+                      const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)request;
+    ask_all(api, e, reply, tn_election_leads, "not the leader\n");
+}
+
+static bool stands_by(const struct tn_election *e)
+{
+    return !tn_election_leads(e) && !tn_election_is_stopping(e);
+}
+
+void tn_answer_standby(struct tn_api *api, struct tn_election *e,
+                       const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)request;
+    ask_all(api, e, reply, stands_by, "not a stand-by\n");
+}
+
+/* The reasons of those that are not ready; "" if all are. */
+void tn_answer_readyz(struct tn_api *api, struct tn_election *e,
+                      const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    const struct tn_api_list *list = atomic_load(&api->list);
+    char why[512];
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out;
+
+    (void)request;
+    if (e) {
+        if (tn_election_ready(e))
+            yes(reply);
+        else
+            no_because(reply, e);
+        return;
+    }
+    out = open_memstream(&text, &len);
+    for (size_t i = 0; out && i < list->n; i++) {
+        if (tn_election_ready(list->elections[i]))
+            continue;
+        tn_election_reason(list->elections[i], why, sizeof why);
+        fprintf(out, "%s%s: %s", ftell(out) > 0 ? "\n" : "", tn_election_name(list->elections[i]),
+                why);
+    }
+    if (out)
+        fclose(out);
+    if (out && len == 0 && list->n > 0)
+        yes(reply);
+    else
+        no(reply, text && len ? text : "there is no election here");
+    free(text);
+}
+
+void tn_answer_healthz(struct tn_api *api, struct tn_election *e,
+                       const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    const struct tn_api_list *list = atomic_load(&api->list);
+    char why[512];
+
+    (void)request;
+    for (size_t i = 0; i < list->n; i++) {
+        if ((!e || e == list->elections[i]) &&
+            !tn_election_is_well(list->elections[i], why, sizeof why)) {
+            no(reply, why);
+            return;
+        }
+    }
+    yes(reply);
+}
+
+void tn_answer_page(struct tn_api *api, struct tn_election *e,
+                    const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)api, (void)e, (void)request;
+    literal(reply, 200, "text/html; charset=utf-8", tn_page_html, tn_page_html_len);
+    reply->headers[0].name = "Cache-Control";
+    reply->headers[0].value = "no-cache";
+    reply->headers[1].name = "Content-Security-Policy";
+    reply->headers[1].value = tn_page_policy;
+    reply->headers[2].name = "X-Content-Type-Options";
+    reply->headers[2].value = "nosniff";
+    reply->headers[3].name = "Referrer-Policy";
+    reply->headers[3].value = "no-referrer";
+    reply->headers[4].name = "X-Frame-Options";
+    reply->headers[4].value = "DENY";
+}
+
+void tn_answer_openapi(struct tn_api *api, struct tn_election *e,
+                       const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)api, (void)e, (void)request;
+    literal(reply, 200, "application/yaml", tn_page_openapi, tn_page_openapi_len);
+}
+
+void tn_answer_metrics(struct tn_api *api, struct tn_election *e,
+                       const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    const char *accept = request->header(request, "Accept");
+    bool open = accept && strstr(accept, "application/openmetrics-text");
+    const struct tn_api_list *list = atomic_load(&api->list);
+    struct tn_http_counts counts;
+
+    (void)e;
+    tn_api_count(api, &counts);
+    reply->body = tn_metrics_text(list->elections, list->n, &counts, open, &reply->len);
+    reply->owned = reply->body != NULL;
+    reply->status = reply->body ? 200 : 500;
+    reply->type = open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                       : "text/plain; version=0.0.4; charset=utf-8";
+    no_store(reply);
+}
+
+void tn_answer_status(struct tn_api *api, struct tn_election *e,
+                      const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)e, (void)request;
+    tn_http_answer_json(reply, 200, tn_api_status(api));
+    no_store(reply);
+}
+
+void tn_answer_elections(struct tn_api *api, struct tn_election *e,
+                         const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    const struct tn_api_list *list = atomic_load(&api->list);
+    json_t *all = json_array();
+
+    (void)e, (void)request;
+    for (size_t i = 0; i < list->n; i++)
+        json_array_append_new(all, tn_election_json_leadership(list->elections[i]));
+    tn_http_answer_json(reply, 200, json_pack("{s:o}", "elections", all));
+    no_store(reply);
+}
+
+void tn_answer_election(struct tn_api *api, struct tn_election *e,
+                        const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)api, (void)request;
+    tn_http_answer_json(reply, 200, tn_election_json(e));
+    no_store(reply);
+}
+
+void tn_answer_history(struct tn_api *api, struct tn_election *e,
+                       const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)api, (void)request;
+    tn_http_answer_json(reply, 200,
+                        json_pack("{s:s, s:o}", "name", tn_election_name(e), "history",
+                                  tn_election_json_history(e)));
+    no_store(reply);
+}
+
+void tn_answer_candidates(struct tn_api *api, struct tn_election *e,
+                          const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)api, (void)request;
+    tn_http_answer_json(reply, 200,
+                        json_pack("{s:s, s:o}", "name", tn_election_name(e), "candidates",
+                                  tn_election_json_candidates(e)));
+    no_store(reply);
+}
+
+/* ---- Leadership ---------------------------------------------------------- */
+
+bool tn_answer_streams(const struct tn_http_request *request)
+{
+    const char *accept = request->header(request, "Accept");
+
+    if (strcmp(request->method, "HEAD") == 0)
+        return false; /* its answer ends with the headers */
+    return request->query(request, "stream") || (accept && strstr(accept, "text/event-stream"));
+}
+
+static void stream(struct tn_api *api, struct tn_http_reply *reply)
+{
+    reply->status = 200;
+    reply->type = "text/event-stream";
+    reply->body = tn_api_event(api, &reply->len);
+    reply->owned = reply->body != NULL;
+    reply->stream = true;
+    reply->channel = 0;
+    no_store(reply);
+    reply->headers[1].name = "X-Accel-Buffering"; /* proxies: do not keep it back */
+    reply->headers[1].value = "no";
+    if (!reply->body)
+        reply->stream = false, reply->status = 500;
+    tn_api_poke(api); /* from now on there is a beat */
+}
+
+/* True: nothing has changed since the asker's last answer, and he has time. */
+static bool keep_waiting(const struct tn_http_request *request, const char *version, bool *over)
+{
+    const char *wait = request->query(request, "wait"), *since = request->query(request, "since");
+    int64_t *until = &request->memo->until_ns;
+    double seconds = wait ? strtod(wait, NULL) : 0;
+
+    if (!since || !(seconds > 0))
+        return false;
+    if (*since == '"')
+        since++;
+    if (strncmp(since, version, strlen(version)) != 0 || since[strlen(version)] > '"')
+        return false;
+    if (*until == 0)
+        *until = tenure_now() + (int64_t)((seconds < WAIT_MAX_S ? seconds : WAIT_MAX_S) * 1e9);
+    *over = tenure_now() >= *until;
+    return !*over;
+}
+
+void tn_answer_leadership(struct tn_api *api, struct tn_election *e,
+                          const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    static _Thread_local char etag[64];
+    bool over = false;
+
+    if (tn_answer_streams(request)) {
+        stream(api, reply);
+        return;
+    }
+    json_t *answer = tn_election_json_leadership(e);
+    const char *version = json_string_value(json_object_get(answer, "version"));
+    snprintf(etag, sizeof etag, "\"%s\"", version ? version : "");
+    if (answer && keep_waiting(request, version, &over)) {
+        reply->park = true;
+        json_decref(answer);
+        return;
+    }
+    if (over) {
+        json_decref(answer);
+        literal(reply, 304, NULL, "", 0);
+    } else {
+        tn_http_answer_json(reply, 200, answer);
+    }
+    no_store(reply);
+    reply->headers[1].name = "ETag";
+    reply->headers[1].value = etag;
+}

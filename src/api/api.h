@@ -1,0 +1,64 @@
+/*
+ * api/api.h - the HTTP side of an agent: probes, metrics, status, orders.
+ *
+ * docs/openapi.yaml says what is answered.  Probes (/livez, /leader, ...) are
+ * answered on the server's thread from atomics; whatever may block (orders,
+ * the state) runs on a worker while its connection is parked.
+ *
+ * WHO MAY.  Reads are open, or need the token (reads_token).  Every change
+ * needs the token, or comes over a Unix socket from our own user or root.
+ * Without a token file no change is taken over TCP.
+ */
+#ifndef TN_API_API_H
+#define TN_API_API_H
+
+#include "status/election.h"
+
+#define TN_API_LISTENERS 4 /* and one that is inherited */
+
+/* Elections of other processes (agent/hub.h): who passes requests on.  None of these blocks. */
+struct tn_api_elsewhere {
+    /* Begin; NULL with an answer if that cannot be.  path: as if there were one election. */
+    void *(*order)(void *arg, struct tn_election *election, const struct tn_http_request *request,
+                   const char *path, struct tn_http_reply *reply);
+    /* /metrics or /healthz of several. */
+    void *(*gather)(void *arg, struct tn_election *const *elections, size_t n,
+                    const struct tn_http_request *request, const char *path, bool openmetrics,
+                    struct tn_http_reply *reply);
+    /* true: it is done, and reply is its answer. */
+    bool (*collect)(void *call, struct tn_http_reply *reply);
+    /* Nobody waits for it any more.  Accepts NULL. */
+    void (*forget)(void *call);
+};
+
+struct tn_api_options {
+    /* "127.0.0.1:8080", "unix:/path", "fd:5"; ends with NULL */
+    const char *listen[TN_API_LISTENERS + 2];
+    const char *token_file;   /* NULL: no changes over TCP */
+    bool reads_token;         /* reads need the token too; probes never do */
+    const char *const *hosts; /* further names that Host may have; ends with NULL; may be NULL */
+    const char *tls_cert, *tls_key;           /* PEM files; both or none */
+    const char *tls_client_ca;                /* PEM file: clients must show a certificate of it */
+    const struct tn_api_elsewhere *elsewhere; /* NULL: the elections are of this process */
+    void *elsewhere_arg;
+};
+
+struct tn_api;
+
+/*
+ * Listen and answer for these elections, which must outlive it.  All strings
+ * are copied.  CONFIG for what cannot work, UNAVAILABLE for a port that is
+ * taken, UNSUPPORTED without the HTTP module.
+ */
+enum tenure_status tn_api_start(const struct tn_api_options *options,
+                                struct tn_election *const *elections, size_t n, struct tn_api **api,
+                                struct tenure_error *err);
+/* Other elections from now on; all of them must outlive it.  NOMEM: nothing has changed. */
+enum tenure_status tn_api_set(struct tn_api *api, struct tn_election *const *elections, size_t n,
+                              struct tenure_error *err);
+/* Accepts NULL.  Ends open streams and orders. */
+void tn_api_stop(struct tn_api *api);
+/* The TCP port of a listener; 0 for a Unix socket. */
+uint16_t tn_api_port(const struct tn_api *api, size_t listener);
+
+#endif

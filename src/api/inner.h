@@ -1,0 +1,147 @@
+/* api/inner.h - the listener's state; api.c and its sisters share it. */
+#ifndef TN_API_INNER_H
+#define TN_API_INNER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "api/api.h"
+
+#define TN_TOKEN_MAX 256
+#define TN_HOSTS_MAX 32
+
+/* ---- Who may: access.c --------------------------------------------------- */
+
+struct tn_access {
+    char *token_file; /* NULL: none */
+    bool reads_token;
+    char *hosts[TN_HOSTS_MAX + 1];
+    size_t n_hosts;
+
+    pthread_mutex_t lock; /* of the token */
+    char token[TN_TOKEN_MAX + 1];
+    int64_t checked_ns;
+    struct {
+        int64_t s, ns;
+        uint64_t inode, size;
+    } mark; /* of the file, when it was read */
+    bool complained;
+};
+
+enum tenure_status tn_access_open(struct tn_access *a, const struct tn_api_options *options,
+                                  struct tenure_error *err);
+void tn_access_close(struct tn_access *a);
+/* Is that the token?  authorization is a header's value, or NULL. */
+bool tn_access_token(struct tn_access *a, const char *authorization);
+/* May Host be that?  A name that is not ours is how a page of elsewhere asks (rebinding). */
+bool tn_access_host(const struct tn_access *a, const char *host);
+/* "127.0.0.1:80", "[::1]:80", "localhost:80", "unix:/x": not to be reached from elsewhere. */
+bool tn_access_is_loopback(const char *listen);
+/* A Unix socket, by its path or inherited. */
+bool tn_access_is_local(const char *listen);
+
+/* ---- What may block: jobs.c ---------------------------------------------- */
+
+struct tn_jobs; /* counted references: an order may outlive the listener */
+struct tn_job;
+
+struct tn_jobs *tn_jobs_new(int event_fd);
+/* Waits for what uses an election, and a moment for the rest. */
+void tn_jobs_close(struct tn_jobs *jobs);
+/* Start what this request asks for.  NULL with an answer if that cannot be. */
+typedef void (*tn_job_fn)(struct tn_job *job);
+struct tn_job *tn_job_start(struct tn_jobs *jobs, tn_job_fn run, struct tn_election *election,
+                            const struct tn_http_request *request, struct tn_http_reply *reply);
+/* true: it is done, and reply is its answer. */
+bool tn_job_collect(struct tn_job *job, struct tn_http_reply *reply);
+/* Nobody waits for it any more.  Accepts NULL. */
+void tn_job_forget(struct tn_job *job);
+
+/* orders.c: what they do. */
+void tn_order_handover(struct tn_job *job);
+void tn_order_step_down(struct tn_job *job);
+void tn_order_pause(struct tn_job *job);
+void tn_order_resume(struct tn_job *job);
+void tn_order_state(struct tn_job *job);
+
+/* ---- Certificates: tls.c ------------------------------------------------- */
+
+/* Which files the certificate and its key were read from. */
+struct tn_tls_watch {
+    const char *cert_file, *key_file, *ca_file;
+    pthread_mutex_t lock; /* of cert, key and client_ca */
+    int64_t checked_ns;
+    struct {
+        int64_t s, ns;
+        uint64_t inode, size;
+    } mark[3]; /* of the files, when they were read */
+    bool complained, ca_complained;
+};
+
+struct tn_api;
+enum tenure_status tn_api_tls_open(struct tn_api *api, const struct tn_api_options *options,
+                                   struct tenure_error *err);
+void tn_api_tls_close(struct tn_api *api);
+/* A client is about to be shown the certificate: have the files been replaced? */
+void tn_api_tls_due(void *api, struct tn_http_server *server);
+
+/* ---- The listener -------------------------------------------------------- */
+
+/* The elections, in order.  Never changed: another one takes its place. */
+struct tn_api_list {
+    struct tn_api_list *former; /* kept to the end: somebody may be reading it */
+    size_t n;
+    struct tn_election *elections[];
+};
+
+struct tn_api {
+    struct tn_access access;
+    _Atomic(struct tn_api_list *) list;
+    const struct tn_api_elsewhere *elsewhere; /* NULL: all is here */
+    void *elsewhere_arg;
+    char host[256];
+    uint64_t started_ms;
+
+    const struct tn_http_ops *http;
+    struct tn_http_server *servers[TN_API_LISTENERS + 1];
+    size_t n_servers;
+    char *cert, *key, *client_ca; /* PEM */
+    struct tn_tls_watch tls_watch;
+
+    struct tn_jobs *jobs;
+    int event_fd;       /* something changed, a job is done, or somebody waits */
+    _Atomic bool parks; /* somebody is about to be parked: not counted yet, but soon */
+    pthread_t thread;
+    bool thread_started;
+    _Atomic bool ending;
+};
+
+/* answers.c: e is the election that was named, or the only one; else NULL. */
+typedef void tn_answer(struct tn_api *api, struct tn_election *e,
+                       const struct tn_http_request *request, struct tn_http_reply *reply);
+tn_answer tn_answer_livez, tn_answer_leader, tn_answer_standby, tn_answer_readyz, tn_answer_healthz,
+    tn_answer_page, tn_answer_openapi, tn_answer_metrics, tn_answer_status, tn_answer_elections,
+    tn_answer_election, tn_answer_history, tn_answer_candidates, tn_answer_leadership;
+
+/* Is /v1/leadership asked for as a stream of events?  That tells of all elections. */
+bool tn_answer_streams(const struct tn_http_request *request);
+
+/* routes.c */
+bool tn_api_admit(void *api, const struct tn_http_request *request, struct tn_http_reply *reply);
+void tn_api_answer(void *api, const struct tn_http_request *request, struct tn_http_reply *reply);
+void tn_api_done(void *api, struct tn_http_memo *memo);
+
+/* events.c */
+/* Anything may have happened.  Never blocks. */
+void tn_api_poke(void *api);
+/* What is parked is asked again at once.  Never blocks. */
+void tn_api_wake(struct tn_api *api);
+enum tenure_status tn_api_events_start(struct tn_api *api, struct tenure_error *err);
+void tn_api_events_stop(struct tn_api *api);
+/* What /_ha/status answers; NULL: out of memory. */
+json_t *tn_api_status(struct tn_api *api);
+/* It as a server-sent event; malloc'ed, NULL likewise. */
+char *tn_api_event(struct tn_api *api, size_t *len);
+void tn_api_count(struct tn_api *api, struct tn_http_counts *counts);
+
+#endif

@@ -1,0 +1,330 @@
+/* Which path is what, and who may ask it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/inner.h"
+#include "core/timing.h"
+#include "state/http/http.h"
+
+/* How long news of other processes are waited for; then what is known is told. */
+#define FRESH_NS (2 * TN_S)
+
+enum { GET = 1, POST = 2, PUT = 4, DELETE = 8 };
+
+enum need {
+    NEED_NOTHING, /* probes, and what is the same for everybody */
+    NEED_READ,    /* the token, if reads are guarded */
+    NEED_CHANGE,  /* the token, or our own user on a Unix socket */
+};
+
+/* What a path is about, and so whether it is known below /v1/elections/NAME. */
+enum about {
+    ABOUT_AGENT,
+    ABOUT_ONE, /* an election, which must be named where there are several */
+    ABOUT_ALL, /* without a name it is asked of every one, and all must say yes */
+};
+
+struct route {
+    const char *path;
+    unsigned methods;
+    enum need need;
+    bool prefix; /* and everything below */
+    enum about about;
+    bool fresh; /* waits a moment for news of elections in other processes */
+    tn_answer *answer;
+    tn_job_fn job; /* instead: it may block */
+    bool gather;   /* of elections in other processes: they are asked */
+};
+
+/* ---- Routes -------------------------------------------------------------- */
+
+/* clang-format off */
+/* The busy ones first. */
+static const struct route routes[] = {
+    {"/livez", GET, NEED_NOTHING, false, ABOUT_AGENT, false, tn_answer_livez, NULL, false},
+    {"/leader", GET, NEED_NOTHING, false, ABOUT_ALL, false, tn_answer_leader, NULL, false},
+    {"/standby", GET, NEED_NOTHING, false, ABOUT_ALL, false, tn_answer_standby, NULL, false},
+    {"/readyz", GET, NEED_NOTHING, false, ABOUT_ALL, false, tn_answer_readyz, NULL, false},
+    {"/healthz", GET, NEED_NOTHING, false, ABOUT_ALL, false, tn_answer_healthz, NULL, true},
+    {"/metrics", GET, NEED_READ, false, ABOUT_AGENT, false, tn_answer_metrics, NULL, true},
+    {"/_ha/status", GET, NEED_READ, false, ABOUT_AGENT, true, tn_answer_status, NULL, false},
+    {"/v1/elections", GET, NEED_READ, false, ABOUT_AGENT, true, tn_answer_elections, NULL, false},
+    {"/v1/leadership", GET, NEED_READ, false, ABOUT_ONE, true, tn_answer_leadership, NULL, false},
+    {"/v1/history", GET, NEED_READ, false, ABOUT_ONE, true, tn_answer_history, NULL, false},
+    {"/v1/candidates", GET, NEED_READ, false, ABOUT_ONE, true, tn_answer_candidates, NULL, false},
+    {"/v1/state/", GET | PUT | DELETE, NEED_CHANGE, true, ABOUT_ONE, false, NULL, tn_order_state, false},
+    {"/v1/state", POST, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_state, false},
+    {"/v1/handover", POST, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_handover, false},
+    {"/v1/step-down", POST, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_step_down, false},
+    {"/v1/pause", POST, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_pause, false},
+    {"/v1/pause", DELETE, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_resume, false},
+    {"/v1/resume", POST, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_resume, false},
+    {"/openapi.yaml", GET, NEED_NOTHING, false, ABOUT_AGENT, false, tn_answer_openapi, NULL, false},
+    {"/", GET, NEED_NOTHING, false, ABOUT_AGENT, false, tn_answer_page, NULL, false},
+};
+/* /v1/elections/NAME itself. */
+static const struct route one = {
+    "", GET, NEED_READ, false, ABOUT_ONE, true, tn_answer_election, NULL, false};
+/* clang-format on */
+
+static unsigned method_of(const char *method)
+{
+    static const struct {
+        const char *word;
+        unsigned bit;
+    } words[] = {{"GET", GET}, {"HEAD", GET}, {"POST", POST}, {"PUT", PUT}, {"DELETE", DELETE}};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(words[i].word, method) == 0)
+            return words[i].bit;
+    }
+    return 0;
+}
+
+#define BELOW "/v1/elections/"
+
+/* "/leadership" below an election is "/v1/leadership", "/leader" is "/leader". */
+static bool matches(const struct route *r, const char *path, bool below)
+{
+    const char *own = r->path;
+
+    if (below && r->about == ABOUT_AGENT)
+        return false;
+    if (below && strncmp(own, "/v1/", 4) == 0)
+        own += 3;
+    return r->prefix ? strncmp(path, own, strlen(own)) == 0 : strcmp(path, own) == 0;
+}
+
+/* Is it asked of an election? */
+static bool is_question(const char *tail)
+{
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        if (matches(&routes[i], tail, true))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Below /v1/elections/NAME: what follows the name, and whose it is.  NULL: another path, or no
+ * such election.  A name may have slashes in it, and end like a question: /v1/elections/web/leader
+ * is asked of "web", here or elsewhere, and never answered for "web/leader".
+ */
+static const char *tail_of(const struct tn_api_list *list, const char *path,
+                           struct tn_election **election)
+{
+    const char *rest = path + strlen(BELOW), *tail = NULL;
+    bool asks = false;
+
+    if (strncmp(path, BELOW, strlen(BELOW)) != 0)
+        return NULL;
+    for (const char *p = strchr(rest, '/'); p && !asks; p = strchr(p + 1, '/'))
+        asks = is_question(p);
+    for (size_t i = 0; i < list->n; i++) {
+        const char *name = tn_election_name(list->elections[i]);
+        size_t n = strlen(name);
+
+        if (strncmp(rest, name, n) == 0 && (asks ? is_question(rest + n) : !rest[n]) &&
+            (!tail || rest + n > tail)) {
+            tail = rest + n;
+            *election = list->elections[i];
+        }
+    }
+    return tail;
+}
+
+/* *known: there is such a path, perhaps for another method. */
+static const struct route *find(const char *path, bool below, const char *method, bool *known)
+{
+    unsigned bit = method_of(method);
+
+    *known = false;
+    if (below && !*path) {
+        *known = true;
+        return one.methods & bit ? &one : NULL;
+    }
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        const struct route *r = &routes[i];
+
+        if (!matches(r, path, below))
+            continue;
+        *known = true;
+        if (r->methods & bit)
+            return r;
+    }
+    return NULL;
+}
+
+/* false: it must be named, or is not here; answered. */
+static bool election_of(const struct tn_api_list *list, const struct route *r,
+                        const struct tn_http_request *request, struct tn_election **election,
+                        struct tn_http_reply *reply)
+{
+    const char *name = request->query(request, "name");
+
+    if (r->about == ABOUT_AGENT || *election)
+        return true;
+    if (!name && list->n == 1)
+        *election = list->elections[0];
+    for (size_t i = 0; name && i < list->n; i++) {
+        if (strcmp(tn_election_name(list->elections[i]), name) == 0)
+            *election = list->elections[i];
+    }
+    bool all =
+        r->about == ABOUT_ALL || (r->answer == tn_answer_leadership && tn_answer_streams(request));
+    if (*election || (!name && all))
+        return true;
+    tn_http_answer_error(reply, 404, "not-found",
+                         name ? "no such election here"
+                              : "which election? give ?name=NAME, or ask /v1/elections/NAME/...");
+    return false;
+}
+
+/* ---- Admission: before a byte of a body is kept -------------------------- */
+
+static bool may(struct tn_api *api, const struct route *r, const struct tn_http_request *request,
+                struct tn_http_reply *reply)
+{
+    bool guarded = r->need == NEED_CHANGE || (r->need == NEED_READ && api->access.reads_token);
+
+    if (!guarded || request->local)
+        return true;
+    if (request->socket && r->need == NEED_READ)
+        return true; /* the socket's directory says who may read */
+    if (!api->access.token_file) {
+        tn_http_answer_error(reply, 403, "denied",
+                             "changes need a token (--token-file), or the Unix socket");
+        return false;
+    }
+    if (tn_access_token(&api->access, request->header(request, "Authorization")))
+        return true;
+    tn_http_answer_error(reply, 401, "token", "give Authorization: Bearer TOKEN");
+    reply->headers[0].name = "WWW-Authenticate";
+    reply->headers[0].value = "Bearer realm=\"tenure\"";
+    return false;
+}
+
+bool tn_api_admit(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    struct tn_api *api = arg;
+    const struct tn_api_list *list = atomic_load(&api->list);
+    struct tn_election *election = NULL;
+    bool known;
+
+    if (!request->socket && !tn_access_host(&api->access, request->header(request, "Host"))) {
+        tn_http_answer_error(reply, 421, "host",
+                             "this Host is not known here; name it with --listen-host");
+        return false;
+    }
+    const char *tail = tail_of(list, request->path, &election);
+    const struct route *r =
+        find(tail ? tail : request->path, tail != NULL, request->method, &known);
+    if (!r) {
+        tn_http_answer_error(reply, known ? 405 : 404, known ? "method" : "not-found",
+                             known ? "not with this method" : "see /openapi.yaml");
+        return false;
+    }
+    if (!may(api, r, request, reply) || !election_of(list, r, request, &election, reply))
+        return false;
+    request->memo->route = r;
+    request->memo->subject = election;
+    return true;
+}
+
+/* ---- Answering ----------------------------------------------------------- */
+
+/* True: what other processes tell is under way, and there is time to wait for it. */
+static bool waits_for_news(struct tn_api *api, const struct tn_http_memo *memo, int64_t *by)
+{
+    const struct tn_api_list *list = atomic_load(&api->list);
+    bool fresh = true;
+
+    for (size_t i = 0; i < list->n; i++) {
+        if (!memo->subject || memo->subject == list->elections[i])
+            fresh &= tn_election_is_fresh(list->elections[i]);
+    }
+    if (fresh)
+        return false;
+    if (*by == 0)
+        *by = tenure_now() + FRESH_NS;
+    return tenure_now() < *by;
+}
+
+/* The path as if there were one election; malloc'ed. */
+static char *plain_path(const struct tn_http_request *request)
+{
+    const struct tn_election *e = request->memo->subject;
+    char *path = NULL;
+
+    if (strncmp(request->path, BELOW, strlen(BELOW)) != 0)
+        return strdup(request->path);
+    const char *tail = request->path + strlen(BELOW) + strlen(tn_election_name(e));
+    return asprintf(&path, "%s%s", strcmp(tail, "/healthz") == 0 ? "" : "/v1", tail) < 0 ? NULL
+                                                                                         : path;
+}
+
+/* What may block is done elsewhere: on a thread, or by the election's own process. */
+static void begin(struct tn_api *api, const struct route *r, const struct tn_http_request *request,
+                  struct tn_http_reply *reply)
+{
+    const struct tn_api_list *list = atomic_load(&api->list);
+    struct tn_http_memo *memo = request->memo;
+    struct tn_election *e = memo->subject;
+    struct tn_http_request plain = *request;
+    char *path = plain_path(request);
+    const char *accept = request->header(request, "Accept");
+
+    if (!path) {
+        tn_http_answer_error(reply, 503, "busy", "out of memory");
+        return;
+    }
+    plain.path = path;
+    if (!api->elsewhere)
+        memo->job = tn_job_start(api->jobs, r->job, e, &plain, reply);
+    else if (r->job)
+        memo->job = api->elsewhere->order(api->elsewhere_arg, e, request, path, reply);
+    else
+        memo->job = api->elsewhere->gather(
+            api->elsewhere_arg, e ? &e : list->elections, e ? 1 : list->n, request, path,
+            accept && strstr(accept, "application/openmetrics-text"), reply);
+    free(path);
+    reply->park = memo->job != NULL;
+}
+
+void tn_api_answer(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    struct tn_api *api = arg;
+    struct tn_http_memo *memo = request->memo;
+    const struct route *r = memo->route;
+    bool later = r->job || (r->gather && api->elsewhere);
+
+    if (later && !memo->job && request->full)
+        reply->park = true;
+    else if (later && !memo->job)
+        begin(api, r, request, reply);
+    else if (later && api->elsewhere)
+        reply->park = !api->elsewhere->collect(memo->job, reply);
+    else if (later)
+        reply->park = !tn_job_collect(memo->job, reply);
+    else if (r->fresh && api->elsewhere && waits_for_news(api, memo, &memo->fresh_by_ns))
+        reply->park = true;
+    else
+        r->answer(api, memo->subject, request, reply);
+    if (reply->park && !memo->parked) { /* somebody waits: its time has to be kept */
+        memo->parked = true;
+        atomic_store(&api->parks, true);
+        tn_api_poke(api);
+    }
+}
+
+void tn_api_done(void *arg, struct tn_http_memo *memo)
+{
+    struct tn_api *api = arg;
+
+    if (api->elsewhere)
+        api->elsewhere->forget(memo->job);
+    else
+        tn_job_forget(memo->job);
+    memo->job = NULL;
+}

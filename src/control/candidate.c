@@ -1,0 +1,201 @@
+/* NAME/candidates/ID: what each candidate says of itself. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/record_text.h"
+#include "control/control.h"
+#include "control/edit.h"
+
+#define CANDIDATE_MAX 4096
+
+/* ---- Keys ---------------------------------------------------------------- */
+
+static uint64_t hash(const char *text)
+{
+    uint64_t h = UINT64_C(1469598103934665603); /* FNV-1a */
+
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    return h;
+}
+
+static bool plain(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+}
+
+/* Short enough for any name, also of builds that took 200 bytes of the 255 of a key. */
+void tn_candidate_key(const char *name, const char *id, char key[TENURE_KEY_MAX + 1])
+{
+    char segment[48];
+    size_t n = 0;
+    bool same = strlen(id) <= 40;
+    size_t most = same ? 40 : 24;
+
+    for (; id[n] && n < most; n++) {
+        segment[n] = plain(id[n]) || (id[n] == '.' && n > 0) ? id[n] : '_';
+        same = same && segment[n] == id[n];
+    }
+    segment[n] = '\0';
+    if (!same)
+        snprintf(segment + (n < 24 ? n : 24), 18, "-%016llx", (unsigned long long)hash(id));
+    snprintf(key, TENURE_KEY_MAX + 1, "%s/candidates/%s", name, segment);
+}
+
+/* ---- The record ---------------------------------------------------------- */
+
+char *tn_candidate_encode(const struct tenure_candidate *c)
+{
+    json_t *object = json_pack(
+        "{s:s, s:s, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, "
+        "s:I, s:I}",
+        "id", c->id, "state", c->state, "healthy", (int)c->healthy, "priority", (int)c->priority,
+        "build", c->build, "address", c->address, "contain", c->contain, "since", c->since,
+        "trouble", c->trouble, "answer", c->answer, "boot", c->boot, "started_epoch",
+        (json_int_t)c->started_epoch, "started_ns", (json_int_t)c->started_ns, "started_ms",
+        (json_int_t)c->started_ms, "ended_epoch", (json_int_t)c->ended_epoch, "ended_ns",
+        (json_int_t)c->ended_ns, "ended_ms", (json_int_t)c->ended_ms);
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+
+    json_decref(object);
+    return text;
+}
+
+static int64_t get_number(const json_t *object, const char *member)
+{
+    json_int_t n = json_integer_value(json_object_get(object, member));
+
+    return n > 0 ? n : 0;
+}
+
+enum tenure_status tn_candidate_decode(const void *data, size_t len,
+                                       struct tenure_candidate *candidate, struct tenure_error *err)
+{
+    struct tenure_candidate c = {.size = candidate->size};
+    json_error_t why;
+    json_t *o = len > 0 && len <= CANDIDATE_MAX
+                    ? json_loadb(data, len, JSON_REJECT_DUPLICATES, &why)
+                    : NULL;
+
+    tn_record_text(o, "id", c.id, sizeof c.id);
+    if (!json_is_object(o) || !c.id[0]) {
+        json_decref(o);
+        return tenure_fail(err, TENURE_CORRUPT, "a candidate's record cannot be read");
+    }
+    tn_record_text(o, "state", c.state, sizeof c.state);
+    c.healthy = json_is_true(json_object_get(o, "healthy"));
+    json_int_t priority = json_integer_value(json_object_get(o, "priority"));
+    c.priority = priority >= INT32_MIN && priority <= INT32_MAX ? (int32_t)priority : 0;
+    tn_record_text(o, "build", c.build, sizeof c.build);
+    tn_record_text(o, "address", c.address, sizeof c.address);
+    tn_record_text(o, "contain", c.contain, sizeof c.contain);
+    tn_record_text(o, "since", c.since, sizeof c.since);
+    tn_record_text(o, "trouble", c.trouble, sizeof c.trouble);
+    tn_record_text(o, "answer", c.answer, sizeof c.answer);
+    tn_record_text(o, "boot", c.boot, sizeof c.boot);
+    c.started_epoch = (uint64_t)get_number(o, "started_epoch");
+    c.started_ns = get_number(o, "started_ns");
+    c.started_ms = (uint64_t)get_number(o, "started_ms");
+    c.ended_epoch = (uint64_t)get_number(o, "ended_epoch");
+    c.ended_ns = get_number(o, "ended_ns");
+    c.ended_ms = (uint64_t)get_number(o, "ended_ms");
+    json_decref(o);
+    *candidate = c;
+    return TENURE_OK;
+}
+
+/* ---- Writing ------------------------------------------------------------- */
+
+/* Its own register: a conflict is an earlier try of ours, or a namesake. */
+static enum tenure_status put(void *arg, const struct tenure_value *value, struct tn_edit *edit,
+                              struct tenure_error *err)
+{
+    (void)value;
+    edit->text = tn_candidate_encode(arg);
+    return edit->text ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
+}
+
+static enum tenure_status erase(void *arg, const struct tenure_value *value, struct tn_edit *edit,
+                                struct tenure_error *err)
+{
+    (void)arg, (void)err;
+    edit->tombstone = !tenure_token_absent(&value->token) && !value->tombstone;
+    return TENURE_OK;
+}
+
+enum tenure_status tn_candidate_announce(tenure_store *store, const char *name,
+                                         const struct tenure_candidate *candidate, int64_t deadline,
+                                         struct tenure_error *err)
+{
+    struct tenure_candidate copy = *candidate;
+    char key[TENURE_KEY_MAX + 1];
+
+    tn_candidate_key(name, candidate->id, key);
+    return tn_edit_register(store, key, put, &copy, deadline, err);
+}
+
+enum tenure_status tn_candidate_withdraw(tenure_store *store, const char *name, const char *id,
+                                         int64_t deadline, struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+
+    tn_candidate_key(name, id, key);
+    return tn_edit_register(store, key, erase, NULL, deadline, err);
+}
+
+/* ---- Listing ------------------------------------------------------------- */
+
+struct listing {
+    tenure_candidate_fn visit;
+    void *arg;
+};
+
+/* A record that cannot be read is nobody's: it is passed over. */
+static bool take(void *arg, const char *key, const struct tenure_value *value)
+{
+    const struct listing *l = arg;
+    struct tenure_candidate c = TENURE_CANDIDATE;
+
+    (void)key;
+    if (value->tombstone || tn_candidate_decode(value->data, value->len, &c, NULL))
+        return true;
+    return l->visit(l->arg, &c);
+}
+
+enum tenure_status tn_candidates_list(tenure_store *store, const char *name,
+                                      tenure_candidate_fn visit, void *arg,
+                                      struct tn_candidates_watch *watch, int64_t deadline,
+                                      struct tenure_error *err)
+{
+    struct listing listing = {.visit = visit, .arg = arg};
+    struct tn_candidates_watch scratch;
+
+    if (!watch)
+        watch = &scratch;
+    snprintf(watch->prefix, sizeof watch->prefix, "%s/candidates/", name);
+    return tenure_store_list(store, watch->prefix, NULL, take, &listing, watch->mark, deadline,
+                             err);
+}
+
+void tn_candidates_wait(tenure_store *store, const struct tn_candidates_watch *watch,
+                        int64_t deadline)
+{
+    struct tenure_watch w = {.key = watch->prefix, .prefix = true};
+    enum tenure_status status;
+
+    memcpy(w.mark, watch->mark, sizeof w.mark);
+    status = tenure_store_wait(store, &w, 1, -1, deadline, NULL);
+    if (status != TENURE_OK && status != TENURE_TIMEOUT)
+        nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
+}
+
+enum tenure_status tenure_candidates(tenure_store *store, const char *name,
+                                     tenure_candidate_fn visit, void *arg, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    return tn_candidates_list(store, name, visit, arg, NULL, deadline, err);
+}

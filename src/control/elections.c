@@ -1,0 +1,136 @@
+/* Every election of a store: one listing, sorted by what the keys end with. */
+#include "tenure/elections.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "control/control.h"
+#include "lease/lease.h"
+
+struct found {
+    struct tenure_election *rows; /* in the order in which they turned up */
+    size_t n, room;
+    bool no_memory;
+};
+
+/* Keys of one election stand together, so the newest row is mostly the right one. */
+static struct tenure_election *row_of(struct found *f, const char *name, size_t len)
+{
+    for (size_t i = f->n; i > 0; i--) {
+        struct tenure_election *e = &f->rows[i - 1];
+
+        if (strncmp(e->name, name, len) == 0 && !e->name[len])
+            return e;
+    }
+    if (f->n == f->room) {
+        size_t room = f->room ? 2 * f->room : 16;
+        struct tenure_election *rows = realloc(f->rows, room * sizeof *rows);
+
+        if (!rows) {
+            f->no_memory = true;
+            return NULL;
+        }
+        f->rows = rows;
+        f->room = room;
+    }
+    struct tenure_election *e = &f->rows[f->n++];
+    memset(e, 0, sizeof *e);
+    e->size = sizeof *e;
+    e->lease.size = sizeof e->lease;
+    e->control.size = sizeof e->control;
+    memcpy(e->name, name, len);
+    return e;
+}
+
+static void count_candidate(struct tenure_election *e, const struct tenure_value *value)
+{
+    struct tenure_candidate c = TENURE_CANDIDATE;
+
+    if (value->tombstone || tn_candidate_decode(value->data, value->len, &c, NULL))
+        return; /* nobody's: passed over, as tenure_candidates() does */
+    e->candidates++;
+    e->healthy += c.healthy;
+}
+
+static bool ends(const char *key, const char *tail, size_t *len)
+{
+    size_t n = strlen(key), t = strlen(tail);
+
+    *len = n - t;
+    return n > t && strcmp(key + n - t, tail) == 0;
+}
+
+static bool take(void *arg, const char *key, const struct tenure_value *value)
+{
+    static const char folder[] = "/candidates/";
+    const char *candidate = strstr(key, folder);
+    struct found *f = arg;
+    struct tenure_election *e;
+    size_t len;
+
+    if (strstr(key, "/state/")) /* documents have what names they like */
+        return true;
+    if (candidate) {
+        if (!strchr(candidate + sizeof folder - 1, '/') &&
+            (e = row_of(f, key, (size_t)(candidate - key))))
+            count_candidate(e, value);
+    } else if (ends(key, "/lease", &len)) {
+        if ((e = row_of(f, key, len)) && tn_lease_view_fill(value, &e->lease, NULL) == TENURE_NOMEM)
+            f->no_memory = true;
+    } else if (ends(key, "/control", &len)) {
+        if ((e = row_of(f, key, len)))
+            tn_control_decode(value, &e->control, NULL);
+    }
+    return !f->no_memory;
+}
+
+/* What a listing shows of a register that the store cannot read is not a record of anything: read()
+ * tells why. */
+static void ask_why(tenure_store *store, struct tenure_election *e, int64_t deadline)
+{
+    struct tenure_lease_view again = {.size = sizeof again};
+    struct tenure_error why;
+    enum tenure_status status = tenure_lease_look(store, e->name, &again, deadline, &why);
+
+    if (status == TENURE_CORRUPT) {
+        again.state = TENURE_LEASE_REFUSED;
+        snprintf(again.trouble, sizeof again.trouble, "%.*s", (int)sizeof again.trouble - 1,
+                 why.text);
+        tn_text_mend(again.trouble, '?');
+    }
+    if (!status || status == TENURE_CORRUPT)
+        e->lease = again;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct tenure_election *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+enum tenure_status tenure_elections(tenure_store *store, tenure_election_fn visit, void *arg,
+                                    char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
+                                    struct tenure_error *err)
+{
+    struct found f = {0};
+    enum tenure_status status = tenure_store_list(store, "", NULL, take, &f, mark, deadline, err);
+
+    if (!status && f.no_memory)
+        status = tenure_fail(err, TENURE_NOMEM, "out of memory");
+    if (f.n > 1)
+        qsort(f.rows, f.n, sizeof *f.rows, by_name);
+    for (size_t i = 0; !status && i < f.n; i++) {
+        struct tenure_election *e = &f.rows[i];
+        bool counts = e->candidates || !tenure_token_absent(&e->lease.token);
+
+        if (e->lease.state == TENURE_LEASE_REFUSED)
+            ask_why(store, e, deadline);
+        if (counts && !visit(arg, e))
+            break;
+    }
+    free(f.rows);
+    return status;
+}

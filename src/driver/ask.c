@@ -1,0 +1,360 @@
+/* What the driver asks of the store, and what it tells of the answers. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "driver/inner.h"
+#include "os/poll.h"
+
+/* ---- Telling ------------------------------------------------------------- */
+
+void tn_driver_trace(tenure_elector *e, const struct tenure_trace *t)
+{
+    struct tenure_trace full = *t;
+
+    if (!e->options.trace)
+        return;
+    full.at_ns = t->at_ns ? t->at_ns : tenure_now();
+    full.deadline_ns = t->deadline_ns ? t->deadline_ns : e->published_ns;
+    full.name = e->name;
+    full.id = e->id;
+    full.leader = full.leader ? full.leader : "";
+    full.text = full.text ? full.text : "";
+    e->options.trace(e->options.arg, &full);
+}
+
+enum {
+    FAILING_READS = 1,
+    FAILING_SWAPS = 2,
+    FAILING_WAITS = 4,
+    FAILING_CONTROL = 8,
+    FAILING_RECORD = 16, /* the store is well, what it holds is not */
+    FAILING_OPEN = 32,   /* it was never open yet */
+};
+
+/* Something fails, from now on or still; its text is what others see. */
+static void fails(tenure_elector *e, unsigned what, const char *text)
+{
+    pthread_mutex_lock(&e->lock);
+    e->status.troubles += what != FAILING_RECORD;
+    snprintf(e->status.trouble, sizeof e->status.trouble, "%.255s", text);
+    tn_text_mend(e->status.trouble, '?');
+    pthread_mutex_unlock(&e->lock);
+    if (!e->failing)
+        e->failing_since_ns = tenure_now();
+    e->failing |= what;
+}
+
+static void trouble(tenure_elector *e, unsigned what, const char *doing, enum tenure_status status,
+                    const struct tenure_error *err)
+{
+    char text[TENURE_ERROR_TEXT_MAX + 32];
+
+    snprintf(text, sizeof text, "%s: %s", doing, err->text);
+    fails(e, what, text);
+    e->answered_ns = 0;
+    e->waited = false;
+    tn_driver_trace(
+        e, &(struct tenure_trace){.kind = TENURE_TRACE_TROUBLE, .status = status, .text = text});
+}
+
+/* A store that answers while its notifications fail is told as well only when both work: else
+ * each poll between two failing waits would be a recovery.  That a wait lasted its time says
+ * little, because it may have been spent on a connection that nobody answers; an answer after it
+ * says it. */
+static void fine(tenure_elector *e, unsigned what)
+{
+    if (e->waited)
+        what |= FAILING_WAITS;
+    bool over = e->failing && !(e->failing & ~what), record = e->failing == FAILING_RECORD;
+
+    if (e->failing && e->answered_ns == 0)
+        e->answered_ns = tenure_now();
+    e->failing &= ~what;
+    if (!(e->failing & ~FAILING_WAITS) && what != FAILING_WAITS) {
+        pthread_mutex_lock(&e->lock);
+        e->status.trouble[0] = '\0';
+        pthread_mutex_unlock(&e->lock);
+    }
+    if (over)
+        tn_driver_trace(e, &(struct tenure_trace){
+                               .kind = TENURE_TRACE_RECOVERED,
+                               .took_ns = record ? 0 : e->answered_ns - e->failing_since_ns});
+}
+
+/* The lease is there and nobody claims it, us included, until an operator has replaced it. */
+static void refuse(tenure_elector *e, const char *why)
+{
+    fails(e, FAILING_RECORD, why);
+    tn_driver_trace(e, &(struct tenure_trace){
+                           .kind = TENURE_TRACE_REFUSED, .status = TENURE_CORRUPT, .text = why});
+}
+
+/* ---- Store requests ------------------------------------------------------ */
+
+/* A store that can be read may still refuse changes: a full disk.  It takes them if one was made
+ * since ours failed, whoever made it; and if we want none, it is well enough. */
+static bool takes_changes(const tenure_elector *e)
+{
+    return !tenure_token_equal(&e->seen.token, &e->failed_on) || !e->machine.may_claim;
+}
+
+void tn_driver_read(tenure_elector *e, struct tn_event *ev)
+{
+    struct tenure_error err = {0};
+
+    ev->kind = TN_EV_READ;
+    ev->status =
+        tn_lease_read(e->store, e->name, &e->buffer, &e->seen, e->actions.request_by_ns, &err);
+    if (ev->status && ev->status != TENURE_CORRUPT) {
+        trouble(e, FAILING_READS, "reading the lease", ev->status, &err);
+        return;
+    }
+    bool refused = ev->status || e->seen.refused;
+    fine(e,
+         FAILING_READS | (takes_changes(e) ? FAILING_SWAPS : 0) | (refused ? 0 : FAILING_RECORD));
+    if (refused)
+        refuse(e, ev->status ? err.text : e->seen.why.text);
+    if (ev->status)
+        return;
+    ev->token = e->seen.token;
+    /* The lease it was.  If the control register has changed too, the next wait ends at once:
+     * a stand-by makes one request a renewal, not two. */
+    e->woken = e->woken && tenure_token_equal(&ev->token, &e->woken_from);
+    ev->tombstone = e->seen.tombstone;
+    ev->corrupt = e->seen.corrupt;
+    ev->record = e->seen.present ? &e->seen.lease : NULL;
+}
+
+static const char *const purposes[] = {
+    [TN_FOR_NONE] = "",
+    [TN_FOR_CLAIM] = "claiming the lease",
+    [TN_FOR_RENEW] = "renewing the lease",
+    [TN_FOR_RELEASE] = "releasing the lease",
+    [TN_FOR_REGRANT] = "raising the epoch",
+};
+
+/* Asked to give up since the step that wants to claim: that claim is not sent. */
+static bool holds_back(tenure_elector *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool asked = e->requests.yield || e->requests.shutdown;
+    pthread_mutex_unlock(&e->lock);
+    return asked && e->actions.purpose == TN_FOR_CLAIM;
+}
+
+void tn_driver_swap(tenure_elector *e, struct tn_event *ev)
+{
+    const struct tn_actions *a = &e->actions;
+    struct tenure_error err = {0};
+    int64_t sent = tenure_now();
+
+    ev->kind = TN_EV_SWAPPED;
+    ev->status = TENURE_CANCELLED;
+    if (holds_back(e))
+        return;
+    ev->status = tn_lease_swap(e->store, e->name, &a->expect, a->nonce, &a->record, e->seen.extra,
+                               &ev->token, a->request_by_ns, &err);
+    if (ev->status && ev->status != TENURE_CONFLICT) {
+        e->failed_on = a->expect;
+        trouble(e, FAILING_SWAPS, purposes[a->purpose], ev->status, &err);
+        return;
+    }
+    fine(e, FAILING_READS | FAILING_SWAPS);
+    if (ev->status)
+        return; /* somebody was faster: the ordinary end of a race */
+    if (a->purpose == TN_FOR_RENEW) {
+        pthread_mutex_lock(&e->lock);
+        e->status.renewals++;
+        pthread_mutex_unlock(&e->lock);
+        tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RENEWED,
+                                                  .epoch = a->record.epoch,
+                                                  .took_ns = tenure_now() - sent});
+    } else if (a->purpose == TN_FOR_RELEASE) {
+        tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RELEASED,
+                                                  .epoch = a->record.epoch,
+                                                  .took_ns = tenure_now() - sent});
+    }
+}
+
+/* Wait for a request of our own side alone, until then. */
+static void doze(tenure_elector *e, int64_t until)
+{
+    struct pollfd fd = {.fd = e->wake_fd, .events = POLLIN};
+
+    tn_poll(&fd, 1, until);
+}
+
+void tn_driver_mark(tenure_elector *e, int64_t until_ns)
+{
+    if (e->hooks.request)
+        e->hooks.request(e->hooks.arg, until_ns);
+}
+
+/* ---- Opening ------------------------------------------------------------- */
+
+#define OPEN_PAUSE_MIN_NS (100 * TN_MS)
+#define OPEN_PAUSE_MAX_NS (2 * TN_S)
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Until then, or false: asked to shut down. */
+static bool rest(tenure_elector *e, int64_t until)
+{
+    struct pollfd fd = {.fd = e->wake_fd, .events = POLLIN};
+    bool asked;
+
+    for (;;) {
+        tn_driver_drain_wake(e); /* what woke us is looked at when the store is open */
+        pthread_mutex_lock(&e->lock);
+        asked = e->requests.shutdown;
+        pthread_mutex_unlock(&e->lock);
+        if (asked || tn_poll(&fd, 1, until) == 0)
+            return !asked;
+    }
+}
+
+enum tenure_status tn_driver_open_again(tenure_elector *e, enum tenure_status status,
+                                        struct tenure_error *why)
+{
+    int64_t pause_ns = OPEN_PAUSE_MIN_NS;
+
+    while (tenure_status_class(status) == TENURE_CLASS_TRANSIENT) {
+        int64_t now = tenure_now();
+
+        if (now + OPEN_PAUSE_MIN_NS > e->open_by_ns)
+            return status;
+        trouble(e, FAILING_OPEN, "opening the store", status, why);
+        if (!rest(e, min64(now + pause_ns, e->open_by_ns)))
+            return TENURE_CANCELLED;
+        pause_ns = min64(2 * pause_ns, OPEN_PAUSE_MAX_NS);
+        status = tn_driver_open(e, why);
+    }
+    if (!status)
+        fine(e, FAILING_OPEN);
+    return status;
+}
+
+/* ---- The control register ------------------------------------------------ */
+
+/* Who may claim does not matter to a term that is ending, and a store that hangs must not keep
+ * back the word that the program is dead: the guard takes a silent tenure for hung. */
+static bool minds_control(const tenure_elector *e)
+{
+    return e->control_key[0] && e->machine.phase != TN_PHASE_STOPPING &&
+           e->machine.phase != TN_PHASE_RELEASING;
+}
+
+/* When a read that begins now has to end; 0: it is not worth beginning. */
+static int64_t control_by(const tenure_elector *e)
+{
+    const struct tn_timing *t = &e->machine.cfg.timing;
+    int64_t now = tenure_now(), by = now + t->request_ns;
+
+    if (!(e->actions.set & TN_ACT_WAIT) || e->actions.wait_until_ns >= by)
+        return by;
+    /* Never at the cost of what the elector waits for, above all a renewal. */
+    return e->actions.wait_until_ns - now >= tn_timing_beside(t) ? e->actions.wait_until_ns : 0;
+}
+
+void tn_driver_look_at_control(tenure_elector *e)
+{
+    struct tenure_token before = e->control.token;
+    int64_t by = control_by(e);
+    struct tenure_error err = {0};
+    enum tenure_status status;
+
+    e->control_due |= e->woken && e->control_key[0];
+    e->woken = false;
+    if (!minds_control(e) || !e->control_due || by == 0)
+        return;
+    tn_driver_mark(e, by);
+    status = tenure_store_read(e->store, e->control_key, &e->control, by, &err);
+    tn_driver_mark(e, 0);
+    if (status) {
+        trouble(e, FAILING_CONTROL, "reading the control register", status, &err);
+        return; /* still due */
+    }
+    fine(e, FAILING_CONTROL);
+    e->control_due = false;
+    if (e->control_known && tenure_token_equal(&before, &e->control.token))
+        return;
+    e->control_known = true;
+    pthread_mutex_lock(&e->lock);
+    e->requests.control = true;
+    e->hooks.control(e->hooks.arg, &e->control, &e->requests.may_claim,
+                     &e->requests.claim_delay_ns);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- Waiting ------------------------------------------------------------- */
+
+/* Without notifications a look now and then must do: the waits are short then. */
+static bool must_poll_control(const tenure_elector *e)
+{
+    struct tenure_store_info info;
+
+    tenure_store_info(e->store, &info);
+    return !info.notifies;
+}
+
+/* While waits fail, one that lasted its time is followed by a question: see fine(). */
+static void ask_after_wait(tenure_elector *e, struct tn_event *ev)
+{
+    e->waited = true;
+    if (!(e->failing & FAILING_WAITS))
+        return;
+    if (e->actions.watch)
+        ev->kind = TN_EV_CHANGED;
+    else
+        e->control_due = true;
+}
+
+void tn_driver_wait(tenure_elector *e, struct tn_event *ev)
+{
+    const struct tn_actions *a = &e->actions;
+    char key[TENURE_KEY_MAX + 1];
+    struct tenure_watch watches[2];
+    struct tenure_error err = {0};
+    enum tenure_status status;
+    int64_t until = a->wait_until_ns, again = tenure_now() + e->machine.cfg.timing.retry_ns;
+    size_t n = 0;
+
+    ev->kind = TN_EV_TIMER;
+    /* It could not be read: soon again.  And people want to know soon that a wait works again. */
+    if (((e->control_due && minds_control(e)) || (e->failing & FAILING_WAITS)) && again < until)
+        until = again;
+    if (a->watch) {
+        tn_lease_key(e->name, key);
+        watches[n++] = (struct tenure_watch){.key = key, .seen = a->expect};
+    }
+    if (e->control_known && !e->control_due && minds_control(e))
+        watches[n++] = (struct tenure_watch){.key = e->control_key, .seen = e->control.token};
+    if (n == 0) {
+        e->waited |= !e->control_key[0]; /* nothing to wait for: that cannot fail */
+        doze(e, until);
+        return;
+    }
+    status = tenure_store_wait(e->store, watches, n, e->wake_fd, until, &err);
+    e->control_due |=
+        e->control_key[0] && ((status == TENURE_OK && !a->watch) || must_poll_control(e));
+    if (status == TENURE_OK)
+        fine(e, FAILING_WAITS);
+    if (status == TENURE_OK && a->watch) {
+        e->woken = true;
+        e->woken_from = a->expect;
+        ev->kind = TN_EV_CHANGED;
+    } else if (status == TENURE_TIMEOUT) {
+        ask_after_wait(e, ev);
+    } else if (status != TENURE_OK && status != TENURE_CANCELLED) {
+        /* Without notifications the poll still works; do not ask in a hot loop. */
+        int64_t later = tenure_now() + e->machine.cfg.timing.retry_ns;
+
+        trouble(e, FAILING_WAITS, "watching the lease", status, &err);
+        doze(e, later < until ? later : until);
+    }
+}

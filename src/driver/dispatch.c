@@ -1,0 +1,205 @@
+#include "driver/dispatch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "os/thread.h"
+
+static void leave_word(struct tn_dispatch *d)
+{
+    uint64_t one = 1;
+
+    while (write(d->word_fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+}
+
+static bool drain(int fd)
+{
+    uint64_t count;
+
+    return read(fd, &count, sizeof count) == sizeof count;
+}
+
+enum tenure_status tn_dispatch_init(struct tn_dispatch *d, const struct tn_dispatch_calls *calls,
+                                    struct tenure_error *err)
+{
+    struct epoll_event on = {.events = EPOLLIN};
+
+    memset(d, 0, sizeof *d);
+    d->calls = *calls;
+    pthread_mutex_init(&d->lock, NULL);
+    d->word_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    d->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    d->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (d->word_fd < 0 || d->timer_fd < 0 || d->poll_fd < 0 ||
+        epoll_ctl(d->poll_fd, EPOLL_CTL_ADD, d->word_fd, &on) != 0 ||
+        epoll_ctl(d->poll_fd, EPOLL_CTL_ADD, d->timer_fd, &on) != 0)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make event descriptors: %s",
+                           strerror(errno));
+    return TENURE_OK;
+}
+
+static void *dispatch_main(void *arg)
+{
+    struct tn_dispatch *d = arg;
+    struct epoll_event ready;
+
+    tn_thread_name("tenure-callback");
+    while (tn_dispatch_run(d))
+        epoll_wait(d->poll_fd, &ready, 1, -1);
+    return NULL;
+}
+
+enum tenure_status tn_dispatch_spawn(struct tn_dispatch *d, struct tenure_error *err)
+{
+    /* The new thread copies all of *d, under the lock. */
+    pthread_mutex_lock(&d->lock);
+    enum tenure_status status = tn_thread_start(&d->thread, dispatch_main, d, err);
+    d->threaded = status == TENURE_OK;
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+void tn_dispatch_destroy(struct tn_dispatch *d)
+{
+    pthread_mutex_lock(&d->lock);
+    d->end = true;
+    pthread_mutex_unlock(&d->lock);
+    leave_word(d);
+    if (d->threaded)
+        pthread_join(d->thread, NULL);
+    else
+        tn_dispatch_run(d);
+    pthread_mutex_destroy(&d->lock);
+    if (d->word_fd >= 0)
+        close(d->word_fd);
+    if (d->timer_fd >= 0)
+        close(d->timer_fd);
+    if (d->poll_fd >= 0)
+        close(d->poll_fd);
+}
+
+/* ---- Word from the driver ------------------------------------------------ */
+
+void tn_dispatch_deadline(struct tn_dispatch *d, int64_t deadline_ns)
+{
+    struct itimerspec when = {0}; /* zero disarms: no grant, no deadline */
+
+    pthread_mutex_lock(&d->lock);
+    d->deadline_ns = deadline_ns;
+    pthread_mutex_unlock(&d->lock);
+    when.it_value.tv_sec = (time_t)(deadline_ns / TN_S);
+    when.it_value.tv_nsec = (long)(deadline_ns % TN_S);
+    timerfd_settime(d->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+void tn_dispatch_seal(struct tn_dispatch *d, uint64_t epoch, const uint8_t *grant)
+{
+    pthread_mutex_lock(&d->lock);
+    d->seal = true;
+    d->epoch = epoch;
+    memcpy(d->grant, grant, sizeof d->grant);
+    pthread_mutex_unlock(&d->lock);
+    leave_word(d);
+}
+
+void tn_dispatch_start(struct tn_dispatch *d, uint64_t epoch)
+{
+    pthread_mutex_lock(&d->lock);
+    d->start = true;
+    d->epoch = epoch;
+    pthread_mutex_unlock(&d->lock);
+    leave_word(d);
+}
+
+void tn_dispatch_stop(struct tn_dispatch *d, enum tn_stop why)
+{
+    pthread_mutex_lock(&d->lock);
+    d->stop = true;
+    d->why = why;
+    d->seal = d->start = false;
+    pthread_mutex_unlock(&d->lock);
+    leave_word(d);
+}
+
+void tn_dispatch_leader(struct tn_dispatch *d, const char *leader, uint64_t epoch)
+{
+    pthread_mutex_lock(&d->lock);
+    d->announce = true;
+    snprintf(d->leader, sizeof d->leader, "%s", leader);
+    d->leader_epoch = epoch;
+    pthread_mutex_unlock(&d->lock);
+    leave_word(d);
+}
+
+/* ---- Running the callbacks ----------------------------------------------- */
+
+static void run_stop(struct tn_dispatch *d, enum tn_stop why, bool answer)
+{
+    if (d->running) {
+        d->running = false;
+        d->calls.stopped(d->calls.arg, d->running_epoch, why);
+    }
+    if (answer)
+        d->calls.all_quiet(d->calls.arg);
+}
+
+/* The timer only wakes us up: the deadline may have been moved on since. */
+static bool is_late(const struct tn_dispatch *d)
+{
+    return d->deadline_ns != 0 && tenure_now() >= d->deadline_ns;
+}
+
+/* Whatever the driver does, nothing runs on or starts now (I1).  It is told: it
+ * may be about to publish a renewal of a term in which nobody works any more. */
+static void run_expired(struct tn_dispatch *d, uint64_t epoch)
+{
+    run_stop(d, TN_STOP_EXPIRED, false); /* the driver's own word may still come */
+    d->calls.expired(d->calls.arg, epoch);
+}
+
+bool tn_dispatch_run(struct tn_dispatch *d)
+{
+    drain(d->word_fd);
+    drain(d->timer_fd);
+    for (;;) {
+        struct tn_dispatch word;
+
+        pthread_mutex_lock(&d->lock);
+        word = *d;
+        bool late = (d->running || d->start) && is_late(d);
+        if (d->stop)
+            d->stop = false;
+        else if (late)
+            d->start = false;
+        else if (d->seal)
+            d->seal = false;
+        else if (d->start)
+            d->start = false;
+        else if (d->announce)
+            d->announce = false;
+        pthread_mutex_unlock(&d->lock);
+
+        if (word.stop) {
+            run_stop(d, word.why, true);
+        } else if (late) {
+            run_expired(d, word.running ? word.running_epoch : word.epoch);
+        } else if (word.seal) {
+            d->calls.seal(d->calls.arg, word.epoch, word.grant);
+        } else if (word.start) {
+            d->running = true;
+            d->running_epoch = word.epoch;
+            d->calls.started(d->calls.arg, word.epoch);
+        } else if (word.announce) {
+            d->calls.new_leader(d->calls.arg, word.leader, word.leader_epoch);
+        } else {
+            return !word.end;
+        }
+    }
+}

@@ -1,0 +1,72 @@
+/*
+ * driver/dispatch.h - the callbacks' own thread (or the caller's loop).
+ *
+ * The driver leaves word here and never waits.  What is left is merged: a stop
+ * cancels a start that has not run, only the newest leader is announced.  A
+ * timer set to the deadline ends the work even if the driver hangs in a store.
+ */
+#ifndef TN_DRIVER_DISPATCH_H
+#define TN_DRIVER_DISPATCH_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/elector.h"
+#include "tenure/elector.h"
+
+struct tn_dispatch_calls {
+    void *arg;
+    /* Seal the state; then answers itself to the driver.  Never NULL. */
+    void (*seal)(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE]);
+    void (*started)(void *arg, uint64_t epoch);
+    /* Returns when the work has ended. */
+    void (*stopped)(void *arg, uint64_t epoch, enum tn_stop why);
+    /* The answer to every tn_dispatch_stop(), after stopped() or without it. */
+    void (*all_quiet)(void *arg);
+    /* The deadline came before the driver's word: what ran in that epoch has been
+     * stopped, what was to start will not.  The driver may have renewed meanwhile. */
+    void (*expired)(void *arg, uint64_t epoch);
+    void (*new_leader)(void *arg, const char *leader, uint64_t epoch);
+};
+
+struct tn_dispatch {
+    struct tn_dispatch_calls calls;
+    pthread_mutex_t lock;
+    pthread_t thread;
+    bool threaded;
+    int word_fd;  /* eventfd: something was left */
+    int timer_fd; /* CLOCK_BOOTTIME: the deadline */
+    int poll_fd;  /* epoll over both; what a foreign loop polls */
+
+    /* Left by the driver, under the lock. */
+    bool seal, start, stop, announce, end;
+    int64_t deadline_ns; /* 0: no grant */
+    uint64_t epoch;
+    uint8_t grant[TENURE_NONCE_SIZE];
+    enum tn_stop why;
+    char leader[TN_HOLDER_MAX + 1];
+    uint64_t leader_epoch;
+
+    bool running; /* started() was called, stopped() was not */
+    uint64_t running_epoch;
+};
+
+enum tenure_status tn_dispatch_init(struct tn_dispatch *d, const struct tn_dispatch_calls *calls,
+                                    struct tenure_error *err);
+/* Run the callbacks on a thread of their own. */
+enum tenure_status tn_dispatch_spawn(struct tn_dispatch *d, struct tenure_error *err);
+/* Ends the thread, if there is one, after what was left is done.  Accepts what init left. */
+void tn_dispatch_destroy(struct tn_dispatch *d);
+
+/* Called by the driver; none of them blocks. */
+void tn_dispatch_deadline(struct tn_dispatch *d, int64_t deadline_ns);
+void tn_dispatch_seal(struct tn_dispatch *d, uint64_t epoch, const uint8_t *grant);
+void tn_dispatch_start(struct tn_dispatch *d, uint64_t epoch);
+void tn_dispatch_stop(struct tn_dispatch *d, enum tn_stop why);
+void tn_dispatch_leader(struct tn_dispatch *d, const char *leader, uint64_t epoch);
+
+/* Run what is due, now, in this thread.  Returns false once the end was reached. */
+bool tn_dispatch_run(struct tn_dispatch *d);
+
+#endif

@@ -1,0 +1,59 @@
+#include "driver/timing_text.h"
+
+#include <stdio.h>
+
+#include "base/duration.h"
+
+enum tenure_status tn_timing_explain(enum tn_timing_fault fault, const struct tn_timing *t,
+                                     struct tenure_error *err)
+{
+    char ttl[TN_DURATION_TEXT], hold[TN_DURATION_TEXT], kill[TN_DURATION_TEXT];
+    char renew[TN_DURATION_TEXT], request[TN_DURATION_TEXT], half[TN_DURATION_TEXT];
+    char poll[TN_DURATION_TEXT], most[TN_DURATION_TEXT], advice[48];
+    int64_t most_ns = tn_timing_renew_max(t);
+
+    tn_duration_format(t->ttl_ns, ttl);
+    tn_duration_format(t->ttl_ns / 2, half);
+    tn_duration_format(t->hold_ns / TN_MS * TN_MS, hold);
+    tn_duration_format(t->kill_ns, kill);
+    tn_duration_format(t->renew_ns, renew);
+    tn_duration_format(t->request_ns / TN_MS * TN_MS, request);
+    tn_duration_format(t->poll_ns, poll);
+    tn_duration_format(most_ns, most);
+    snprintf(advice, sizeof advice, most_ns ? "a renew of 1ms to %s" : "shorter requests", most);
+    switch (fault) {
+    case TN_TIMING_OK:
+        break;
+    case TN_TIMING_TTL:
+        return tenure_fail(err, TENURE_CONFIG,
+                           "ttl %s cannot work: give 1s to 1h in whole milliseconds", ttl);
+    case TN_TIMING_RHO:
+        return tenure_fail(err, TENURE_CONFIG,
+                           "clock drift of %u ppm cannot work: give at most %u (50 %%)", t->rho_ppm,
+                           TN_RHO_MAX_PPM);
+    case TN_TIMING_KILL:
+        return tenure_fail(err, TENURE_CONFIG,
+                           "ttl %s with a kill time of %s leaves no time to lead: D = ttl x (1 - "
+                           "rho) / (1 + rho) - kill must be positive; raise ttl or lower kill",
+                           ttl, kill);
+    case TN_TIMING_RENEW:
+        return tenure_fail(
+            err, TENURE_CONFIG,
+            "renewing every %s is not safe with ttl %s: give %s; it must be less than "
+            "ttl / 2 = %s, and with 2 x request %s not more than D = %s",
+            renew, ttl, advice, half, request, hold);
+    case TN_TIMING_REQUEST:
+        return tenure_fail(err, TENURE_CONFIG,
+                           "renew %s + 2 x request %s do not fit into D = %s (of ttl %s): a single "
+                           "lost request would end leadership; give %s, or raise ttl",
+                           renew, request, hold, ttl, advice);
+    case TN_TIMING_POLL:
+        return tenure_fail(err, TENURE_CONFIG, "polling every %s cannot work: give 1ms to 1h",
+                           poll);
+    case TN_TIMING_GRACE:
+        return tenure_fail(err, TENURE_CONFIG,
+                           "a negative grace would ask the program to stop after its deadline: "
+                           "give 0 or more");
+    }
+    return TENURE_OK;
+}

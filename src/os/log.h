@@ -1,0 +1,25 @@
+/* os/log.h - what `tenure run` tells people, on stderr, a line at a time. */
+#ifndef TN_OS_LOG_H
+#define TN_OS_LOG_H
+
+#include "tenure/status.h"
+
+/* AUTO: text on a terminal, JSON elsewhere. */
+enum tn_log_format { TN_LOG_AUTO, TN_LOG_TEXT, TN_LOG_JSON, TN_LOG_NONE };
+
+/* How much of it.  The level of a line follows from its event. */
+enum tn_log_level { TN_LEVEL_ERROR, TN_LEVEL_WARN, TN_LEVEL_INFO, TN_LEVEL_DEBUG };
+
+/* Lines up to that level are told.  Default: INFO. */
+void tn_log_limit(enum tn_log_level level);
+/* Would such a line be told?  For what is not free to find out. */
+bool tn_log_wants(enum tn_log_level level);
+/* name and id stand in every line.  Copied. */
+void tn_log_setup(enum tn_log_format format, const char *name, const char *id);
+/* "tenure VERB:" in front of a line of text; a string that lives on.  Default: "run". */
+void tn_log_as(const char *verb);
+/* event is one word for programs ("leading", "stopped"); the rest is for people.  One write(2),
+ * so that lines of several processes do not mix. */
+void tn_log(const char *event, const char *format, ...) TENURE_PRINTF(2, 3);
+
+#endif

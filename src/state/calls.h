@@ -1,0 +1,43 @@
+/* state/calls.h - turns at the store, and what the public calls share. */
+#ifndef TN_STATE_CALLS_H
+#define TN_STATE_CALLS_H
+
+#include "state/inner.h"
+
+/* Set up what turns need; once. */
+void tn_state_init_turns(tenure_state *s);
+/* Take a turn: afterwards store and cache are ours until next(). */
+void tn_state_turn(tenure_state *s);
+void tn_state_next(tenure_state *s);
+
+/* Seal one document; blocks a create that was announced but is not there.  root may be NULL
+ * without a grant. */
+enum tenure_status tn_state_load_entry(tenure_state *s, struct tn_root *root,
+                                       struct tn_entry *entry, struct tenure_value *value,
+                                       struct tn_document *doc, bool *found, int64_t deadline,
+                                       struct tenure_error *err);
+/* tenure_state_load() and tenure_state_edit(), in a turn of the caller's. */
+enum tenure_status tn_state_load(tenure_state *s, const char *collection, const char *id,
+                                 struct tenure_document *document, int64_t deadline,
+                                 struct tenure_error *err);
+enum tenure_status tn_state_edit(tenure_state *s, const char *collection, const char *id,
+                                 const struct tenure_document *seen, const void *data, size_t len,
+                                 int64_t deadline, struct tenure_error *err);
+/* Seal a document and tell whether it exists.  Not a look at it: an operator's edit is still news
+ * to the caller afterwards.  Takes its own turn; err is not NULL. */
+enum tenure_status tn_state_exists(tenure_state *s, const char *collection, const char *id,
+                                   bool *exists, int64_t deadline, struct tenure_error *err);
+/* A walk over the names of the collections; when its time was up it goes on where it was. */
+struct tn_collections;
+struct tn_collections *tn_collections_new(void); /* NULL when out of memory */
+void tn_collections_free(struct tn_collections *walk);
+/* tenure_state_collections(), from there on.  err is not NULL. */
+enum tenure_status tn_state_collections(tenure_state *s, struct tn_collections *walk,
+                                        bool (*visit)(void *arg, const char *name), void *arg,
+                                        int64_t deadline, struct tenure_error *err);
+/* What a caller sees of a document. */
+enum tenure_status tn_document_fill(struct tenure_document *out, const struct tenure_value *value,
+                                    const struct tn_document *doc, bool found,
+                                    struct tenure_error *err);
+
+#endif

@@ -1,0 +1,352 @@
+#include "state/http/socket.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/timing.h"
+#include "os/socket_dir.h"
+#include "state/calls.h"
+#include "state/http/desk.h"
+
+#define VARIABLE "TENURE_SOCKET="
+/* One try of the seal; the driver repeats it while the grant lasts, and notices a loss in between.
+ * What was done in one is not done again in the next. */
+#define SEAL_NS  (2 * TN_S)
+
+/* How far the seal of a grant has come. */
+struct sealing {
+    struct tn_collections *walk; /* NULL: not begun */
+    bool listed;                 /* these are all the collections there are */
+    char **name;
+    size_t n, roots; /* of so many the root is sealed */
+    size_t whole;    /* of options.seal */
+    bool lost;       /* a name could not be noted */
+    int64_t try_ns;  /* how long a try may last */
+};
+
+struct tn_state_socket {
+    struct tn_state_socket_options options;
+    const struct tn_http_ops *http;
+    struct tn_state_desk *desk;
+    pthread_mutex_t waking; /* of server, for the desk */
+    struct tn_http_server *server;
+    char dir[TN_SOCKET_DIR_MAX];
+    char variable[sizeof VARIABLE + 96];
+
+    pthread_rwlock_t lock; /* of the term: shared by requests, alone while it is replaced */
+    tenure_state *state;
+    struct tenure_grant grant;
+    struct sealing sealing;
+    _Atomic uint64_t turn;    /* rises with every grant, under the lock */
+    _Atomic uint64_t program; /* rises with every end and start of one */
+};
+
+static void begin_anew(struct sealing *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        free(c->name[i]);
+    free(c->name);
+    tn_collections_free(c->walk);
+    *c = (struct sealing){.try_ns = SEAL_NS};
+}
+
+static const char *path_of(const struct tn_state_socket *s)
+{
+    return s->variable + sizeof VARIABLE - 1;
+}
+
+static void work(void *arg, struct tn_state_ask *const *asks, size_t n)
+{
+    struct tn_state_socket *s = arg;
+    uint64_t floor = 0;
+
+    pthread_rwlock_rdlock(&s->lock);
+    struct tn_state_term term = {.state = s->state,
+                                 .name = s->options.name,
+                                 .epoch = s->grant.epoch,
+                                 .turn = s->turn,
+                                 .program = s->program,
+                                 .left_ns = s->options.time_left(s->options.arg),
+                                 .committed = s->options.committed,
+                                 .arg = s->options.arg};
+    bool over = tn_state_http(&term, asks, n);
+    if (over)
+        floor = tenure_state_floor(s->state);
+    pthread_rwlock_unlock(&s->lock);
+    if (over)
+        s->options.fenced(s->options.arg, floor);
+}
+
+void tn_state_socket_answer(struct tn_state_socket *s, const struct tn_http_request *request,
+                            struct tn_http_reply *reply)
+{
+    static _Thread_local char values[3][24]; /* copied by whoever asked */
+    struct tn_state_ask ask = {.method = request->method,
+                               .path = request->path,
+                               .epoch = request->header(request, "Tenure-Epoch"),
+                               .turn = s->turn, /* before the lock is waited for */
+                               .body = request->body,
+                               .len = request->body_len};
+    struct tn_state_ask *one = &ask;
+
+    work(s, &one, 1);
+    *reply = ask.reply;
+    memcpy(values, ask.values, sizeof values);
+    for (int i = 0; i < 3; i++)
+        reply->headers[i].value = reply->headers[i].name ? values[i] : NULL;
+}
+
+/* What needs no store is answered at once; the rest goes to the desk. */
+static void handle(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    struct tn_state_socket *s = arg;
+
+    if (!request->local)
+        tn_state_http_denied(reply);
+    else if (strncmp(request->path, "/v1/state", 9) == 0)
+        tn_state_desk_handle(s->desk, request, reply);
+    else
+        tn_state_socket_answer(s, request, reply);
+}
+
+static void done(void *arg, struct tn_http_memo *memo)
+{
+    tn_state_desk_done(((struct tn_state_socket *)arg)->desk, memo);
+}
+
+static void wake(void *arg)
+{
+    struct tn_state_socket *s = arg;
+
+    pthread_mutex_lock(&s->waking);
+    if (s->server)
+        s->http->wake(s->server);
+    pthread_mutex_unlock(&s->waking);
+}
+
+static uint64_t turn(void *arg)
+{
+    return ((struct tn_state_socket *)arg)->turn;
+}
+
+static uint64_t program(void *arg)
+{
+    return ((struct tn_state_socket *)arg)->program;
+}
+
+/* Before a body is kept: strangers have nothing to send. */
+static bool admit(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)arg;
+    return request->local || (tn_state_http_denied(reply), false);
+}
+
+/* ---- Life ---------------------------------------------------------------- */
+
+/* A new term does not wait behind requests that go on coming. */
+static void init_locks(struct tn_state_socket *s)
+{
+    pthread_rwlockattr_t attr;
+
+    pthread_rwlockattr_init(&attr);
+    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&s->lock, &attr);
+    pthread_rwlockattr_destroy(&attr);
+    pthread_mutex_init(&s->waking, NULL);
+}
+
+enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *options,
+                                        struct tn_state_socket **socket, struct tenure_error *err)
+{
+    struct tn_state_socket *s = calloc(1, sizeof *s);
+    char listen[sizeof s->variable + 8];
+    enum tenure_status status;
+
+    if (!s)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    s->options = *options;
+    s->program = 1;
+    init_locks(s);
+    status = tn_http_load(&s->http, err);
+    if (!status)
+        status =
+            tn_state_desk_open(&(struct tn_state_desk_options){work, wake, turn, s}, &s->desk, err);
+    if (!status)
+        status = tn_socket_dir_make(s->dir, err);
+    if (!status) {
+        struct tn_http_options http = {.listen = listen,
+                                       .admit = admit,
+                                       .handler = handle,
+                                       .done = done,
+                                       .enter = program,
+                                       .arg = s,
+                                       .share = TN_HTTP_STATE_SHARE,
+                                       .user = options->user};
+
+        snprintf(s->variable, sizeof s->variable, "%s%s/socket", VARIABLE, s->dir);
+        snprintf(listen, sizeof listen, "unix:%s", path_of(s));
+        pthread_mutex_lock(&s->waking); /* it may be asked, and answer, before it has returned */
+        status = s->http->start(&http, &s->server, err);
+        pthread_mutex_unlock(&s->waking);
+    }
+    if (!status)
+        status = tn_socket_dir_give(s->dir, path_of(s), options->user, err);
+    if (status) {
+        tn_state_socket_close(s);
+        return status;
+    }
+    *socket = s;
+    return TENURE_OK;
+}
+
+void tn_state_socket_mute(struct tn_state_socket *s)
+{
+    struct tn_http_server *server;
+
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->waking);
+    server = s->server;
+    s->server = NULL;
+    pthread_mutex_unlock(&s->waking);
+    if (server)
+        s->http->stop(server); /* removes the socket */
+}
+
+void tn_state_socket_remove(const struct tn_state_socket *s)
+{
+    if (!s || !s->dir[0])
+        return;
+    unlink(path_of(s));
+    rmdir(s->dir);
+}
+
+void tn_state_socket_close(struct tn_state_socket *s)
+{
+    if (!s)
+        return;
+    tn_state_socket_mute(s);
+    tn_state_desk_close(s->desk);
+    if (s->dir[0])
+        rmdir(s->dir);
+    tenure_state_close(s->state);
+    begin_anew(&s->sealing);
+    pthread_rwlock_destroy(&s->lock);
+    pthread_mutex_destroy(&s->waking);
+    free(s);
+}
+
+void tn_state_socket_next_program(struct tn_state_socket *s)
+{
+    if (s)
+        s->program++;
+}
+
+const char *tn_state_socket_variable(const struct tn_state_socket *s)
+{
+    return s->variable;
+}
+
+/* ---- Seal ---------------------------------------------------------------- */
+
+static bool note_name(void *arg, const char *name)
+{
+    struct sealing *c = arg;
+    char **grown = realloc(c->name, (c->n + 1) * sizeof *grown);
+
+    if (grown)
+        c->name = grown;
+    c->lost = !grown || !(grown[c->n] = strdup(name));
+    c->n += !c->lost;
+    return !c->lost;
+}
+
+/* The root of every collection there is: nothing older begins to create anything in
+ * it, and a higher epoch anywhere is met before the program starts. */
+static enum tenure_status seal_roots(tenure_state *state, struct sealing *c, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+
+    if (!c->walk && !(c->walk = tn_collections_new()))
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    if (!c->listed)
+        status = tn_state_collections(state, c->walk, note_name, c, deadline, err);
+    if (c->lost) { /* what is not noted is not sealed */
+        begin_anew(c);
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    }
+    c->listed |= !status;
+    while (!status && c->roots < c->n) {
+        struct tn_root *root;
+
+        tn_state_turn(state);
+        status = tn_state_root(state, c->name[c->roots], &root, deadline, err);
+        tn_state_next(state);
+        c->roots += !status;
+    }
+    return status;
+}
+
+/* A try came to nothing: a store may list everything or nothing.  The next may last longer, but
+ * not more than half of what is left of the term, so that a loss is not noticed late; nor than
+ * three quarters of the grace, so that an order to stop is not: the guard would take us for hung,
+ * end us, and nobody would release (I8). */
+static void take_longer(struct tn_state_socket *s)
+{
+    int64_t term = s->options.time_left(s->options.arg) / 2;
+    int64_t stop = s->options.grace(s->options.arg) / 4 * 3;
+    int64_t most = term < stop ? term : stop, twice = 2 * s->sealing.try_ns;
+
+    s->sealing.try_ns = twice < most ? twice : most > SEAL_NS ? most : SEAL_NS;
+}
+
+static enum tenure_status seal_all(struct tn_state_socket *s, bool *gained,
+                                   struct tenure_error *err)
+{
+    struct sealing *c = &s->sealing;
+    int64_t try_ns = c->try_ns, deadline = tenure_now() + try_ns;
+    const char *const *whole = s->options.seal;
+    enum tenure_status status = TENURE_OK;
+
+    if (!s->state)
+        status = tenure_state_open(s->options.store, s->options.name, &s->grant, deadline,
+                                   &s->state, err);
+    if (status)
+        return status;
+    uint64_t before = s->state->progress;
+    status = seal_roots(s->state, c, deadline, err);
+    while (!status && whole && whole[c->whole]) {
+        status = tenure_state_seal(s->state, whole[c->whole], deadline, err);
+        c->whole += !status;
+    }
+    if (status == TENURE_TIMEOUT && s->state->progress == before)
+        take_longer(s);
+    *gained = s->state->progress != before || c->try_ns > try_ns;
+    return status;
+}
+
+enum tenure_status tn_state_socket_seal(struct tn_state_socket *s, uint64_t epoch,
+                                        const uint8_t grant[TENURE_NONCE_SIZE], uint64_t *floor,
+                                        bool *gained, struct tenure_error *err)
+{
+    enum tenure_status status;
+
+    pthread_rwlock_wrlock(&s->lock);
+    if (s->grant.epoch != epoch || memcmp(s->grant.id, grant, TENURE_NONCE_SIZE) != 0) {
+        tenure_state_close(s->state);
+        s->state = NULL;
+        begin_anew(&s->sealing);
+        s->turn++; /* what came before, and waits, is not of this term */
+        s->grant.epoch = epoch;
+        memcpy(s->grant.id, grant, TENURE_NONCE_SIZE);
+    }
+    status = seal_all(s, gained, err);
+    if (status == TENURE_FENCED)
+        *floor = tenure_state_floor(s->state);
+    pthread_rwlock_unlock(&s->lock);
+    return status;
+}

@@ -1,0 +1,285 @@
+/*
+ * The root of a collection.  Absence has no version: a stale leader's create
+ * could land on a key that nobody has sealed.  So a create is announced in the
+ * root first, by a swap that only the current leader can win; whoever takes
+ * over seals the root, then blocks what was announced and is not there yet.
+ *
+ * The root is a document whose data is the announced ids, escaped, a line each.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "state/inner.h"
+
+static void forget_pending(struct tn_root *root)
+{
+    for (size_t i = 0; i < root->n_pending; i++)
+        free(root->pending[i]);
+    root->n_pending = 0;
+}
+
+void tn_root_free(struct tn_root *root)
+{
+    forget_pending(root);
+    free(root->pending);
+    free(root);
+}
+
+bool tn_root_pending(const struct tn_root *root, const char *segment)
+{
+    for (size_t i = 0; i < root->n_pending; i++) {
+        if (strcmp(root->pending[i], segment) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool push(struct tn_root *root, const char *segment, size_t n)
+{
+    char **grown = realloc(root->pending, (root->n_pending + 1) * sizeof *grown);
+
+    if (!grown)
+        return false;
+    root->pending = grown;
+    root->pending[root->n_pending] = strndup(segment, n);
+    return root->pending[root->n_pending] && ++root->n_pending;
+}
+
+/* The next line of a root, its length in *n; NULL behind the last. */
+static const char *next_line(const char **text, const char *end, size_t *n)
+{
+    const char *line = *text, *stop;
+
+    if (line >= end)
+        return NULL;
+    stop = memchr(line, '\n', (size_t)(end - line));
+    *n = (size_t)((stop ? stop : end) - line);
+    *text = stop ? stop + 1 : end;
+    return line;
+}
+
+/* Is it what a key may end in?  Whoever seals the collection asks for the documents by it. */
+static bool is_segment(const char *line, size_t n)
+{
+    char segment[TENURE_KEY_MAX + 1];
+
+    if (n == 0 || n > TENURE_KEY_MAX || memchr(line, '\0', n) || memchr(line, '/', n))
+        return false;
+    memcpy(segment, line, n);
+    segment[n] = '\0';
+    return tenure_key_valid(segment);
+}
+
+enum tenure_status tn_root_decode(const struct tenure_value *value, struct tn_document *doc,
+                                  struct tenure_error *err)
+{
+    struct tn_document d;
+    enum tenure_status status = tn_document_decode(value, &d, err);
+
+    if (status)
+        return status;
+    const char *text = (const char *)d.data, *end = text + d.len, *line;
+    size_t n;
+    while ((line = next_line(&text, end, &n))) {
+        if (!is_segment(line, n))
+            return tenure_fail(err, TENURE_CORRUPT,
+                               "the root of the collection is damaged: "
+                               "what it announces is no list of ids");
+    }
+    *doc = d;
+    return TENURE_OK;
+}
+
+static enum tenure_status parse(struct tn_root *root, const struct tn_document *doc,
+                                struct tenure_error *err)
+{
+    const char *text = (const char *)doc->data, *end = text + doc->len, *line;
+    size_t n;
+
+    while ((line = next_line(&text, end, &n))) {
+        if (!push(root, line, n))
+            return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    }
+    return TENURE_OK;
+}
+
+/* The root as text, with those that exist by now left out. */
+static char *compose(tenure_state *s, struct tn_root *root, size_t *len)
+{
+    size_t used = 0, size = 1, keep = 0;
+    char *text;
+
+    for (size_t i = 0; i < root->n_pending; i++) {
+        char key[2 * TENURE_KEY_MAX + 2];
+        struct tn_entry *e;
+
+        snprintf(key, sizeof key, "%s/%s", root->entry->key, root->pending[i]);
+        e = tn_entry_find(s, key);
+        if (e && e->sealed && !tenure_token_absent(&e->token)) {
+            free(root->pending[i]);
+            continue;
+        }
+        root->pending[keep++] = root->pending[i];
+        size += strlen(root->pending[keep - 1]) + 1;
+    }
+    root->n_pending = keep;
+    text = malloc(size);
+    for (size_t i = 0; text && i < keep; i++)
+        used += (size_t)sprintf(text + used, "%s\n", root->pending[i]);
+    *len = used;
+    return text;
+}
+
+static enum tenure_status write_root(tenure_state *s, struct tn_root *root, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    struct tn_write w = {.entry = root->entry};
+    char *text = compose(s, root, &w.len);
+
+    if (!text)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    w.status = tn_state_fits(s, root->entry->key, w.len, err);
+    if (w.status) {
+        free(text);
+        return w.status;
+    }
+    w.data = text;
+    root->entry->doubt = false;
+    tn_state_write(s, &w, 1, deadline, err);
+    free(text);
+    /* An operator has announced something on top: to be read again, or our next write would take it
+     * back, and its create could land behind the next leader's seal (I3). */
+    if (w.status == TENURE_OK && root->entry->doubt)
+        return tenure_fail(err, TENURE_CONFLICT, "%s: somebody else has written it",
+                           root->entry->key);
+    return w.status;
+}
+
+/* Seal what is there, or write a sealed empty one. */
+static enum tenure_status seal_root(tenure_state *s, struct tn_root *root, int64_t deadline,
+                                    struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    struct tn_document doc;
+    bool found = false;
+    enum tenure_status status =
+        tn_state_seal_entry(s, NULL, root->entry, &value, &doc, &found, deadline, err);
+
+    forget_pending(root);
+    if (status == TENURE_OK && found && (status = tn_root_decode(&value, &doc, err)))
+        tenure_fail_context(err, "%s", root->entry->key);
+    else if (status == TENURE_OK && found)
+        status = parse(root, &doc, err);
+    else if (status == TENURE_OK && s->leads)
+        status = write_root(s, root, deadline, err);
+    root->stale = status != TENURE_OK;
+    s->progress += !root->stale;
+    tenure_value_free(&value);
+    return status;
+}
+
+/*
+ * A document that was damaged when a later leader sealed the collection has no epoch that could be
+ * raised; its repair may have been on the way, and land behind that seal under our fence or an
+ * older one.  But the root was sealed first.  If it is ours even now, after the document was read,
+ * then whoever seals the root later finds the document repaired, and seals it too (I3, I4).
+ */
+enum tenure_status tn_root_confirm(tenure_state *s, struct tn_root *root, int64_t deadline,
+                                   struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    struct tn_document doc = {0};
+    enum tenure_status status =
+        tenure_store_read(s->store, root->entry->key, &value, deadline, err);
+
+    if (!status && !tenure_token_absent(&value.token))
+        status = tn_root_decode(&value, &doc, err);
+    if (!status && tn_fence_judge(&doc.fence, &s->fence) == TN_VERDICT_STALE) {
+        tn_state_note(s, doc.fence.epoch);
+        status = tn_state_fenced(s, root->entry->key, err);
+    } else if (!status && tn_fence_judge(&doc.fence, &s->fence) != TN_VERDICT_SAME) {
+        root->stale = true; /* lost, or restored from a back-up: to be sealed again */
+    }
+    tenure_value_free(&value);
+    return status;
+}
+
+static struct tn_root *find(const tenure_state *s, const char *collection)
+{
+    struct tn_root *root = s->roots;
+
+    while (root && strcmp(root->collection, collection) != 0)
+        root = root->next;
+    return root;
+}
+
+static enum tenure_status add(tenure_state *s, const char *collection, struct tn_root **out,
+                              struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+    enum tenure_status status = tn_document_root(s->name, collection, key, err);
+
+    if (status)
+        return status;
+    struct tn_root *root = calloc(1, sizeof *root + strlen(collection) + 1);
+    if (!root || !(root->entry = tn_entry_get(s, key))) {
+        free(root);
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    }
+    memcpy(root->collection, collection, strlen(collection) + 1);
+    root->stale = true;
+    root->next = s->roots;
+    *out = s->roots = root;
+    return TENURE_OK;
+}
+
+enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct tn_root **out,
+                                 int64_t deadline, struct tenure_error *err)
+{
+    struct tn_root *root = find(s, collection);
+    enum tenure_status status = root ? TENURE_OK : add(s, collection, &root, err);
+
+    if (status)
+        return status;
+    if (root->stale || !s->leads) {
+        root->upto[0] = '\0';
+        status = seal_root(s, root, deadline, err);
+        /* Created by somebody at this very moment: now it is there to be sealed. */
+        if (status == TENURE_CONFLICT)
+            status = seal_root(s, root, deadline, err);
+    }
+    if (status == TENURE_UNKNOWN) /* of the root; nothing is known of a document */
+        status =
+            tenure_fail(err, TENURE_TIMEOUT, "%s: could not be sealed in time", root->entry->key);
+    if (status == TENURE_OK)
+        *out = root;
+    return status;
+}
+
+enum tenure_status tn_root_announce(tenure_state *s, struct tn_root *root,
+                                    const char *const *segments, size_t n, int64_t deadline,
+                                    struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+
+    do {
+        /* An operator has announced something meanwhile, under our own fence. */
+        if (status == TENURE_CONFLICT)
+            status = seal_root(s, root, deadline, err);
+        size_t before = root->n_pending;
+        for (size_t i = 0; i < n && !status; i++) {
+            /* Whoever announced it: an announced id may be created. */
+            if (before && tn_root_pending(root, segments[i]))
+                continue;
+            if (!push(root, segments[i], strlen(segments[i])))
+                status = tenure_fail(err, TENURE_NOMEM, "out of memory");
+        }
+        if (!status && root->n_pending != before)
+            status = write_root(s, root, deadline, err);
+    } while (status == TENURE_CONFLICT && tenure_now() < deadline);
+    /* Not known to be announced is not announced. */
+    if (status)
+        root->stale = true;
+    return status;
+}

@@ -1,0 +1,198 @@
+/* tenure_state: the handle, and one document at a time. */
+#include "tenure/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "state/calls.h"
+#include "state/inner.h"
+#include "tenure/elector.h"
+
+/* ---- The handle ---------------------------------------------------------- */
+
+enum tenure_status tenure_state_open(const char *url, const char *name,
+                                     const struct tenure_grant *grant, int64_t deadline,
+                                     tenure_state **state, struct tenure_error *err)
+{
+    struct tenure_error scratch;
+    tenure_state *s = NULL;
+    enum tenure_status status = TENURE_OK;
+
+    if (!err)
+        err = &scratch;
+    if (!tenure_key_valid(name) || strlen(name) > TENURE_NAME_MAX)
+        return tenure_fail(err, TENURE_INVALID,
+                           "'%.60s' is not a name for an election: at most %d bytes", name,
+                           TENURE_NAME_MAX);
+    if (grant && (grant->epoch == 0 || grant->epoch > TN_EPOCH_MAX))
+        return tenure_fail(err, TENURE_INVALID, "epoch %llu is nobody's",
+                           (unsigned long long)grant->epoch);
+    s = calloc(1, sizeof *s);
+    if (!s || !(s->name = strdup(name)) || !(s->url = strdup(url)))
+        status = tenure_fail(err, TENURE_NOMEM, "out of memory");
+    else if (!(status = tenure_nonce(s->nonce_base, err)))
+        status = tenure_store_open(url, deadline, &s->store, err);
+    if (status) {
+        if (s) {
+            free(s->name);
+            free(s->url);
+        }
+        free(s);
+        return status;
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->watch_lock, NULL);
+    tn_state_init_turns(s);
+    s->queue_tail = &s->queue;
+    tenure_store_info(s->store, &s->info);
+    if (grant) {
+        s->leads = true;
+        s->fence.epoch = grant->epoch;
+        memcpy(s->fence.grant, grant->id, TENURE_NONCE_SIZE);
+    }
+    *state = s;
+    return TENURE_OK;
+}
+
+void tenure_state_close(tenure_state *s)
+{
+    if (!s)
+        return;
+    tn_state_free_cache(s);
+    tenure_store_close(s->store);
+    tenure_store_close(s->watcher);
+    pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->watch_lock);
+    pthread_cond_destroy(&s->done);
+    explicit_bzero(s->url, strlen(s->url));
+    free(s->url);
+    free(s->name);
+    free(s);
+}
+
+uint64_t tenure_state_floor(const tenure_state *s)
+{
+    return s->floor;
+}
+
+void tenure_document_free(struct tenure_document *document)
+{
+    if (!document)
+        return;
+    tenure_value_free(&document->value);
+    memset(document, 0, sizeof *document);
+}
+
+enum tenure_status tn_document_fill(struct tenure_document *out, const struct tenure_value *value,
+                                    const struct tn_document *doc, bool found,
+                                    struct tenure_error *err)
+{
+    struct tenure_value kept = out->value;
+    bool alive = found && !doc->deleted;
+    enum tenure_status status =
+        tenure_value_set(&kept, alive ? doc->data : NULL, alive ? doc->len : 0, err);
+
+    out->value = kept;
+    if (status)
+        return status;
+    out->value.token = value->token;
+    memcpy(out->value.prev, value->prev, TENURE_NONCE_SIZE);
+    out->value.tombstone = found && doc->deleted;
+    out->epoch = found ? doc->fence.epoch : 0;
+    out->seq = found ? doc->seq : 0;
+    out->exists = alive;
+    out->edited = found && doc->edited;
+    return TENURE_OK;
+}
+
+/* ---- Load ---------------------------------------------------------------- */
+
+enum tenure_status tn_state_load_entry(tenure_state *s, struct tn_root *root,
+                                       struct tn_entry *entry, struct tenure_value *value,
+                                       struct tn_document *doc, bool *found, int64_t deadline,
+                                       struct tenure_error *err)
+{
+    const char *segment = strrchr(entry->key, '/') + 1;
+    enum tenure_status status;
+
+    for (;;) {
+        status = tn_state_seal_entry(s, root, entry, value, doc, found, deadline, err);
+        if (status || *found || !s->leads || !tn_root_pending(root, segment))
+            return status;
+        /* Announced by an earlier leader, whose create may still be on its way:
+         * a sealed tombstone in its place keeps it out. */
+        struct tn_write block = {.entry = entry, .deleted = true, .seal_only = true};
+        tn_state_write(s, &block, 1, deadline, err);
+        if (block.status == TENURE_UNKNOWN) /* of the block; nothing is known of the document */
+            return tenure_fail(err, TENURE_TIMEOUT, "%s: could not be sealed in time", entry->key);
+        if (block.status != TENURE_CONFLICT)
+            return block.status;
+    }
+}
+
+/* seen: the caller is shown it, and knows from now on what others have written there. */
+static enum tenure_status load(tenure_state *s, const char *collection, const char *id, bool seen,
+                               struct tenure_document *document, int64_t deadline,
+                               struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+    struct tenure_value value = {0};
+    struct tn_document doc = {0};
+    struct tn_root *root = NULL;
+    struct tn_entry *entry;
+    bool found = false;
+    enum tenure_status status;
+
+    if ((status = tn_document_key(s->name, collection, id, key, err)) ||
+        (s->leads && (status = tn_state_root(s, collection, &root, deadline, err))))
+        return status;
+    entry = tn_entry_get(s, key);
+    if (!entry)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    status = tn_state_load_entry(s, root, entry, &value, &doc, &found, deadline, err);
+    if (status == TENURE_OK)
+        status = tn_document_fill(document, &value, &doc, found, err);
+    if (status == TENURE_OK && seen)
+        entry->doubt = false;
+    tenure_value_free(&value);
+    return status;
+}
+
+enum tenure_status tn_state_load(tenure_state *s, const char *collection, const char *id,
+                                 struct tenure_document *document, int64_t deadline,
+                                 struct tenure_error *err)
+{
+    return load(s, collection, id, true, document, deadline, err);
+}
+
+enum tenure_status tn_state_exists(tenure_state *s, const char *collection, const char *id,
+                                   bool *exists, int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_document d = {0};
+    enum tenure_status status;
+
+    tn_state_turn(s);
+    status = s->fenced ? tn_state_fenced(s, collection, err)
+                       : load(s, collection, id, false, &d, deadline, err);
+    tn_state_next(s);
+    if (status == TENURE_OK)
+        *exists = d.exists;
+    tenure_document_free(&d);
+    return status;
+}
+
+enum tenure_status tenure_state_load(tenure_state *s, const char *collection, const char *id,
+                                     struct tenure_document *document, int64_t deadline,
+                                     struct tenure_error *err)
+{
+    struct tenure_error scratch;
+    enum tenure_status status;
+
+    if (!err)
+        err = &scratch;
+    tn_state_turn(s);
+    status = s->fenced ? tn_state_fenced(s, collection, err)
+                       : tn_state_load(s, collection, id, document, deadline, err);
+    tn_state_next(s);
+    return status;
+}

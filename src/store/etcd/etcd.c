@@ -1,0 +1,180 @@
+/* etcd: - registers in an etcd cluster: the table, opening and reading. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/etcd/etcd.h"
+#include "store/patience.h"
+
+TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
+
+/* ---- Life ---------------------------------------------------------------- */
+
+static void etcd_close(void *impl)
+{
+    struct tn_etcd *h = impl;
+
+    tn_etcd_news_drop(h);
+    tn_http_free(h->http);
+    tn_etcd_forget_token(h);
+    tn_etcd_conf_free(&h->conf);
+    free(h);
+}
+
+/* Everything that can be wrong shows by one read. */
+static enum tenure_status probe(struct tn_etcd *h, int64_t deadline, struct tenure_error *err)
+{
+    char mark[TENURE_VERSION_MAX + 1];
+    json_t *answer = NULL;
+    json_t *request = json_pack("{s:o, s:o, s:s, s:b}", "key", tn_etcd_key(h, "", ""), "range_end",
+                                tn_etcd_key(h, "", "\xff"), "limit", "1", "keys_only", true);
+    enum tenure_status status;
+
+    /* In the middle of an election it serves nothing, for a second or so. */
+    do {
+        h->unready = false;
+        status = tn_etcd_call(h, "/v3/kv/range", request, false, deadline, &answer, NULL, err);
+    } while (status == TENURE_UNAVAILABLE && h->unready && tn_store_pause(deadline));
+    json_decref(request);
+    if (!status && !tn_etcd_mark(answer, mark))
+        status = tenure_fail(err, TENURE_CONFIG, "etcd: %s does not answer as etcd does",
+                             h->conf.hosts[h->at]);
+    json_decref(answer);
+    return status;
+}
+
+static enum tenure_status etcd_open(const char *url, int64_t deadline, void **impl,
+                                    struct tenure_error *err)
+{
+    struct tn_etcd *h = calloc(1, sizeof *h);
+    enum tenure_status status;
+
+    if (!h)
+        return tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
+    status = tn_etcd_conf_parse(url, &h->conf, err);
+    if (status) {
+        free(h);
+        return status;
+    }
+    h->http = tn_http_new(&h->conf.http);
+    status =
+        h->http ? probe(h, deadline, err) : tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
+    if (status)
+        etcd_close(h);
+    else
+        *impl = h;
+    return status;
+}
+
+static void etcd_info(void *impl, struct tenure_store_info *info)
+{
+    struct tn_etcd *h = impl;
+
+    info->scheme = h->conf.url.scheme;
+    info->promise = h->conf.http.blind
+                        ? "etcd: agreed by a majority and kept on disk; WARNING: verify=none, "
+                          "anybody may pose as the server"
+                        : "etcd: every change is agreed by a majority and kept on disk; it is lost "
+                          "only with the majority, or by restoring a snapshot";
+    info->notifies = true;
+    info->shared = true;
+    info->batch_max = TN_ETCD_BATCH_MAX;
+}
+
+/* ---- Reading ------------------------------------------------------------- */
+
+static enum tenure_status take_pairs(struct tn_etcd *h, const char *key, const json_t *answer,
+                                     struct tn_etcd_pair *data, struct tn_etcd_pair *nonce,
+                                     struct tenure_error *err)
+{
+    char mark[TENURE_VERSION_MAX + 1];
+    const json_t *kvs = json_object_get(answer, "kvs"), *kv;
+    bool broken = kvs && !json_is_array(kvs);
+    size_t i;
+
+    if (!tn_etcd_mark(answer, mark))
+        return tenure_fail(err, TENURE_UNAVAILABLE, "the answer has no header");
+    json_array_foreach(kvs, i, kv)
+    {
+        struct tn_etcd_pair pair;
+        bool ours = tn_etcd_pair(h, kv, &pair);
+
+        broken = broken || pair.broken;
+        if (!ours || strcmp(pair.key, key) != 0) {
+            free(pair.data);
+            continue;
+        }
+        struct tn_etcd_pair *to = pair.nonce ? nonce : data;
+        free(to->data);
+        *to = pair;
+    }
+    if (broken || (data->key[0] && !data->data)) /* and that is never absence (C1) */
+        return tenure_fail(err, TENURE_UNAVAILABLE, "the answer cannot be understood");
+    return TENURE_OK;
+}
+
+enum tenure_status tn_etcd_look(struct tn_etcd *h, const char *key, struct tn_etcd_pair *data,
+                                struct tn_etcd_pair *nonce, int64_t deadline,
+                                struct tenure_error *err)
+{
+    json_t *answer = NULL;
+    json_t *request = json_pack("{s:o, s:o}", "key", tn_etcd_key(h, key, ""), "range_end",
+                                tn_etcd_key(h, key, "$"));
+    enum tenure_status status =
+        tn_etcd_call(h, "/v3/kv/range", request, false, deadline, &answer, NULL, err);
+
+    json_decref(request);
+    if (!status && (status = take_pairs(h, key, answer, data, nonce, err)))
+        tenure_fail_context(err, "etcd: %s%s", h->conf.base, key);
+    json_decref(answer);
+    return status;
+}
+
+static enum tenure_status take(struct tn_etcd *h, const char *key, const struct tn_etcd_pair *data,
+                               const struct tn_etcd_pair *nonce, struct tenure_value *value,
+                               struct tenure_error *err)
+{
+    enum tenure_status status;
+
+    if (!data->key[0])
+        return tenure_value_absent(value, err);
+    status = tn_etcd_decode(data, nonce, value, err);
+    if (status == TENURE_CORRUPT && h->conf.mend)
+        return tn_etcd_take_damaged(data, nonce, value, err);
+    return status ? tenure_fail_context(err, "etcd: %s%s", h->conf.base, key) : TENURE_OK;
+}
+
+static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_value *value,
+                                    int64_t deadline, struct tenure_error *err)
+{
+    struct tn_etcd_pair data = {0}, nonce = {0};
+    struct tn_etcd *h = impl;
+    enum tenure_status status = tn_etcd_look(h, key, &data, &nonce, deadline, err);
+
+    if (!status)
+        status = take(h, key, &data, nonce.data ? &nonce : NULL, value, err);
+    if (!status)
+        tn_etcd_news_learn(h, key, &value->token);
+    free(data.data);
+    free(nonce.data);
+    return status;
+}
+
+#define TABLE(symbol, name)                                                                        \
+    static const struct tenure_store_ops symbol = {                                                \
+        .abi = TENURE_STORE_ABI,                                                                   \
+        .scheme = name,                                                                            \
+        .open = etcd_open,                                                                         \
+        .close = etcd_close,                                                                       \
+        .info = etcd_info,                                                                         \
+        .read = etcd_read,                                                                         \
+        .swap = tn_etcd_swap,                                                                      \
+        .swap_many = tn_etcd_swap_many,                                                            \
+        .wait = tn_etcd_wait,                                                                      \
+        .list = tn_etcd_list,                                                                      \
+    }
+
+TABLE(etcd, "etcd");
+TABLE(etcds, "etcds");
+
+const struct tenure_store_ops *const tenure_store_module[] = {&etcd, &etcds, NULL};

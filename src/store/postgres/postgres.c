@@ -1,0 +1,247 @@
+/*
+ * postgres://…           - registers are rows; see docs/stores/postgres.md.
+ * postgres+advisory://…  - the same, and a lease is written only under a lock.
+ */
+#include "store/postgres/postgres.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "os/poll.h"
+#include "store/patience.h"
+
+/* ---- Open ---------------------------------------------------------------- */
+
+static void pg_close(void *impl)
+{
+    struct tn_pg *pg = impl;
+
+    tn_pg_drop(pg);
+    if (pg->timer_fd >= 0)
+        close(pg->timer_fd);
+    for (int i = 0; i < TN_PG_STATEMENTS; i++)
+        free(pg->sql[i]);
+    tn_pg_conf_free(&pg->conf);
+    free(pg);
+}
+
+/* Is the table there?  Any read of it tells. */
+static enum tenure_status check_table(struct tn_pg *pg, bool *missing, int64_t deadline,
+                                      struct tenure_error *err)
+{
+    struct tn_pg_args args = {0};
+    PGresult *r = NULL;
+    int64_t timeline;
+    enum tenure_status status;
+
+    tn_pg_arg_text(&args, "-");
+    pg->missing = false;
+    status = tn_pg_ask(pg, TN_PG_READ, &args, deadline, &r, err);
+    if (!status)
+        status = tn_pg_timeline(pg, r, 0, &timeline, err);
+    PQclear(r);
+    *missing = pg->missing;
+    return status;
+}
+
+static enum tenure_status create_table(struct tn_pg *pg, int64_t deadline, struct tenure_error *err)
+{
+    char *sql = NULL;
+    PGresult *r = NULL;
+    enum tenure_status status = tn_pg_schema_sql(pg->conf.schema, &sql, err);
+
+    if (!status)
+        status = tn_pg_script(pg, sql, deadline, &r, err);
+    PQclear(r);
+    free(sql);
+    if (status == TENURE_UNKNOWN)
+        err->code = status = TENURE_UNAVAILABLE;
+    if (status == TENURE_DENIED)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "%s: the table \"%s\".register is missing, and this role may not create "
+                           "it; let an owner run what `tenure store schema` prints",
+                           pg->scheme, pg->conf.schema);
+    return status;
+}
+
+/* Only when a store is opened: a table that vanishes later has taken the epochs
+ * with it, and a person must know. */
+static enum tenure_status ensure_table(struct tn_pg *pg, int64_t deadline, struct tenure_error *err)
+{
+    bool missing;
+    enum tenure_status status = check_table(pg, &missing, deadline, err);
+
+    if (!missing || !pg->conf.create)
+        return status;
+    status = create_table(pg, deadline, err);
+    return status ? status : check_table(pg, &missing, deadline, err);
+}
+
+static enum tenure_status open_as(const char *scheme, const char *url, int64_t deadline,
+                                  void **impl, struct tenure_error *err)
+{
+    struct tn_pg *pg = calloc(1, sizeof *pg);
+    enum tenure_status status;
+
+    if (!pg)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    pg->scheme = scheme;
+    pg->wake_fd = -1;
+    pg->timer_fd = tn_poll_timer();
+    status = tn_pg_conf_parse(url, &pg->conf, err);
+    if (!status) {
+        /* After a crash it takes a while to replay its log. */
+        do
+            status = ensure_table(pg, deadline, err);
+        while (status == TENURE_UNAVAILABLE && strstr(err->text, TN_PG_UNREADY) &&
+               tn_store_pause(deadline));
+    }
+    if (status) {
+        pg_close(pg);
+        return status;
+    }
+    *impl = pg;
+    return TENURE_OK;
+}
+
+static enum tenure_status row_open(const char *url, int64_t deadline, void **impl,
+                                   struct tenure_error *err)
+{
+    return open_as("postgres", url, deadline, impl, err);
+}
+
+static enum tenure_status advisory_open(const char *url, int64_t deadline, void **impl,
+                                        struct tenure_error *err)
+{
+    return open_as("postgres+advisory", url, deadline, impl, err);
+}
+
+/* ---- The calls ----------------------------------------------------------- */
+
+static void pg_info(void *impl, struct tenure_store_info *info)
+{
+    const struct tn_pg *pg = impl;
+
+    info->scheme = pg->scheme;
+    info->promise =
+        pg->conf.advisory
+            ? "rows in PostgreSQL, on disk before they are answered, and a session lock that also "
+              "excludes other programs; a fail-over to an asynchronous replica may lose the last "
+              "writes"
+            : "rows in PostgreSQL, on disk before they are answered (synchronous_commit=on); a "
+              "fail-over to an asynchronous replica may lose the last writes";
+    info->notifies = pg->conf.notify && !pg->pooled;
+    info->shared = true;
+    info->atomic_batch = false;
+    info->batch_max = TN_PG_BATCH_ROWS;
+}
+
+static enum tenure_status row_read(void *impl, const char *key, struct tenure_value *value,
+                                   int64_t deadline, struct tenure_error *err)
+{
+    return tn_pg_row_read(impl, key, value, deadline, err);
+}
+
+static enum tenure_status row_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                   struct tenure_error *err)
+{
+    return tn_pg_row_swap(impl, swap, deadline, err);
+}
+
+static enum tenure_status row_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
+                                        int64_t deadline, struct tenure_error *err)
+{
+    return tn_pg_batch(impl, swaps, n, NULL, deadline, err);
+}
+
+static enum tenure_status pg_wait(void *impl, const struct tenure_watch *watches, size_t n,
+                                  int wake_fd, int64_t deadline, struct tenure_error *err)
+{
+    return tn_pg_wait(impl, watches, n, wake_fd, deadline, err);
+}
+
+static enum tenure_status pg_list(void *impl, const char *prefix, const char *after,
+                                  tenure_visit_fn visit, void *arg,
+                                  char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
+                                  struct tenure_error *err)
+{
+    return tn_pg_row_list(impl, prefix, after, visit, arg, mark, deadline, err);
+}
+
+static enum tenure_status advisory_read(void *impl, const char *key, struct tenure_value *value,
+                                        int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = tn_pg_row_read(impl, key, value, deadline, err);
+
+    if (status == TENURE_OK && tn_pg_is_lease(key))
+        tn_pg_lock_check(impl, key, value->token.nonce, deadline);
+    return status;
+}
+
+static enum tenure_status advisory_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                        struct tenure_error *err)
+{
+    return tn_pg_is_lease(swap->key) ? tn_pg_lock_swap(impl, swap, deadline, err)
+                                     : tn_pg_row_swap(impl, swap, deadline, err);
+}
+
+/* Leases go one by one, everything else in one statement. */
+static enum tenure_status advisory_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
+                                             int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = tn_pg_batch(impl, swaps, n, tn_pg_is_lease, deadline, err);
+
+    for (size_t i = 0; i < n; i++) {
+        if (!tn_pg_is_lease(swaps[i].key))
+            continue;
+        swaps[i].status = status ? TENURE_UNAVAILABLE : TENURE_OK;
+        if (!status)
+            tn_pg_lock_swap(impl, &swaps[i], deadline, err);
+    }
+    return status;
+}
+
+static const struct tenure_store_ops row_ops = {
+    .abi = TENURE_STORE_ABI,
+    .scheme = "postgres",
+    .open = row_open,
+    .close = pg_close,
+    .info = pg_info,
+    .read = row_read,
+    .swap = row_swap,
+    .swap_many = row_swap_many,
+    .wait = pg_wait,
+    .list = pg_list,
+};
+
+/* libpq's other spelling. */
+static const struct tenure_store_ops postgresql_ops = {
+    .abi = TENURE_STORE_ABI,
+    .scheme = "postgresql",
+    .open = row_open,
+    .close = pg_close,
+    .info = pg_info,
+    .read = row_read,
+    .swap = row_swap,
+    .swap_many = row_swap_many,
+    .wait = pg_wait,
+    .list = pg_list,
+};
+
+static const struct tenure_store_ops advisory_ops = {
+    .abi = TENURE_STORE_ABI,
+    .scheme = "postgres+advisory",
+    .open = advisory_open,
+    .close = pg_close,
+    .info = pg_info,
+    .read = advisory_read,
+    .swap = advisory_swap,
+    .swap_many = advisory_swap_many,
+    .wait = pg_wait,
+    .list = pg_list,
+};
+
+TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
+const struct tenure_store_ops *const tenure_store_module[] = {&row_ops, &postgresql_ops,
+                                                              &advisory_ops, NULL};

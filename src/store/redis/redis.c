@@ -1,0 +1,136 @@
+/*
+ * redis: - registers in a Redis server, a Sentinel set or a cluster.
+ *
+ * The table of functions.  What runs in the server is redis_script.c, the way
+ * there redis_server.c, changes redis_swap.c, listings redis_list.c, and news
+ * of changes redis_wait.c.
+ */
+#include "store/redis/redis.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/patience.h"
+#include "store/redis/ops.h"
+#include "store/redis/server.h"
+#include "store/redis/wait.h"
+
+/* ---- Life ---------------------------------------------------------------- */
+
+static void redis_close(void *impl)
+{
+    struct tn_redis *h = impl;
+
+    tn_redis_drop(h);
+    tn_redis_drop_setup(h);
+    tn_redis_sentinels_close(&h->sentinels);
+    tn_redis_conf_free(&h->conf);
+    free(h);
+}
+
+static enum tenure_status redis_open(const char *url, int64_t deadline, void **impl,
+                                     struct tenure_error *err)
+{
+    struct tn_redis *h = calloc(1, sizeof *h);
+    enum tenure_status status;
+
+    if (!h)
+        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
+    status = tn_redis_conf_parse(url, &h->conf, err);
+    if (status) {
+        free(h);
+        return status;
+    }
+    tn_redis_sentinels_init(&h->sentinels, &h->conf);
+    snprintf(h->registers, sizeof h->registers, "{%s}:k:", h->conf.prefix);
+    snprintf(h->seq, sizeof h->seq, "{%s}:seq", h->conf.prefix);
+    snprintf(h->index, sizeof h->index, "{%s}:index", h->conf.prefix);
+    snprintf(h->log, sizeof h->log, "{%s}:log", h->conf.prefix);
+    snprintf(h->sync, sizeof h->sync, "{%s}:sync", h->conf.prefix);
+    /* After a restart it takes a while to read its own data. */
+    do
+        status = tn_redis_ready(h, deadline, err);
+    while (status == TENURE_UNAVAILABLE && strstr(err->text, TN_REDIS_LOADING) &&
+           tn_store_pause(deadline));
+    if (status)
+        redis_close(h);
+    else
+        *impl = h;
+    return status;
+}
+
+static void redis_info(void *impl, struct tenure_store_info *info)
+{
+    struct tn_redis *h = impl;
+
+    info->scheme = h->conf.url.scheme;
+    info->promise = h->promise;
+    info->notifies = true;
+    info->shared = true;
+    info->batch_max = TN_REDIS_BATCH_MAX;
+}
+
+/* ---- Reading ------------------------------------------------------------- */
+
+static enum tenure_status take_value(struct tn_redis *h, const redisReply *r,
+                                     struct tenure_value *value, struct tenure_error *err)
+{
+    if (r->type == REDIS_REPLY_STRING)
+        return tn_redis_decode(r->str, (size_t)r->len, h->timeline, value, err);
+    if (r->type != REDIS_REPLY_NIL)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "the server answered with something else");
+    return tenure_value_absent(value, err);
+}
+
+static enum tenure_status redis_read(void *impl, const char *key, struct tenure_value *value,
+                                     int64_t deadline, struct tenure_error *err)
+{
+    struct tn_redis *h = impl;
+    char name[TN_REDIS_NAME_MAX];
+    redisReply *reply = NULL;
+
+    if (h->conf.mend)
+        return tn_redis_mend_read(h, key, value, deadline, err);
+    snprintf(name, sizeof name, "%s%s", h->registers, key);
+    enum tenure_status status = tn_redis_fetch(
+        h, TN_REDIS_READ, name, TENURE_DATA_MAX + TN_REDIS_HEAD_MAX, deadline, &reply, err);
+    if (status == TENURE_CORRUPT)
+        tenure_fail_context(err, "%s", name);
+    if (status)
+        return status;
+    status = take_value(h, reply, value, err);
+    if (status)
+        tenure_fail_context(err, "redis: %s", name);
+    else
+        tn_redis_news_learn(h, key, &value->token);
+    freeReplyObject(reply);
+    return status;
+}
+
+static enum tenure_status redis_wait(void *impl, const struct tenure_watch *watches, size_t n,
+                                     int wake_fd, int64_t deadline, struct tenure_error *err)
+{
+    return tn_redis_wait(impl, watches, n, wake_fd, deadline, err);
+}
+
+#define TABLE(symbol, name)                                                                        \
+    const struct tenure_store_ops symbol = {                                                       \
+        .abi = TENURE_STORE_ABI,                                                                   \
+        .scheme = name,                                                                            \
+        .open = redis_open,                                                                        \
+        .close = redis_close,                                                                      \
+        .info = redis_info,                                                                        \
+        .read = redis_read,                                                                        \
+        .swap = tn_redis_swap,                                                                     \
+        .swap_many = tn_redis_swap_many,                                                           \
+        .wait = redis_wait,                                                                        \
+        .list = tn_redis_list,                                                                     \
+    }
+
+TABLE(tn_store_redis, "redis");
+TABLE(tn_store_redis_unix, "redis+unix");
+TABLE(tn_store_unix, "unix");
+TABLE(tn_store_redis_sentinel, "redis+sentinel");
+TABLE(tn_store_rediss, "rediss");
+TABLE(tn_store_rediss_sentinel, "rediss+sentinel");

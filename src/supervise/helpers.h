@@ -1,0 +1,53 @@
+/*
+ * supervise/helpers.h - short-lived commands with a time limit: probes, and hooks about others'
+ * terms.
+ *
+ * They are our own children, in process groups of their own, and end with us.
+ * The supervisor's loop reaps them and keeps their time, so none can delay
+ * anything.
+ */
+#ifndef TN_SUPERVISE_HELPERS_H
+#define TN_SUPERVISE_HELPERS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define TN_HELPERS_MAX 16
+
+enum tn_helper_kind {
+    TN_HELPER_STARTED,
+    TN_HELPER_STOPPED,
+    TN_HELPER_NEW_LEADER,
+    TN_HELPER_PROBE,
+    TN_HELPER_CANDIDATE_PROBE,
+    TN_HELPER_DROPPED, /* killed, and nobody waits for its result */
+};
+
+struct tn_helpers {
+    struct {
+        pid_t pid;
+        enum tn_helper_kind kind;
+        int64_t kill_at_ns;
+    } list[TN_HELPERS_MAX];
+    unsigned n;
+    sigset_t mask; /* that they get */
+};
+
+/* Run `sh -c command`.  false: too many at once, or no process to be had. */
+bool tn_helpers_run(struct tn_helpers *h, enum tn_helper_kind kind, const char *command,
+                    char *const *env, int64_t limit_ns);
+/* A child was reaped: true if it was one of these. */
+bool tn_helpers_reaped(struct tn_helpers *h, pid_t pid, enum tn_helper_kind *kind);
+/* Kill those of that kind; what they end with is no result any more. */
+void tn_helpers_drop(struct tn_helpers *h, enum tn_helper_kind kind);
+/* Kill what has had its time. */
+void tn_helpers_time(struct tn_helpers *h, int64_t now);
+/* When that is due next. */
+int64_t tn_helpers_due(const struct tn_helpers *h);
+void tn_helpers_kill_all(struct tn_helpers *h);
+/* Their numbers, for whoever kills all other children.  Returns how many. */
+unsigned tn_helpers_pids(const struct tn_helpers *h, pid_t out[TN_HELPERS_MAX]);
+
+#endif

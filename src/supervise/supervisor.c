@@ -1,0 +1,453 @@
+/* The supervisor's loop, and its life. */
+#include "supervise/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "core/timing.h"
+#include "driver/driver.h"
+#include "os/poll.h"
+#include "os/trim.h"
+#include "supervise/supervisor_inner.h"
+
+/* ---- The program's state ------------------------------------------------- */
+
+static enum tenure_status on_seal(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE],
+                                  uint64_t *floor, bool *gained, struct tenure_error *err)
+{
+    struct tn_supervisor *s = arg;
+    enum tenure_status status = tn_state_socket_seal(s->socket, epoch, grant, floor, gained, err);
+
+    if (status == TENURE_FENCED)
+        return status; /* the next epoch will do */
+    /* Tried again many times a second: once a grant is enough to know. */
+    if (status && s->unsealed_epoch != epoch)
+        tn_supervisor_unsealed(s, err->text);
+    else if (!status && s->unsealed_epoch)
+        tn_election_unsealed(s->election, "");
+    s->unsealed_epoch = status ? epoch : 0;
+    return status;
+}
+
+static void on_fenced(void *arg, uint64_t floor)
+{
+    struct tn_supervisor *s = arg;
+
+    tn_election_fenced(s->election);
+    tenure_elector_fenced(s->elector, floor);
+}
+
+static void on_committed(void *arg, const char *collection, const char *id, uint64_t seq)
+{
+    tn_election_committed(((struct tn_supervisor *)arg)->election, collection, id, seq);
+}
+
+static int64_t time_left(void *arg)
+{
+    struct tn_supervisor *s = arg;
+
+    tenure_elector *elector = s->elector;
+
+    return elector ? tenure_elector_time_left(elector) : 0;
+}
+
+static int64_t grace(void *arg)
+{
+    return tn_supervisor_grace(arg);
+}
+
+static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_hooks *hooks,
+                                      struct tenure_error *err)
+{
+    struct tn_state_socket_options o = {.store = s->options->state,
+                                        .name = s->options->elector.name,
+                                        .seal = s->options->seal,
+                                        .fenced = on_fenced,
+                                        .committed = on_committed,
+                                        .time_left = time_left,
+                                        .grace = grace,
+                                        .arg = s};
+    enum tenure_status status = tn_program_user(&s->options->program, &o.user, err);
+
+    hooks->seal = on_seal;
+    return status ? status : tn_state_socket_open(&o, &s->socket, err);
+}
+
+int64_t tn_supervisor_grace(const struct tn_supervisor *s)
+{
+    return (s->options->elector.grace_ms ? s->options->elector.grace_ms : 8000) * TN_MS;
+}
+
+void tn_supervisor_leave(struct tn_supervisor *s)
+{
+    if (s->leaving)
+        return;
+    s->leaving = true;
+    s->restart_at_ns = TN_NEVER;
+    tn_election_stopping(s->election);
+    tn_notify(&s->notify, "STOPPING=1\nSTATUS=stopping");
+    tn_driver_shutdown(s->elector);
+}
+
+static int code_for(const struct tn_supervisor *s, enum tenure_status status)
+{
+    switch (status) {
+    case TENURE_CONFIG:
+    case TENURE_INVALID:
+        return s->codes->usage;
+    default:
+        return s->broken || (s->link.page && !s->link.alive) ? s->codes->broken : s->codes->failed;
+    }
+}
+
+void tn_supervisor_fail(struct tn_supervisor *s, enum tenure_status status, const char *text)
+{
+    bool gave_up = tenure_status_class(status) == TENURE_CLASS_TRANSIENT;
+
+    tn_log("failed", "%s%s", text, gave_up ? "; given up (--start-timeout)" : "");
+    s->exit_code = gave_up ? s->codes->gave_up : code_for(s, status);
+    s->failed = true;
+    tn_supervisor_leave(s);
+    if (s->state != TN_PROGRAM_NONE) /* warm */
+        tn_guard_link_stop(&s->link, s->stop_signal, tenure_now() + tn_supervisor_grace(s));
+}
+
+/* Memory is given back once the news have been dealt with, never while a program waits to start. */
+#define TRIM_NS (2 * TN_S)
+
+/* A driver that waits for what nobody needs has so long to notice that. */
+#define NEEDLESS_NS (200 * TN_MS)
+/* Asked again: so long for what comes to an end by itself; the rest is left to the guard. */
+#define HURRY_NS    (300 * TN_MS)
+
+/* ---- The loop ------------------------------------------------------------ */
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* On the way out: what is still to be done in the store, and for how long that is waited for. */
+static void see_to_the_end(struct tn_supervisor *s, int64_t now)
+{
+    bool runs = s->state != TN_PROGRAM_NONE;
+
+    if (!s->leaving && !s->halted)
+        return;
+    if (s->signals_seen > 1 && s->hurry_ns == TN_NEVER &&
+        (!runs || s->hook.kept_until_ns != TN_NEVER))
+        s->hurry_ns = now + HURRY_NS;
+    if (!runs && s->give_up_ns == TN_NEVER && !tn_driver_owes(s->elector))
+        s->give_up_ns = now + NEEDLESS_NS;
+    if (!runs && s->withdraw_by_ns == TN_NEVER && (s->halted || s->give_up_ns != TN_NEVER))
+        tn_supervisor_withdraw(s, now);
+}
+
+static void pass_time(struct tn_supervisor *s)
+{
+    int64_t now = tenure_now();
+
+    tn_supervisor_guard_time(s, now);
+    tn_supervisor_orphans_time(s, now);
+    tn_helpers_time(&s->helpers, now);
+    tn_supervisor_reload_time(s);
+    tn_supervisor_health_time(s, now);
+    tn_supervisor_control_time(s, now);
+    tn_supervisor_clients_time(s, now);
+    tn_supervisor_hooks_time(s, now);
+    see_to_the_end(s, now);
+    if (now >= s->restart_at_ns)
+        tn_supervisor_start_program(s);
+    if (now >= s->trim_at_ns) {
+        tn_trim(); /* news are rare; between them there is little to do */
+        s->trim_at_ns = TN_NEVER;
+    }
+    if (now >= s->pet_at_ns) {
+        tn_notify(&s->notify, "WATCHDOG=1");
+        s->pet_at_ns = now + s->notify.watchdog_ns;
+    }
+}
+
+static int64_t next_due(const struct tn_supervisor *s)
+{
+    int64_t next = min64(s->restart_at_ns, min64(s->pet_at_ns, s->trim_at_ns));
+
+    next = min64(next, min64(s->quiet_at_ns, s->quit_at_ns));
+    next = min64(next, min64(s->give_up_ns, min64(s->withdraw_by_ns, s->hurry_ns)));
+    next = min64(next, s->hook.kept_until_ns);
+    next = min64(next, min64(tn_supervisor_guard_due(s), tn_supervisor_orphans_due(s)));
+    next = min64(next, tn_helpers_due(&s->helpers));
+    next = min64(next, tn_probe_due(&s->probe));
+    next = min64(next, tn_probe_due(&s->candidate_probe));
+    return min64(next, tn_supervisor_control_due(s));
+}
+
+/* The grace of a stand-by's program is not the elector's to wait for, who has nothing to drain.
+ * A guard that does not end it in time is not waited for. */
+static void halt(struct tn_supervisor *s)
+{
+    if (!s->halted)
+        s->quit_at_ns = tenure_now() + tn_supervisor_grace(s) + TN_S;
+    s->halted = true;
+}
+
+static bool is_over(struct tn_supervisor *s)
+{
+    int64_t now = tenure_now();
+
+    if (now >= s->hurry_ns)
+        return true;
+    if (s->state != TN_PROGRAM_NONE)
+        return s->halted && now >= s->quit_at_ns;
+    if (!s->halted && now < s->give_up_ns)
+        return false;
+    return now >= s->withdraw_by_ns ||
+           (s->withdraw_by_ns != TN_NEVER && s->paper == 0 && tn_clerk_idle(&s->clerk));
+}
+
+static void loop(struct tn_supervisor *s)
+{
+    while (!is_over(s)) {
+        struct pollfd fds[] = {
+            {.fd = s->link.socket, .events = POLLIN},
+            {.fd = s->link.pidfd, .events = POLLIN},
+            {.fd = s->mailbox.event_fd, .events = POLLIN},
+            {.fd = s->signal_fd, .events = POLLIN},
+            {.fd = s->late_fd, .events = POLLIN},
+            {.fd = s->notified.fd, .events = POLLIN},
+            {.fd = -1},
+            {.fd = -1},
+        };
+        uint64_t count;
+
+        fds[6].fd = tn_probe_fd(&s->probe, &fds[6].events);
+        fds[7].fd = tn_probe_fd(&s->candidate_probe, &fds[7].events);
+        if (tn_poll(fds, 8, next_due(s)) < 0)
+            continue;
+        if (fds[4].revents && read(s->late_fd, &count, sizeof count) < 0)
+            continue; /* it was moved on meanwhile */
+        if (fds[0].revents & POLLIN)
+            tn_supervisor_reports(s);
+        if (fds[1].revents || (fds[0].revents & POLLHUP))
+            tn_supervisor_guard_died(s);
+        if (fds[3].revents)
+            tn_supervisor_take_signals(s);
+        if (fds[2].revents && !tn_supervisor_take_mail(s))
+            halt(s);
+        if (fds[5].revents)
+            tn_supervisor_health_notified(s);
+        if (fds[6].revents)
+            tn_probe_ready(&s->probe, tenure_now());
+        if (fds[7].revents)
+            tn_probe_ready(&s->candidate_probe, tenure_now());
+        if (fds[2].revents)
+            s->trim_at_ns = tenure_now() + TRIM_NS;
+        pass_time(s);
+    }
+}
+
+/* ---- Life ---------------------------------------------------------------- */
+
+static int64_t open_by(const struct tn_run_options *o)
+{
+    return o->start_timeout_ns > 0 ? tenure_now() + o->start_timeout_ns : TN_NEVER;
+}
+
+static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error *err)
+{
+    struct tenure_elector_options o = s->options->elector;
+    struct tn_driver_hooks hooks = {.arg = s};
+    tenure_elector *elector = NULL;
+    enum tenure_status status;
+
+    s->signal_fd = tn_supervisor_signals_open();
+    s->late_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    s->mailbox.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->broken = true;
+    if (s->signal_fd < 0 || s->late_fd < 0 || s->mailbox.event_fd < 0)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
+    s->broken = false;
+    if ((status = tn_role_file_open(&s->role_file, s->options->warm_file, err)) ||
+        (status = tn_supervisor_health_open(s, err)))
+        return status;
+    tn_supervisor_hear(s, &o, &hooks);
+    tn_supervisor_guard_hooks(s, &hooks);
+    if (s->options->state && (status = open_socket(s, &hooks, err)))
+        return status;
+    /* Nobody else sees what is in these. */
+    s->controlled = strncmp(o.store, "noop:", 5) != 0 && strncmp(o.store, "memory:", 7) != 0;
+    if (s->controlled)
+        hooks.control = tn_supervisor_on_control;
+    else
+        tn_log("alone", "%.*s: is seen by this process alone: another copy leads as well",
+               (int)strcspn(o.store, ":"), o.store);
+    s->election = tn_supervisor_election(s);
+    if (!s->election)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    /* A port that is taken is told before anybody contends. */
+    if ((status = tn_supervisor_listen(s, err)))
+        return status;
+    s->broken = true;
+    status = tn_driver_prepare(&o, open_by(s->options), &elector, err);
+    s->elector = elector;
+    if (status || (status = tn_supervisor_guard_open(s, err))) /* while the store is opened */
+        return status;
+    s->broken = false;
+    status = tn_driver_start(s->elector, &hooks, err);
+    if (!status)
+        tn_election_attach(s->election, s->elector);
+    /* It came up meanwhile.  Nothing is started before it is there. */
+    if (!status && s->link.contain == TN_CONTAIN_AUTO)
+        status = tn_guard_link_greet(&s->link, err);
+    if (!status)
+        tn_election_contain(s->election, tn_contain_text(s->link.contain));
+    return status;
+}
+
+/*
+ * Threads of ours wait for a store that does not answer, and end with us.  A lease that they were
+ * to release is left to the guard, who takes this for a crash; if nothing is owed, it goes with us.
+ */
+static _Noreturn void abandon(struct tn_supervisor *s)
+{
+    tn_helpers_kill_all(&s->helpers);
+    tn_state_socket_remove(s->socket);
+    tn_supervisor_health_close(s);
+    if (s->halted || !tn_driver_owes(s->elector)) {
+        tn_prepared_end(&s->prepared);
+        tn_guard_link_quit(&s->link);
+    }
+    _exit(s->exit_code);
+}
+
+static void close_all(struct tn_supervisor *s)
+{
+    if (s->began && !s->halted)
+        abandon(s);
+    tn_helpers_kill_all(&s->helpers);
+    tn_api_stop(s->api); /* its answers ask the elector, and the state */
+    if (s->election) {
+        tn_election_state(s->election, NULL, NULL);
+        tn_election_attach(s->election, NULL);
+    }
+    tn_state_socket_mute(s->socket); /* likewise */
+    tenure_elector_stop(s->elector); /* which may still be sealing */
+    tn_trace_file_close(s->trace);
+    tn_state_socket_close(s->socket);
+    s->socket = NULL;
+    if (!tn_clerk_idle(&s->clerk))
+        abandon(s);
+    tn_clerk_end(&s->clerk);
+    tn_election_free(s->election);
+    tn_supervisor_health_close(s);
+    tn_prepared_end(&s->prepared);
+    tn_guard_link_quit(&s->link);
+    tn_guard_link_close(&s->link);
+    tn_notify_close(&s->notify);
+    tn_role_file_close(&s->role_file);
+    if (s->signal_fd >= 0)
+        close(s->signal_fd);
+    if (s->late_fd >= 0)
+        close(s->late_fd);
+    if (s->mailbox.event_fd >= 0)
+        close(s->mailbox.event_fd);
+}
+
+/* What was closed when we were started would otherwise become something of ours,
+ * and the program would read and write that. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
+/* A hang-up is for us if there is a terminal; but not for who was started by nohup(1). */
+static bool has_terminal(void)
+{
+    struct sigaction hang_up = {0};
+    int terminal = open("/dev/tty", O_RDONLY | O_CLOEXEC);
+
+    if (terminal < 0)
+        return false;
+    close(terminal);
+    return sigaction(SIGHUP, NULL, &hang_up) != 0 || hang_up.sa_handler != SIG_IGN;
+}
+
+int tn_run(const struct tn_run_options *options, const struct tn_run_codes *codes)
+{
+    struct tn_supervisor s = {.options = options,
+                              .facts = options->facts,
+                              .codes = codes,
+                              .signal_fd = -1,
+                              .late_fd = -1,
+                              .stop_signal = options->stop_signal,
+                              .notified = TN_NOTIFIED_NONE,
+                              .role_file = TN_ROLE_FILE_NONE,
+                              .prepared.due_ns = TN_NEVER,
+                              .restart_at_ns = TN_NEVER,
+                              .quiet_at_ns = TN_NEVER,
+                              .hook.kept_until_ns = TN_NEVER,
+                              .quit_at_ns = TN_NEVER,
+                              .give_up_ns = TN_NEVER,
+                              .withdraw_by_ns = TN_NEVER,
+                              .hurry_ns = TN_NEVER,
+                              .drain_by_ns = TN_NEVER,
+                              .trim_at_ns = TN_NEVER,
+                              .paper_at_ns = TN_NEVER,
+                              .yield_at_ns = TN_NEVER,
+                              .preempt_at_ns = TN_NEVER,
+                              .pet_at_ns = TN_NEVER};
+    struct tenure_error err = {0};
+
+    fill_standard_descriptors();
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would take our children's ends away */
+    pthread_mutex_init(&s.mailbox.lock, NULL);
+    pthread_cond_init(&s.mailbox.quiet, NULL);
+    s.mailbox.event_fd = -1;
+    s.link = TN_GUARD_LINK_NONE;
+    s.helpers.mask = options->program.mask;
+    s.clerk.store = options->elector.store;
+    s.clerk.name = options->elector.name;
+    s.clerk.prefer = options->prefer;
+    s.clerk.tell = tn_supervisor_on_news;
+    s.clerk.arg = &s;
+    tn_clerk_init(&s.clerk);
+    tn_log_setup(options->log, options->elector.name,
+                 options->elector.id ? options->elector.id : "");
+    tn_notify_open(&s.notify, getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"));
+    s.has_terminal = has_terminal();
+    /* If the guard dies, what it guarded becomes ours. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+
+    enum tenure_status status = open_all(&s, &err);
+    if (status) {
+        tn_log("failed", "%s", err.text);
+        s.exit_code = code_for(&s, status);
+        tn_supervisor_mail_close(&s.mailbox); /* it may have won meanwhile */
+    } else {
+        tn_supervisor_enrol(&s);
+        tn_notify(&s.notify, "READY=1\nSTATUS=stand-by");
+        if (s.notify.watchdog_ns > 0)
+            s.pet_at_ns = 0;
+        if (options->warm)
+            s.restart_at_ns = 0;
+        s.began = true;
+        loop(&s);
+    }
+    close_all(&s);
+    return s.exit_code;
+}

@@ -1,0 +1,36 @@
+/* What the supervisor tells those who ask over HTTP. */
+#include <string.h>
+
+#include "supervise/supervisor_inner.h"
+
+struct tn_election *tn_supervisor_election(const struct tn_supervisor *s)
+{
+    const struct tenure_elector_options *o = &s->options->elector;
+    struct tn_election_options e = {.name = o->name,
+                                    .store = o->store,
+                                    .address = o->address,
+                                    .build = o->build,
+                                    .priority = o->priority,
+                                    .answer_ns = s->options->answer_ns,
+                                    .ttl_ms = o->ttl_ms,
+                                    .renew_ms = o->renew_ms,
+                                    .facts = s->options->facts,
+                                    .shared = s->controlled};
+
+    return tn_election_new(&e);
+}
+
+static void answer_state(void *arg, const struct tn_http_request *request,
+                         struct tn_http_reply *reply)
+{
+    tn_state_socket_answer(((struct tn_supervisor *)arg)->socket, request, reply);
+}
+
+enum tenure_status tn_supervisor_listen(struct tn_supervisor *s, struct tenure_error *err)
+{
+    if (s->socket)
+        tn_election_state(s->election, answer_state, s);
+    if (!s->options->api.listen[0])
+        return TENURE_OK;
+    return tn_api_start(&s->options->api, &s->election, 1, &s->api, err);
+}

@@ -1,0 +1,307 @@
+/*
+ * What the candidates have to say to each other, and what operators say to them:
+ * pause, calls, hand-overs, ranks.  None of it is needed for safety; all of it
+ * works through registers beside the lease.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/rfc3339.h"
+#include "control/control.h"
+#include "core/timing.h"
+#include "driver/driver.h"
+#include "os/clock.h"
+#include "supervise/supervisor_inner.h"
+
+/* After a hand-over to somebody else: how long the others leave the free lease to him. */
+#define HOLD_BACK_NS  TN_S
+/* For each better candidate that stands by. */
+#define RANK_NS       (100 * TN_MS)
+/* Between being asked and draining, so that everybody has heard who is meant. */
+#define HEAR_NS       (100 * TN_MS)
+/* Who steps aside because its program is ill does not contend for so long. */
+#define ILL_MS        10000
+/* Paperwork waits until whatever caused it is over: a write in the store at the
+ * wrong moment would be in the way of the next leader. */
+#define PAPER_NS      (200 * TN_MS)
+/* The last of it: the next leader comes first, and a store that is slow is not waited for. */
+#define NEXT_FIRST_NS (20 * TN_MS)
+#define WITHDRAW_NS   TN_S
+
+/* ---- May we claim, and when? --------------------------------------------- */
+
+/* Under the mailbox's lock. */
+static void decide_claim(const struct tn_supervisor *s, bool *may_claim, int64_t *delay_ns)
+{
+    const struct tn_mailbox *m = &s->mailbox;
+
+    *may_claim = !m->control.paused && !m->unhealthy;
+    *delay_ns = (int64_t)m->better * RANK_NS;
+    if (m->held_for[0] && strcmp(m->held_for, m->self) != 0 && *delay_ns < HOLD_BACK_NS)
+        *delay_ns = HOLD_BACK_NS;
+}
+
+static void apply_claim(struct tn_supervisor *s)
+{
+    bool may_claim;
+    int64_t delay_ns;
+
+    pthread_mutex_lock(&s->mailbox.lock);
+    decide_claim(s, &may_claim, &delay_ns);
+    pthread_mutex_unlock(&s->mailbox.lock);
+    tn_driver_control(s->elector, may_claim, delay_ns);
+}
+
+/* On the driver's thread: the register as it was just read. */
+void tn_supervisor_on_control(void *arg, const struct tenure_value *value, bool *may_claim,
+                              int64_t *delay_ns)
+{
+    struct tn_supervisor *s = arg;
+    struct tn_mailbox *m = &s->mailbox;
+    struct tenure_control control = TENURE_CONTROL;
+    struct tenure_error err = {0};
+    enum tenure_status status = tn_control_decode(value, &control, &err);
+
+    if (status)
+        tn_log("control", "%s; until then nothing is claimed", err.text);
+    tn_election_control(s->election, &control);
+    pthread_mutex_lock(&m->lock);
+    /* What stood there when we came was meant for others. */
+    bool fresh = m->control_seen && strcmp(control.request, m->control.request) != 0;
+    m->control = control;
+    m->control_seen = m->control_changed = true;
+    m->request_fresh |= fresh;
+    if (fresh && strcmp(control.kind, "yield") == 0 && control.to[0]) {
+        snprintf(m->held_for, sizeof m->held_for, "%s", control.to);
+        m->held_epoch = control.epoch;
+    }
+    decide_claim(s, may_claim, delay_ns);
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+/* Somebody leads a later term: the hand-over is done. */
+void tn_supervisor_seen_leader(struct tn_supervisor *s, uint64_t epoch)
+{
+    struct tn_mailbox *m = &s->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    bool over = m->held_for[0] && epoch > m->held_epoch;
+    if (over)
+        m->held_for[0] = '\0';
+    pthread_mutex_unlock(&m->lock);
+    if (over)
+        apply_claim(s);
+    if (s->options->preempt && epoch != 0 && epoch != s->epoch)
+        s->preempt_at_ns = tenure_now() + s->options->preempt_delay_ns;
+}
+
+void tn_supervisor_healthy(struct tn_supervisor *s, bool healthy)
+{
+    pthread_mutex_lock(&s->mailbox.lock);
+    bool changed = s->mailbox.unhealthy == healthy;
+    s->mailbox.unhealthy = !healthy;
+    pthread_mutex_unlock(&s->mailbox.lock);
+    if (!changed)
+        return;
+    s->self.healthy = healthy;
+    tn_election_healthy(s->election, healthy, NULL);
+    apply_claim(s);
+    tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL);
+}
+
+/* ---- Paperwork ----------------------------------------------------------- */
+
+static void read_boot(char *out, size_t size)
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, size - 1) : 0;
+
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+}
+
+void tn_supervisor_enrol(struct tn_supervisor *s)
+{
+    struct tenure_elector_status status;
+    struct tenure_candidate *c = &s->self;
+    const struct tenure_elector_options *o = &s->options->elector;
+
+    tenure_elector_status(s->elector, &status);
+    *c = (struct tenure_candidate)TENURE_CANDIDATE;
+    snprintf(c->id, sizeof c->id, "%s", status.id);
+    snprintf(s->id, sizeof s->id, "%s", status.id);
+    snprintf(c->build, sizeof c->build, "%s", o->build ? o->build : "");
+    snprintf(c->address, sizeof c->address, "%s", o->address ? o->address : "");
+    snprintf(c->contain, sizeof c->contain, "%s", tn_contain_text(s->link.contain));
+    tn_rfc3339_format(tn_wall_ms(), c->since);
+    read_boot(c->boot, sizeof c->boot);
+    c->priority = o->priority;
+    pthread_mutex_lock(&s->mailbox.lock);
+    c->healthy = !s->mailbox.unhealthy;
+    tn_election_healthy(s->election, c->healthy, NULL);
+    snprintf(s->mailbox.self, sizeof s->mailbox.self, "%s", c->id);
+    pthread_mutex_unlock(&s->mailbox.lock);
+    tn_log_setup(s->options->log, o->name, c->id);
+}
+
+void tn_supervisor_paper(struct tn_supervisor *s, unsigned jobs)
+{
+    if (!s->controlled || s->withdraw_by_ns != TN_NEVER)
+        return;
+    s->paper |= jobs;
+    if (s->paper_at_ns == TN_NEVER)
+        s->paper_at_ns = tenure_now() + PAPER_NS;
+}
+
+/* A candidate that could not seal its state says so, while it holds the lease and after that. */
+static const char *state_of(const struct tn_supervisor *s)
+{
+    struct tenure_elector_status status;
+
+    if (s->leaving)
+        return "stopping";
+    if (s->epoch != 0)
+        return "leading";
+    tenure_elector_status(s->elector, &status);
+    if (s->unsealed && strcmp(status.phase, tn_phase_word(TN_PHASE_SEALING)) == 0)
+        return "sealing";
+    return s->self.healthy && !s->unsealed ? "standby" : "unhealthy";
+}
+
+static void hand_in(struct tn_supervisor *s)
+{
+    struct tenure_candidate self = s->self;
+
+    snprintf(self.state, sizeof self.state, "%s", state_of(s));
+    self.healthy = self.healthy && !s->unsealed;
+    s->announced |= (s->paper & TN_CLERK_ANNOUNCE) != 0;
+    tn_clerk_do(&s->clerk, s->paper, &self, s->epoch);
+    s->paper = 0;
+    s->paper_at_ns = TN_NEVER;
+}
+
+void tn_supervisor_paper_now(struct tn_supervisor *s, unsigned jobs)
+{
+    if (!s->controlled || s->withdraw_by_ns != TN_NEVER)
+        return;
+    s->paper |= jobs;
+    hand_in(s);
+}
+
+void tn_supervisor_withdraw(struct tn_supervisor *s, int64_t now)
+{
+    pthread_mutex_lock(&s->mailbox.lock);
+    bool well = !s->mailbox.trouble[0];
+    pthread_mutex_unlock(&s->mailbox.lock);
+
+    s->withdraw_by_ns = now + WITHDRAW_NS;
+    s->paper = s->announced && well ? TN_CLERK_WITHDRAW : 0;
+    s->paper_at_ns = s->paper ? now + NEXT_FIRST_NS : TN_NEVER;
+}
+
+/* On the clerk's thread. */
+void tn_supervisor_on_news(void *arg, const struct tn_clerk_news *news)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->news.done |= news->done;
+    m->news.aside |= news->aside;
+    if (news->done & TN_CLERK_RANK)
+        m->news.better = news->better;
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+void tn_supervisor_take_news(struct tn_supervisor *s, const struct tn_clerk_news *news)
+{
+    if (news->done & TN_CLERK_RANK) {
+        pthread_mutex_lock(&s->mailbox.lock);
+        bool changed = s->mailbox.better != news->better;
+        s->mailbox.better = news->better;
+        pthread_mutex_unlock(&s->mailbox.lock);
+        if (changed)
+            apply_claim(s);
+    }
+    if (news->done & TN_CLERK_ASIDE)
+        tn_supervisor_aside_done(s, news->aside);
+}
+
+/* ---- Requests ------------------------------------------------------------ */
+
+/* At once: somebody waits for it. */
+static void answer(struct tn_supervisor *s, const char *request)
+{
+    snprintf(s->self.answer, sizeof s->self.answer, "%s", request);
+    tn_supervisor_paper_now(s, TN_CLERK_ANNOUNCE);
+}
+
+static void take_request(struct tn_supervisor *s, const struct tenure_control *c)
+{
+    bool meant = !c->to[0] || strcmp(c->to, s->id) == 0;
+
+    if (strcmp(c->kind, "ping") == 0 && meant) {
+        answer(s, c->request);
+    } else if (strcmp(c->kind, "call") == 0 && meant && s->epoch == 0 && s->self.healthy &&
+               !s->unsealed && !c->paused && !s->leaving) {
+        answer(s, c->request);
+    } else if (strcmp(c->kind, "yield") == 0 && s->epoch != 0 && c->epoch == s->epoch &&
+               strcmp(c->to, s->id) != 0) {
+        tn_log("yielding", "asked to hand over%s%s", c->to[0] ? " to " : "", c->to);
+        s->yield_for_ms = s->unwell && c->for_ms < ILL_MS ? ILL_MS : c->for_ms;
+        s->yield_at_ns = tenure_now() + (c->to[0] ? HEAR_NS : 0);
+    }
+}
+
+void tn_supervisor_take_control(struct tn_supervisor *s, const struct tenure_control *c, bool fresh)
+{
+    if (c->paused != s->paused) {
+        s->paused = c->paused;
+        if (c->paused)
+            tn_log("paused", "PAUSED%s%s%s%s: nobody takes over until `tenure resume`",
+                   c->paused_by[0] ? " by " : "", c->paused_by, c->reason[0] ? ", " : "",
+                   c->reason);
+        else
+            tn_log("resumed", "resumed");
+        tn_notify(&s->notify, "STATUS=%s", c->paused ? "PAUSED" : "resumed");
+    }
+    if (!s->enrolled)
+        tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL | TN_CLERK_RANK);
+    s->enrolled = true;
+    if (fresh)
+        take_request(s, c);
+    if (c->roll != s->roll) /* somebody came, went, or fell ill */
+        tn_supervisor_paper(s, TN_CLERK_RANK);
+    s->roll = c->roll;
+}
+
+/* ---- Time ---------------------------------------------------------------- */
+
+int64_t tn_supervisor_control_due(const struct tn_supervisor *s)
+{
+    int64_t next = s->paper_at_ns < s->yield_at_ns ? s->paper_at_ns : s->yield_at_ns;
+
+    return next < s->preempt_at_ns ? next : s->preempt_at_ns;
+}
+
+void tn_supervisor_control_time(struct tn_supervisor *s, int64_t now)
+{
+    if (now >= s->yield_at_ns) {
+        s->yield_at_ns = TN_NEVER;
+        if (s->epoch != 0)
+            tenure_elector_yield(s->elector, s->yield_for_ms);
+    }
+    if (now >= s->preempt_at_ns) {
+        s->preempt_at_ns = TN_NEVER;
+        if (s->epoch == 0 && s->self.healthy && !s->paused)
+            tn_supervisor_paper(s, TN_CLERK_PREEMPT);
+    }
+    if (now >= s->paper_at_ns)
+        hand_in(s);
+}

@@ -1,0 +1,138 @@
+/* Health: probes of the program and of this machine, and what follows from them. */
+#include <stdio.h>
+
+#include "core/timing.h"
+#include "supervise/supervisor_inner.h"
+
+/* ---- What follows -------------------------------------------------------- */
+
+/* The leader's program is ill: somebody else's turn, if there is somebody. */
+static void program_is_ill(struct tn_supervisor *s)
+{
+    if (s->unwell || s->restart_wanted || s->leaving || s->state != TN_PROGRAM_RUNNING)
+        return;
+    s->unwell = true;
+    snprintf(s->self.trouble, sizeof s->self.trouble, "the probe failed %d times in a row",
+             s->probe.failures);
+    tn_log("unhealthy", "the program is not well: the probe failed %d times in a row",
+           s->probe.failures);
+    if (s->epoch != 0 && s->controlled && !s->paused)
+        tn_supervisor_paper_now(s, TN_CLERK_ASIDE);
+    else
+        tn_supervisor_aside_done(s, false);
+}
+
+void tn_supervisor_aside_done(struct tn_supervisor *s, bool found)
+{
+    if (!s->unwell)
+        return;
+    if (found)
+        tn_log("yielding", "another candidate is healthy: handing over");
+    else
+        tn_supervisor_restart_program(s, "nobody healthy is waiting");
+}
+
+/* May this machine lead?  Not before a probe has answered well. */
+static void judge(struct tn_supervisor *s)
+{
+    const struct tn_probe *c = &s->candidate_probe, *p = &s->probe;
+    bool well = true;
+
+    if (c->kind != TN_PROBE_NONE)
+        well = c->trusted && !c->failed;
+    if (s->options->warm && p->kind != TN_PROBE_NONE)
+        well = well && p->on && p->trusted && !p->failed;
+    tn_supervisor_healthy(s, well);
+}
+
+void tn_supervisor_health_result(struct tn_supervisor *s, enum tn_helper_kind kind, bool well)
+{
+    struct tn_probe *p = kind == TN_HELPER_PROBE ? &s->probe : &s->candidate_probe;
+
+    tn_probe_result(p, well, tenure_now());
+}
+
+void tn_supervisor_health_notified(struct tn_supervisor *s)
+{
+    if (tn_notified_take(&s->notified, s->link.pid))
+        tn_supervisor_health_result(s, TN_HELPER_PROBE, true);
+}
+
+/* ---- The loop's side ----------------------------------------------------- */
+
+enum tenure_status tn_supervisor_health_open(struct tn_supervisor *s, struct tenure_error *err)
+{
+    enum tenure_status status = tn_probe_open(&s->probe, &s->options->probe, err);
+
+    if (!status)
+        status = tn_probe_open(&s->candidate_probe, &s->options->candidate_probe, err);
+    if (!status && s->candidate_probe.kind == TN_PROBE_NOTIFY)
+        status = tenure_fail(err, TENURE_CONFIG,
+                             "--candidate-probe: notify needs a program; give another probe");
+    if (!status && s->probe.kind == TN_PROBE_NOTIFY)
+        status = tn_notified_open(&s->notified, &s->options->program, err);
+    if (!status) {
+        tn_probe_switch(&s->candidate_probe, true, tenure_now());
+        /* Not healthy before the first answer; nothing has been started yet. */
+        s->mailbox.unhealthy = s->candidate_probe.kind != TN_PROBE_NONE ||
+                               (s->options->warm && s->probe.kind != TN_PROBE_NONE);
+    }
+    return status;
+}
+
+void tn_supervisor_health_close(struct tn_supervisor *s)
+{
+    tn_probe_switch(&s->probe, false, 0);
+    tn_probe_switch(&s->candidate_probe, false, 0);
+    tn_probe_change_drop(s->probe_change);
+    tn_probe_change_drop(s->candidate_change);
+    tn_notified_close(&s->notified);
+}
+
+void tn_supervisor_health_program(struct tn_supervisor *s, bool runs)
+{
+    tn_helpers_drop(&s->helpers, TN_HELPER_PROBE); /* it was about the program before */
+    tn_probe_switch(&s->probe, runs, tenure_now());
+}
+
+static void ask(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind kind, int64_t now)
+{
+    struct tn_program_facts facts = {.name = s->options->elector.name,
+                                     .id = s->id,
+                                     .epoch = s->epoch,
+                                     .store = s->options->elector.store,
+                                     .state = s->options->state};
+
+    if (!tn_probe_time(p, now))
+        return;
+    char **env = tn_program_env(s->options->program.env, &facts);
+    if (!env || !tn_helpers_run(&s->helpers, kind, p->command, env, p->o.timeout_ns))
+        tn_probe_result(p, false, now);
+    tn_program_env_free(env);
+}
+
+/* Results come from several sides; they are counted where all of them pass. */
+static void tell(struct tn_supervisor *s, struct tn_probe *p, enum tn_probe_of which)
+{
+    const char *whose = which == TN_PROBE_OF_PROGRAM ? "program" : "candidate";
+
+    for (; p->told_good < p->good; p->told_good++) {
+        tn_election_probed(s->election, which, true);
+        tn_log("probed", "the %s's probe: well", whose);
+    }
+    for (; p->told_bad < p->bad; p->told_bad++) {
+        tn_election_probed(s->election, which, false);
+        tn_log("probed", "the %s's probe: failed", whose);
+    }
+}
+
+void tn_supervisor_health_time(struct tn_supervisor *s, int64_t now)
+{
+    tell(s, &s->probe, TN_PROBE_OF_PROGRAM);
+    tell(s, &s->candidate_probe, TN_PROBE_OF_CANDIDATE);
+    ask(s, &s->probe, TN_HELPER_PROBE, now);
+    ask(s, &s->candidate_probe, TN_HELPER_CANDIDATE_PROBE, now);
+    judge(s);
+    if (s->probe.failed)
+        program_is_ill(s);
+}

@@ -1,0 +1,286 @@
+/* The mailbox: what other threads tell the supervisor's loop, and what it makes of that. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/url.h"
+#include "driver/driver.h"
+#include "supervise/supervisor_inner.h"
+
+/* ---- Callbacks, on other threads: leave word, wake the loop -------------- */
+
+void tn_supervisor_wake(struct tn_mailbox *m)
+{
+    uint64_t one = 1;
+
+    while (write(m->event_fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+}
+
+static void on_started(void *arg, const struct tenure_term *term)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->start = true;
+    m->epoch = term->epoch;
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+/* Returns only when nothing of the program is left (I8). */
+static void on_stopped(void *arg, const struct tenure_term *term, const char *why)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    (void)term;
+    pthread_mutex_lock(&m->lock);
+    m->start = false;
+    m->stop = true;
+    snprintf(m->why, sizeof m->why, "%s", why);
+    tn_supervisor_wake(m);
+    while (m->stop && !m->closed)
+        pthread_cond_wait(&m->quiet, &m->lock);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void on_new_leader(void *arg, const char *leader, uint64_t epoch)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->leader_changed = true;
+    snprintf(m->leader, sizeof m->leader, "%s", leader);
+    m->leader_epoch = epoch;
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+static void tell_renewal(struct tn_mailbox *m, int64_t took_ns)
+{
+    pthread_mutex_lock(&m->lock);
+    m->renewed = true;
+    m->renewal_ns = took_ns;
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+/* On the callbacks' thread, once a term. */
+void tn_supervisor_unsealed(struct tn_supervisor *s, const char *why)
+{
+    struct tn_mailbox *m = &s->mailbox;
+
+    tn_election_unsealed(s->election, why);
+    pthread_mutex_lock(&m->lock);
+    m->unsealed = true;
+    snprintf(m->unsealed_why, sizeof m->unsealed_why, "%s", why);
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+static void tell_given_up(struct tn_mailbox *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->gave_up = true;
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+/* On the driver's thread: whoever reads our stderr must not be able to hold it up. */
+static void on_trace(void *arg, const struct tenure_trace *t)
+{
+    struct tn_supervisor *s = arg;
+    struct tn_mailbox *m = &s->mailbox;
+    bool ill = t->kind == TENURE_TRACE_TROUBLE || t->kind == TENURE_TRACE_REFUSED;
+    char trouble[sizeof m->trouble];
+
+    if (t->kind == TENURE_TRACE_RENEWED && tn_log_wants(TN_LEVEL_DEBUG))
+        tell_renewal(m, t->took_ns);
+    if (t->kind == TENURE_TRACE_STOPPING && strcmp(t->text, tn_stop_text(TN_STOP_UNSEALED)) == 0)
+        tell_given_up(m);
+    tn_trace_file_event(s->trace, t);
+    tn_election_trace(s->election, t);
+    if (!ill && t->kind != TENURE_TRACE_RECOVERED)
+        return;
+    snprintf(trouble, sizeof trouble, "%.*s", (int)sizeof trouble - 1, ill ? t->text : "");
+    pthread_mutex_lock(&m->lock);
+    bool news = ill ? strcmp(tn_outage_reason(m->trouble), tn_outage_reason(trouble)) != 0
+                    : m->trouble[0] != '\0';
+    if (news) {
+        memcpy(m->trouble, trouble, sizeof trouble);
+        m->refused = t->kind == TENURE_TRACE_REFUSED;
+        m->gone_ns = t->took_ns;
+        m->troubled = true;
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (news)
+        tn_supervisor_wake(m);
+}
+
+static void on_lead(void *arg, int64_t lead_until_ns, int64_t deadline_ns, uint64_t epoch)
+{
+    tn_facts_lead(((struct tn_supervisor *)arg)->facts, lead_until_ns, deadline_ns, epoch);
+}
+
+static void on_failed(void *arg, enum tenure_status status, const char *text)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->failed = status;
+    snprintf(m->failure, sizeof m->failure, "%s", text);
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+static void on_halted(void *arg)
+{
+    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+
+    pthread_mutex_lock(&m->lock);
+    m->halted = true;
+    pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(m);
+}
+
+void tn_supervisor_mail_close(struct tn_mailbox *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->closed = true;
+    pthread_cond_broadcast(&m->quiet);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void tn_supervisor_hear(struct tn_supervisor *s, struct tenure_elector_options *o,
+                        struct tn_driver_hooks *hooks)
+{
+    o->arg = s;
+    o->started = on_started;
+    o->stopped = on_stopped;
+    o->new_leader = on_new_leader;
+    o->trace = on_trace;
+    hooks->failed = on_failed;
+    hooks->halted = on_halted;
+    if (s->facts)
+        hooks->lead = on_lead;
+}
+
+/* ---- Taken, in the loop --------------------------------------------------- */
+
+static bool lost(const char *why)
+{
+    return strcmp(why, tn_stop_text(TN_STOP_YIELD)) != 0 &&
+           strcmp(why, tn_stop_text(TN_STOP_SHUTDOWN)) != 0;
+}
+
+static void take_stop(struct tn_supervisor *s, const char *why)
+{
+    s->restart_at_ns = TN_NEVER;
+    snprintf(s->why, sizeof s->why, "%s", why);
+    if (lost(why)) {
+        bool ends = s->options->on_loss == TN_LOSS_EXIT || s->leaving;
+
+        tn_log("lost", "leadership is over: %s; %sthen it %s", why,
+               s->options->program.args ? "the program is ended, " : "",
+               ends ? "exits" : "contends again");
+        if (s->options->on_loss == TN_LOSS_EXIT && !s->leaving) {
+            s->exit_code = s->codes->lost;
+            s->failed = true;
+            tn_supervisor_leave(s);
+        }
+    }
+    tn_supervisor_stop_program(s, TN_NEVER); /* the published deadline bounds it */
+}
+
+static void take_unsealed(struct tn_supervisor *s, const char *why)
+{
+    tn_log("state", "the state is not sealed yet: %s", why);
+    s->unsealed = true;
+    snprintf(s->self.trouble, sizeof s->self.trouble, "%.*s", (int)sizeof s->self.trouble - 1, why);
+    tn_supervisor_paper(s, TN_CLERK_ANNOUNCE);
+}
+
+static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t epoch)
+{
+    tn_supervisor_seen_leader(s, epoch);
+    if (s->unsealed) /* which is another state now */
+        tn_supervisor_paper(s, TN_CLERK_ANNOUNCE);
+    tn_supervisor_hook_leader(s, leader, epoch);
+    if (strcmp(leader, s->id) == 0)
+        return;
+    if (leader[0])
+        tn_log("standby", "%s leads, epoch %" PRIu64 "; this one stands by", leader, epoch);
+    else if (!s->leaving)
+        tn_log("vacant", "nobody leads; this one contends");
+    tn_notify(&s->notify, "STATUS=stand-by; %s leads", leader[0] ? leader : "nobody");
+}
+
+/* Trouble is said once, not at every try; its end too, with how long it lasted. */
+static void take_trouble(struct tn_supervisor *s, const char *trouble, bool refused,
+                         int64_t gone_ns)
+{
+    char store[TN_URL_MAX + 1];
+
+    if (trouble[0]) {
+        if (!tn_outage_news(&s->outage, trouble, tenure_now()))
+            return;
+        tenure_url_redact(s->options->elector.store, store, sizeof store);
+        if (refused)
+            tn_log("trouble",
+                   "%s; nobody claims it before it is replaced: look at it, then "
+                   "`tenure reset --name %s --store '%s'`",
+                   trouble, s->options->elector.name, store);
+        else
+            tn_log("trouble", "%s", trouble);
+    } else if (tn_outage_over(&s->outage)) {
+        if (gone_ns > 0)
+            tn_log("recovered", "the store answers again, after %.1f s", (double)gone_ns / 1e9);
+        else
+            tn_log("recovered", "the lease record can be read again");
+    }
+}
+
+bool tn_supervisor_take_mail(struct tn_supervisor *s)
+{
+    struct tn_mailbox *m = &s->mailbox;
+    struct tn_mailbox mail;
+    uint64_t count;
+
+    if (read(m->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+        return false;
+    pthread_mutex_lock(&m->lock);
+    mail = *m;
+    m->start = m->unsealed = m->gave_up = m->renewed = m->leader_changed = m->control_changed =
+        m->request_fresh = m->troubled = false;
+    m->failed = TENURE_OK;
+    memset(&m->news, 0, sizeof m->news);
+    pthread_mutex_unlock(&m->lock);
+
+    if (mail.failed)
+        tn_supervisor_fail(s, mail.failed, mail.failure);
+    if (mail.troubled)
+        take_trouble(s, mail.trouble, mail.refused, mail.gone_ns);
+    if (mail.renewed)
+        tn_log("renewed", "the lease was renewed in %.1f ms", (double)mail.renewal_ns / 1e6);
+    if (mail.unsealed)
+        take_unsealed(s, mail.unsealed_why);
+    if (mail.gave_up)
+        tn_log("unsealed",
+               "the state could not be sealed; the lease is given up for a while, so that "
+               "another candidate can try");
+    if (mail.stop && !s->stop_passed_on) {
+        s->stop_passed_on = true;
+        take_stop(s, mail.why);
+    }
+    if (mail.start)
+        tn_supervisor_lead(s, mail.epoch);
+    if (mail.control_changed)
+        tn_supervisor_take_control(s, &mail.control, mail.request_fresh);
+    if (mail.news.done)
+        tn_supervisor_take_news(s, &mail.news);
+    if (mail.leader_changed)
+        take_leader(s, mail.leader, mail.leader_epoch);
+    return !mail.halted;
+}
