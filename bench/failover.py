@@ -1,4 +1,4 @@
-"""Crashes, lost hosts and hand-overs: how long until the stand-by's program runs.
+"""Crashes, lost hosts and hand-overs: how long until the standby's program runs.
 
 Part of `make bench`; by itself: bench/failover.py [--rounds 15] [--peer-rounds 2]
 """
@@ -23,7 +23,7 @@ from lib.contenders import BUILD, EtcdLock, Flock, Tenure, boottime  # noqa: E40
 
 TTL = 15  # seconds, of the crashes
 SHORT_TTL = 3  # of lost hosts: these wait it out
-SETTLE = 0.4  # seconds for a stand-by to be there
+SETTLE = 0.4  # seconds for a standby to be there
 PATIENCE = 3 * TTL
 
 
@@ -71,7 +71,7 @@ class Election(Tenure):
 # ---- Rounds -----------------------------------------------------------------
 
 class Pair:
-    """A leader whose program runs, and a stand-by."""
+    """A leader whose program runs, and a standby."""
 
     def __init__(self, contender, folder):
         self.contender = contender
@@ -239,9 +239,9 @@ def section(report, folder, etcd, redlock, count=15, peer_count=2, seconds=12):
             return ours + theirs
 
         counts = {False: count, True: peer_count}
-        rounds(f"The program crashes, ttl {TTL} s: until the stand-by's program runs",
+        rounds(f"The program crashes, ttl {TTL} s: until the standby's program runs",
                program_crashes, made(TTL), folder, report, TTL, {False: count, True: count})
-        rounds(f"The supervisor crashes, ttl {TTL} s: until the stand-by's program runs",
+        rounds(f"The supervisor crashes, ttl {TTL} s: until the standby's program runs",
                supervisor_crashes, made(TTL), folder, report, TTL, counts)
         rounds(f"The host is lost, ttl {SHORT_TTL} s: everything of the leader is killed at once",
                host_is_lost, made(SHORT_TTL), folder, report, SHORT_TTL,

@@ -109,7 +109,7 @@ def start_redlock(folder):
 
 def latencies(report, all_of_them, folder, rounds):
     for title, how in (("From exec to leading, on an empty store", measure.exec_to_lead),
-                       ("Clean hand-over: from TERM until the stand-by's program runs",
+                       ("Clean hand-over: from TERM until the standby's program runs",
                         measure.hand_over)):
         these = list(all_of_them)
         if how is measure.exec_to_lead:

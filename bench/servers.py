@@ -22,7 +22,7 @@ NOTE = ("Renewals, acquire + release (cycles) and 10,000 renewals in one batch b
         "redis-benchmark and bare loops with the same statement, script or request, on the same "
         "server with the same durability; medians of interleaved rounds. Redis keeps nothing on "
         "disk, the others everything. Resident memory is that of `tenure run`, without the pages "
-        "of its guard. Requests are what an idle stand-by sends for each renewal of the leader.")
+        "of its guard. Requests are what an idle standby sends for each renewal of the leader.")
 TTL, RENEW = "15s", 5.0
 LIMIT_MIB = 8.0
 
@@ -66,7 +66,7 @@ def release_to_lead(store, rig, build, rounds, note):
 # ---- Idle candidates --------------------------------------------------------
 
 class Idle:
-    """A leader and a stand-by that have nothing to do."""
+    """A leader and a standby that have nothing to do."""
 
     def __init__(self, rig, build, folder):
         self.rig = rig
@@ -96,7 +96,7 @@ class Idle:
         raise SystemExit(f"{self.rig.url()}: {word} never came: {self.logs[which].read()}")
 
     def asked(self):
-        """Requests of the leader, one a renewal, and of the stand-by: each is one piece."""
+        """Requests of the leader, one a renewal, and of the standby: each is one piece."""
         return [proxy.pieces["up"] for proxy in self.proxies]
 
     def resident(self, which):
@@ -126,11 +126,11 @@ def idle(stores, build, seconds, note):
             for store, pair in pairs.items():
                 renewals, asked = (b - a for a, b in zip(before[store], pair.asked()))
                 asked /= renewals
-                for which, role in enumerate(("leader", "stand-by")):
+                for which, role in enumerate(("leader", "standby")):
                     figure = pair.resident(which)
                     rows.append(row(store, f"idle {role}, resident", f"{figure:.2f} MiB", "-",
                                     figure, " MiB", LIMIT_MIB, True))
-                rows.append(row(store, "idle stand-by, requests", f"{asked:.2f} a renewal", "-",
+                rows.append(row(store, "idle standby, requests", f"{asked:.2f} a renewal", "-",
                                 asked, "", 1.0, True))
         finally:
             for pair in pairs.values():

@@ -77,7 +77,7 @@ def exec_to_lead(contender, folder, fresh):
 
 
 def hand_over(contender, folder, fresh):
-    """Nanoseconds from the request to stop until the stand-by's program runs."""
+    """Nanoseconds from the request to stop until the standby's program runs."""
     fresh()
     log = os.path.join(folder, "log")
     if os.path.exists(log):
@@ -149,7 +149,7 @@ def switches(pid):
 
 
 def idle(contender, folder, fresh, seconds):
-    """Resident KiB, CPU ns and wake-ups of an idle leader and an idle stand-by, by process."""
+    """Resident KiB, CPU ns and wake-ups of an idle leader and an idle standby, by process."""
     fresh()
     log = os.path.join(folder, "log")
     if os.path.exists(log):
@@ -159,7 +159,7 @@ def idle(contender, folder, fresh, seconds):
     b = start(contender, log)
     time.sleep(1.5)
     groups = {}
-    for role, p in (("leader", a), ("stand-by", b)):
+    for role, p in (("leader", a), ("standby", b)):
         for pid in tree(p.pid):
             if comm(pid) != "stamp":
                 groups[(role, comm(pid), pid)] = (cpu_ns(pid), switches(pid))

@@ -47,7 +47,7 @@ static bool ready(void *arg)
     return v.leads && v.running;
 }
 
-/* Who is not there is no stand-by either. */
+/* Who is not there is no standby either. */
 static bool stopping(void *arg)
 {
     struct tn_facts_view v;
@@ -158,7 +158,7 @@ static void describe(const struct told *t, char *out, size_t size)
         snprintf(out, size, "does not lead any more");
     else
         snprintf(out, size, "%s", said);
-    tn_text_mend(out, '?');
+    tn_text_repair(out, '?');
 }
 
 /* Changes whenever an answer does that somebody may wait for. */

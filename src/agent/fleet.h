@@ -32,7 +32,7 @@
 
 /* Exit codes of a child that mean something to us. */
 struct tn_fleet_codes {
-    int again; /* the store said no, or something broke: try again later */
+    int again; /* the store refused, or something broke: try again later */
     int usage; /* the settings cannot work */
 };
 

@@ -123,7 +123,7 @@ void tn_answer_standby(struct tn_api *api, struct tn_election *e,
                        const struct tn_http_request *request, struct tn_http_reply *reply)
 {
     (void)request;
-    ask_all(api, e, reply, stands_by, "not a stand-by\n");
+    ask_all(api, e, reply, stands_by, "not a standby\n");
 }
 
 /* The reasons of those that are not ready; "" if all are. */

@@ -59,7 +59,7 @@ static inline bool tn_text_is_cut(const char *p)
  * UTF-8, whatever it was: JSON is refused as a whole for a byte that is none.  A character that
  * was cut at the end, because the text had to fit, goes; other bytes become `instead`.
  */
-static inline void tn_text_mend(char *text, char instead)
+static inline void tn_text_repair(char *text, char instead)
 {
     while (*text) {
         size_t n = tn_text_char(text);
@@ -75,7 +75,7 @@ static inline void tn_text_mend(char *text, char instead)
 /* One line of UTF-8, and nothing in it that a terminal acts upon: those become `instead`. */
 static inline void tn_text_tame(char *text, char instead)
 {
-    tn_text_mend(text, instead);
+    tn_text_repair(text, instead);
     for (; *text; text++) {
         for (size_t n = tn_text_control(text); n; n--)
             text[n - 1] = instead;

@@ -258,9 +258,9 @@ static char *with_param(const char *text, const char *param)
     return url;
 }
 
-char *tn_url_mending(const char *text)
+char *tn_url_repairing(const char *text)
 {
-    return with_param(text, "mend=yes");
+    return with_param(text, "repair=yes");
 }
 
 char *tn_url_existing(const char *text)

@@ -41,9 +41,9 @@ const char *tn_url_param(struct tn_url *url, const char *name);
 enum tenure_status tn_url_check_params(const struct tn_url *url, const char *known,
                                        struct tenure_error *err);
 
-/* The URL of the same store, opened by who mends what is damaged there; NULL when out of memory.
+/* The URL of the same store, opened by who repairs what is damaged there; NULL when out of memory.
  * It may hold a password: tn_url_wipe() frees it. */
-char *tn_url_mending(const char *text);
+char *tn_url_repairing(const char *text);
 /* The same for who only uses what is there: opening it makes no store. */
 char *tn_url_existing(const char *text);
 /* Accepts NULL. */

@@ -10,7 +10,7 @@ static const char help[] =
     "Lists the candidates as they last announced themselves; asks all of them, and\n"
     "shows who answers within half a second.\n"
     "\n"
-    "Exit: 0, 1 the store said no, 2 usage or no such store.\n";
+    "Exit: 0, 1 the store refused, 2 usage or no such store.\n";
 
 struct listing {
     bool json;

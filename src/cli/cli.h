@@ -18,7 +18,7 @@
  * up are those of env(1) and timeout(1). */
 enum {
     CLI_OK = 0,
-    CLI_FAILED = 1,       /* the store or the system said no; a line says why */
+    CLI_FAILED = 1,       /* the store or the system refused; a line says why */
     CLI_USAGE = 2,        /* the command line makes no sense, or no store can be as it says */
     CLI_NOT_HELD = 3,     /* status: nobody leads */
     CLI_UNSOUND = 4,      /* doctor: a promise is broken */
@@ -118,8 +118,8 @@ void cli_store_again(const struct cli_common *c, char out[CLI_AGAIN_MAX]);
 /* Open the store of c.  NULL with a message on stderr, and *code is the exit code. */
 tenure_store *cli_open(const struct cli_verb *verb, const struct cli_common *c, int *code);
 /* Some stores can be opened to see what is damaged as it is.  true: *store is such a one now. */
-bool cli_mend(const struct cli_verb *verb, const struct cli_common *c, tenure_store **store,
-              int64_t deadline);
+bool cli_repair(const struct cli_verb *verb, const struct cli_common *c, tenure_store **store,
+                int64_t deadline);
 
 /* An option of a verb's own: with a value, or a flag.  A list of them ends with a zero. */
 struct cli_own {

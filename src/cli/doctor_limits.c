@@ -16,12 +16,12 @@ static const struct {
       "for, and an export with `async` may forget what it has answered",
       EVERYWHERE}},
     {"sqlite",
-     {"for one machine: a stand-by elsewhere needs another store; with the machine goes the record",
+     {"for one machine: a standby elsewhere needs another store; with the machine goes the record",
       EVERYWHERE}},
     {"postgres",
      {"asynchronous replication: a fail-over may lose the last renewals and releases; "
       "synchronous_commit and synchronous_standby_names decide (docs/stores/postgres.md)",
-      "a pooler in transaction mode hides notifications: stand-bys then poll", EVERYWHERE}},
+      "a pooler in transaction mode hides notifications: standbys then poll", EVERYWHERE}},
     {"redis",
      {"a fail-over (Sentinel, Cluster) may lose an acknowledged write, and an old master may "
       "accept writes for a while: two can lead until fencing tells them apart "

@@ -48,7 +48,7 @@ void doctor_say(struct doctor *d, enum doctor_verdict verdict, const char *forma
     va_start(args, format);
     vsnprintf(f->text, sizeof f->text, format, args);
     va_end(args);
-    tn_text_mend(f->text, '?');
+    tn_text_repair(f->text, '?');
 }
 
 void doctor_say_error(struct doctor *d, const char *what, enum tenure_status status)

@@ -11,7 +11,7 @@
 static void tell(struct doctor *d, const char *what, const struct crew_answer *a)
 {
     if (a->status == TENURE_TIMEOUT) {
-        doctor_say(d, DOCTOR_BROKEN, "%s was not noticed: a stand-by would sleep on", what);
+        doctor_say(d, DOCTOR_BROKEN, "%s was not noticed: a standby would sleep on", what);
         return;
     }
     snprintf(d->err.text, sizeof d->err.text, "%s", a->text);

@@ -25,7 +25,7 @@ static const char step_down_help[] =
     "Asks the leader to drain its program, to release, and not to contend for a\n"
     "while.  Whoever is there takes over; nobody, if nobody is.\n"
     "\n"
-    "Exit: 0 asked, 1 the store said no, 2 usage or no such store, 3 nobody leads.\n";
+    "Exit: 0 asked, 1 the store refused, 2 usage or no such store, 3 nobody leads.\n";
 
 static int show(const struct cli_common *c, const struct tenure_handover *r, const char *to)
 {

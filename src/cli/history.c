@@ -21,7 +21,7 @@ static const char help[] =
     "  --json     one JSON object: name, history (epoch, holder, from_ms, to_ms,\n"
     "             estimated, cause, end, gap_ms, current); with --follow a line each\n"
     "\n"
-    "Exit: 0, 1 the store said no or the register is damaged, 2 usage or no such\n"
+    "Exit: 0, 1 the store refused or the register is damaged, 2 usage or no such\n"
     "      store.\n";
 
 /* What is shown: the terms, and which of them goes on. */

@@ -37,7 +37,7 @@ enum tenure_status cli_lease_look(tenure_store *store, const char *name,
     *view = (struct tenure_lease_view)TENURE_LEASE_VIEW;
     view->state = TENURE_LEASE_REFUSED;
     snprintf(view->trouble, sizeof view->trouble, "%.255s", err->text);
-    tn_text_mend(view->trouble, '?');
+    tn_text_repair(view->trouble, '?');
     return TENURE_OK;
 }
 

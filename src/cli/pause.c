@@ -18,7 +18,7 @@ static const char pause_help[] =
     "\n"
     "  --reason TEXT    for those who wonder\n"
     "\n"
-    "Exit: 0 done, 1 the store said no, 2 usage or a store that cannot be.\n";
+    "Exit: 0 done, 1 the store refused, 2 usage error or invalid store URL.\n";
 
 static const char resume_help[] =
     "usage: tenure resume --name NAME [--store URL] [--force] [--timeout 5s]\n"
@@ -28,18 +28,18 @@ static const char resume_help[] =
     "  --force          also if what is asked of the candidates cannot be\n"
     "                   read any more: an empty register replaces it\n"
     "\n"
-    "Exit: 0 done, 1 the store said no, 2 usage or no such store.\n";
+    "Exit: 0 done, 1 the store refused, 2 usage or no such store.\n";
 
 /*
  * Replace what cannot be read.  If it is the store itself that cannot read it, some
- * can be opened to see what is damaged as it is (mend=yes): *store is such a one then.
+ * can be opened to see what is damaged as it is (repair=yes): *store is such a one then.
  */
 static enum tenure_status replace(tenure_store **store, const struct cli_common *c,
                                   const struct cli_verb *verb, int64_t by, struct tenure_error *err)
 {
     enum tenure_status status = tenure_control_reset(*store, c->name, by, err);
 
-    if (status == TENURE_CORRUPT && cli_mend(verb, c, store, by)) {
+    if (status == TENURE_CORRUPT && cli_repair(verb, c, store, by)) {
         status = tenure_control_reset(*store, c->name, by, err);
         if (!status)
             cli_fail(verb, 0, "what was asked of %s was damaged: it is replaced", c->name);

@@ -172,17 +172,17 @@ tenure_store *cli_open(const struct cli_verb *verb, const struct cli_common *c, 
     return store;
 }
 
-bool cli_mend(const struct cli_verb *verb, const struct cli_common *c, tenure_store **store,
-              int64_t deadline)
+bool cli_repair(const struct cli_verb *verb, const struct cli_common *c, tenure_store **store,
+                int64_t deadline)
 {
     const char *known = cli_store_url(verb, c);
-    tenure_store *mender = NULL;
-    char *url = known ? tn_url_mending(known) : NULL;
+    tenure_store *repairer = NULL;
+    char *url = known ? tn_url_repairing(known) : NULL;
 
-    if (url && tenure_store_open(url, deadline, &mender, NULL) == TENURE_OK) {
+    if (url && tenure_store_open(url, deadline, &repairer, NULL) == TENURE_OK) {
         tenure_store_close(*store);
-        *store = mender;
+        *store = repairer;
     }
     tn_url_wipe(url);
-    return mender != NULL;
+    return repairer != NULL;
 }

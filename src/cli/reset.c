@@ -37,7 +37,7 @@ static bool parse_epoch(const char *text, uint64_t *out)
 
 /*
  * The record, also if the store itself cannot read it: some stores can be opened
- * to see what is damaged as it is (mend=yes), and then it is one that cannot be
+ * to see what is damaged as it is (repair=yes), and then it is one that cannot be
  * used, like any other.  What was damaged stays as long as old records do.
  */
 static bool look(tenure_store **store, const struct cli_common *c, const struct cli_verb *verb,
@@ -45,7 +45,7 @@ static bool look(tenure_store **store, const struct cli_common *c, const struct 
 {
     enum tenure_status status = tenure_lease_look(*store, c->name, view, deadline, err);
 
-    if (status == TENURE_CORRUPT && cli_mend(verb, c, store, deadline))
+    if (status == TENURE_CORRUPT && cli_repair(verb, c, store, deadline))
         status = tenure_lease_look(*store, c->name, view, deadline, err);
     return status == TENURE_OK;
 }

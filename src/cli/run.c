@@ -50,7 +50,7 @@ static const char help[] =
     "  --on-new-leader CMD\n"
     "  --hook-timeout 10s   then they are killed\n"
     "\n"
-    "  --warm               run COMMAND on stand-bys too\n"
+    "  --warm               run COMMAND on standbys too\n"
     "  --warm-file PATH     and tell it there: `standby`, or `leading EPOCH`\n"
     "  --warm-signal USR1   and by a signal, when it begins to lead\n"
     "\n"
@@ -86,7 +86,7 @@ static const char help[] =
     "COMMAND gets TENURE_NAME, TENURE_ID and TENURE_EPOCH, with --state also\n"
     "TENURE_SOCKET, and nothing of the store.\n"
     "\n"
-    "Exit: that of COMMAND (128 + n for a signal); 0 when a stand-by was asked to\n"
+    "Exit: that of COMMAND (128 + n for a signal); 0 when a standby was asked to\n"
     "      stop; 1 the store refused, 2 usage or settings that cannot work,\n"
     "      124 leadership was lost with --on-loss exit, 125 tenure's own failure,\n"
     "      126 COMMAND cannot be executed, 127 there is no such command.\n";

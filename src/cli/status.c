@@ -21,7 +21,7 @@ static const char help[] =
     "What is left of a lease is an estimate (~): by the holder's wall clock and this\n"
     "one's.\n"
     "\n"
-    "Exit: 0 held, 3 free or absent, 1 the store said no or a record is damaged,\n"
+    "Exit: 0 held, 3 free or absent, 1 the store refused or a record is damaged,\n"
     "      2 usage or no such store.  Of all elections: the worst of them, and 3 if\n"
     "      there is none.\n";
 

@@ -23,7 +23,7 @@ static const char help[] =
     "  --timeout 5s  the longest that one look may take\n"
     "\n"
     "Exit: 0 on q; 130 on Ctrl-C and 143 on SIGTERM, as a shell tells these signals;\n"
-    "      1 the store said no for good, or nobody reads the lines; 2 usage or no\n"
+    "      1 the store refused for good, or nobody reads the lines; 2 usage or no\n"
     "      such store.\n";
 
 #define REST_NS    INT64_C(10000000000) /* then it looks, whatever the store's wait says */

@@ -50,7 +50,7 @@ void tn_arena_free(struct tn_arena *arena)
 
 /* ---- Complaints ---------------------------------------------------------- */
 
-/* In the order of the file, in which they are mended. */
+/* In the order of the file, in which they are repaired. */
 static void keep(struct tn_reader *r, unsigned line, const char *text)
 {
     unsigned at = r->n_complaints;

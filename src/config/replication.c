@@ -1,5 +1,5 @@
 /*
- * The `replication` section of programs that copy their state to a stand-by.
+ * The `replication` section of programs that copy their state to a standby.
  * tenure keeps it in a store instead, where a commit is fenced by the leader's
  * epoch: nothing lags behind, and nothing has to be merged.  So what is about
  * times, ranks and collections is taken over, and the rest is answered with
@@ -65,7 +65,7 @@ static void refuse(struct tn_reader *r, const struct replication *own, unsigned 
     if (own->target && !is_null(own->target))
         tn_complain(
             r, own->target->key_line,
-            "replication.%s: the state is not copied to a stand-by, it is kept in a store that "
+            "replication.%s: the state is not copied to a standby, it is kept in a store that "
             "both can reach: remove it, and name that store in coordinate.store",
             own->target->key);
     if (own->conflict && !is_null(own->conflict) &&

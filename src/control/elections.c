@@ -98,7 +98,7 @@ static void ask_why(tenure_store *store, struct tenure_election *e, int64_t dead
         again.state = TENURE_LEASE_REFUSED;
         snprintf(again.trouble, sizeof again.trouble, "%.*s", (int)sizeof again.trouble - 1,
                  why.text);
-        tn_text_mend(again.trouble, '?');
+        tn_text_repair(again.trouble, '?');
     }
     if (!status || status == TENURE_CORRUPT)
         e->lease = again;

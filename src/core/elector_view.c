@@ -77,7 +77,7 @@ static bool spared_is_seen(const struct tn_elector *e)
 
 /* Take in a read.  The same token is the same value: its time runs on from
  * when it was first seen (observation counts from AFTER that read).  Only what
- * was refused is looked at again: it may have been mended in place. */
+ * was refused is looked at again: it may have been repaired in place. */
 bool tn_view_observe(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
     e->poll_at_ns = e->now_ns + jitter(ev, e->cfg.timing.poll_ns);

@@ -34,7 +34,7 @@ struct tn_timing {
     int64_t renew_ns;   /* from one renewal to the next */
     int64_t request_ns; /* the longest that one store request may take */
     int64_t retry_ns;   /* after an ambiguous or transient answer; jittered */
-    int64_t poll_ns;    /* a stand-by's fallback when nothing is notified; jittered */
+    int64_t poll_ns;    /* a standby's fallback when nothing is notified; jittered */
     int64_t grace_ns;   /* TERM is sent this long before D when renewals fail */
     uint32_t rho_ppm;
 };

@@ -39,7 +39,7 @@ static void fails(tenure_elector *e, unsigned what, const char *text)
     pthread_mutex_lock(&e->lock);
     e->status.troubles += what != FAILING_RECORD;
     snprintf(e->status.trouble, sizeof e->status.trouble, "%.255s", text);
-    tn_text_mend(e->status.trouble, '?');
+    tn_text_repair(e->status.trouble, '?');
     pthread_mutex_unlock(&e->lock);
     if (!e->failing)
         e->failing_since_ns = tenure_now();
@@ -120,7 +120,7 @@ void tn_driver_read(tenure_elector *e, struct tn_event *ev)
         return;
     ev->token = e->seen.token;
     /* The lease it was.  If the control register has changed too, the next wait ends at once:
-     * a stand-by makes one request a renewal, not two. */
+     * a standby makes one request a renewal, not two. */
     e->woken = e->woken && tenure_token_equal(&ev->token, &e->woken_from);
     ev->tombstone = e->seen.tombstone;
     ev->corrupt = e->seen.corrupt;

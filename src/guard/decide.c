@@ -184,7 +184,7 @@ static void shoot_tenure(struct tn_guard *g, int64_t now)
     fire_for_certain(g);
 }
 
-/* A stand-by frozen inside a transaction blocks everybody (SAFETY: sqlite). */
+/* A standby frozen inside a transaction blocks everybody (SAFETY: sqlite). */
 static void check_busy(struct tn_guard *g, int64_t now)
 {
     uint64_t busy = atomic_load(&g->page->busy_ns);

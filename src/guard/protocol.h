@@ -39,7 +39,7 @@ enum tn_guard_fd {
     TN_GUARD_FD_SOCKET = 3, /* SOCK_SEQPACKET to tenure */
     TN_GUARD_FD_PAGE,       /* memfd: struct tn_guard_page */
     TN_GUARD_FD_TIMER,      /* timerfd: the deadline */
-    TN_GUARD_FD_BUSY,       /* timerfd: a stand-by's store request lasts too long */
+    TN_GUARD_FD_BUSY,       /* timerfd: a standby's store request lasts too long */
     TN_GUARD_FD_TENURE,     /* pidfd of tenure */
     TN_GUARD_FD_FACTS,      /* memfd: what the releaser needs to know */
     TN_GUARD_FD_EXE,        /* tenure's own executable, for the releaser */

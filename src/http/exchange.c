@@ -256,7 +256,9 @@ static enum MHD_Result begin(struct tn_http_server *s, struct tn_exchange *x, co
 
     atomic_fetch_add_explicit(&s->requests, 1, memory_order_relaxed);
     if (!tn_framing_is_clear(x->connection, method, version)) {
-        fixed(&reply, 400, "{\"error\":\"invalid\",\"detail\":\"where does it end?\"}\n");
+        fixed(&reply, 400,
+              "{\"error\":\"invalid\",\"detail\":\"ambiguous message length (Content-Length and "
+              "Transfer-Encoding)\"}\n");
         return send_reply(s, x, &reply);
     }
     if (s->options.tls_client_ca && !tn_visitor_certified(s, x->connection)) {

@@ -65,7 +65,7 @@ enum tenure_status tn_lease_view_fill(const struct tenure_value *value,
     if (seen.refused) {
         v.state = TENURE_LEASE_REFUSED;
         snprintf(v.trouble, sizeof v.trouble, "%.255s", seen.why.text);
-        tn_text_mend(v.trouble, '?');
+        tn_text_repair(v.trouble, '?');
     } else if (seen.present && !seen.tombstone) {
         v.state = tn_lease_held(&seen.lease) ? TENURE_LEASE_HELD : TENURE_LEASE_FREE;
     }

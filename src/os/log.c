@@ -83,7 +83,7 @@ static void escape(const char *text, char *out, size_t size)
             out[n++] = *text;
     }
     out[n] = '\0';
-    tn_text_mend(out, '?');
+    tn_text_repair(out, '?');
 }
 
 void tn_log_as(const char *new_verb)

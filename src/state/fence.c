@@ -191,7 +191,7 @@ static enum tenure_status judge(tenure_fence *f, struct tn_fence *writer, bool n
     case TN_VERDICT_INVALID:
         break;
     }
-    return tenure_fail(err, TENURE_INVALID, "epoch %" PRIu64 " is nobody's", writer->epoch);
+    return tenure_fail(err, TENURE_INVALID, "epoch %" PRIu64 " is out of range", writer->epoch);
 }
 
 enum tenure_status tenure_fence_check(tenure_fence *f, uint64_t epoch, const uint8_t *grant,

@@ -29,7 +29,8 @@
 /* What is being repaired. */
 struct repair {
     tenure_state *s;
-    tenure_state *mender; /* s, or a handle on the store that is told as damage what s is refused */
+    tenure_state
+        *repairer; /* s, or a handle on the store that is told as damage what s is refused */
     const char *collection, *id; /* id "": the root */
     char root[TENURE_KEY_MAX + 1], key[TENURE_KEY_MAX + 1];
     struct tenure_value value; /* the damaged bytes */
@@ -94,8 +95,8 @@ static enum tenure_status list_fence(struct repair *r, const char *above, struct
     snprintf(prefix, sizeof prefix, "%s/", above);
     status =
         tenure_store_list(r->s->store, prefix, NULL, note_fence, &r->fence, NULL, r->deadline, err);
-    if (status == TENURE_CORRUPT && r->mender != r->s)
-        status = tenure_store_list(r->mender->store, prefix, NULL, note_likely_fence, &r->fence,
+    if (status == TENURE_CORRUPT && r->repairer != r->s)
+        status = tenure_store_list(r->repairer->store, prefix, NULL, note_likely_fence, &r->fence,
                                    NULL, r->deadline, err);
     return status;
 }
@@ -157,7 +158,7 @@ static enum tenure_status keep_part(struct repair *r, const char *aside, const c
                                     struct tenure_error *err)
 {
     struct tenure_document kept = {0};
-    enum tenure_status status = tn_state_load(r->mender, aside, name, &kept, r->deadline, err);
+    enum tenure_status status = tn_state_load(r->repairer, aside, name, &kept, r->deadline, err);
 
     if (!status && kept.exists && kept.value.len == len &&
         (!len || memcmp(kept.value.data, bytes, len) == 0))
@@ -166,7 +167,7 @@ static enum tenure_status keep_part(struct repair *r, const char *aside, const c
         status = tenure_fail(err, TENURE_CONFLICT, "%s/%s holds something else; move it away",
                              aside, name);
     if (!status)
-        status = tn_state_edit(r->mender, aside, name, &kept, len ? (const void *)bytes : "", len,
+        status = tn_state_edit(r->repairer, aside, name, &kept, len ? (const void *)bytes : "", len,
                                r->deadline, err);
     if (status)
         tenure_fail_context(err, "could not be kept as %s/%s, and was left alone", aside, name);
@@ -221,18 +222,18 @@ static enum tenure_status keep(struct repair *r, char kept[TENURE_KEEP_MAX + 1],
  */
 static enum tenure_status look_below(struct repair *r, struct tenure_error *err)
 {
-    tenure_state *s = r->s, *mender = NULL;
-    char *url = tn_url_mending(s->url);
+    tenure_state *s = r->s, *repairer = NULL;
+    char *url = tn_url_repairing(s->url);
     struct tenure_error told = *err;
     enum tenure_status status;
 
     if (!url)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
-    status = tenure_state_open(url, s->name, NULL, r->deadline, &mender, err);
+    status = tenure_state_open(url, s->name, NULL, r->deadline, &repairer, err);
     tn_url_wipe(url);
     if (!status) {
-        r->mender = mender;
-        status = tenure_store_read(mender->store, r->key, &r->value, r->deadline, err);
+        r->repairer = repairer;
+        status = tenure_store_read(repairer->store, r->key, &r->value, r->deadline, err);
     }
     if (status == TENURE_CONFIG) { /* not this store: what it said first says more */
         status = TENURE_CORRUPT;
@@ -241,8 +242,8 @@ static enum tenure_status look_below(struct repair *r, struct tenure_error *err)
     return status;
 }
 
-/* Is it still damaged, after the mender has read it?  Somebody may just have repaired it, and what
- * the mender has is sound: a leader's commit, perhaps. */
+/* Is it still damaged, after the repairer has read it?  Somebody may just have repaired it, and
+ * what the repairer has is sound: a leader's commit, perhaps. */
 static enum tenure_status look_again(struct repair *r, struct tenure_error *err)
 {
     struct tenure_value value = {0};
@@ -295,8 +296,8 @@ static enum tenure_status replace(struct repair *r, const void *data, size_t len
     if (status)
         return status;
     swap.data = bytes;
-    tn_state_nonce(r->mender, swap.nonce);
-    status = tenure_store_swap(r->mender->store, &swap, r->deadline, err);
+    tn_state_nonce(r->repairer, swap.nonce);
+    status = tenure_store_swap(r->repairer->store, &swap, r->deadline, err);
     free(bytes);
     /* One's own nonce proves it done (I6); anything else proves nothing. */
     if (status == TENURE_UNKNOWN &&
@@ -339,7 +340,7 @@ enum tenure_status tenure_state_repair(tenure_state *s, const char *collection, 
                                        struct tenure_error *err)
 {
     struct repair r = {
-        .s = s, .mender = s, .collection = collection, .id = id, .deadline = deadline};
+        .s = s, .repairer = s, .collection = collection, .id = id, .deadline = deadline};
     struct tenure_error scratch;
     enum tenure_status status;
 
@@ -350,8 +351,8 @@ enum tenure_status tenure_state_repair(tenure_state *s, const char *collection, 
     tn_state_turn(s);
     status = repair(&r, data, len, least, kept, err);
     tn_state_next(s);
-    if (r.mender != s)
-        tenure_state_close(r.mender);
+    if (r.repairer != s)
+        tenure_state_close(r.repairer);
     tenure_value_free(&r.value);
     return status;
 }

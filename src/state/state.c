@@ -25,7 +25,7 @@ enum tenure_status tenure_state_open(const char *url, const char *name,
                            "'%.60s' is not a name for an election: at most %d bytes", name,
                            TENURE_NAME_MAX);
     if (grant && (grant->epoch == 0 || grant->epoch > TN_EPOCH_MAX))
-        return tenure_fail(err, TENURE_INVALID, "epoch %llu is nobody's",
+        return tenure_fail(err, TENURE_INVALID, "epoch %llu is out of range",
                            (unsigned long long)grant->epoch);
     s = calloc(1, sizeof *s);
     if (!s || !(s->name = strdup(name)) || !(s->url = strdup(url)))

@@ -391,7 +391,7 @@ void tn_election_committed(struct tn_election *e, const char *collection, const 
     f->commits++;
     snprintf(note->collection, sizeof note->collection, "%s", collection);
     snprintf(note->id, sizeof note->id, "%s", id);
-    tn_text_mend(note->id, '?');
+    tn_text_repair(note->id, '?');
     note->seq = seq;
     note->at_ms = tn_wall_ms();
     f->last_at = (f->last_at + 1) % TN_COMMITS;

@@ -115,7 +115,7 @@ static void describe(const struct tn_election *e, const struct view *v, char *ou
     n = strlen(out);
     if (v->status.trouble[0] && v->sight.seen != TN_SEEN_NOTHING && n + 16 < size)
         snprintf(out + n, size - n, "; the store: %s", v->status.trouble);
-    tn_text_mend(out, '?');
+    tn_text_repair(out, '?');
 }
 
 void tn_election_reason(struct tn_election *e, char *out, size_t size)

@@ -279,10 +279,10 @@ static void ours(const struct page *p)
 /* Names that people have in their dashboards already. */
 static void inherited(const struct page *p)
 {
-    each_worker(p, "worker_role", "gauge", "0: stand-by, 1: active.", leader);
+    each_worker(p, "worker_role", "gauge", "0: standby, 1: active.", leader);
     each_worker(p, "worker_heartbeat_age_seconds", "gauge",
                 "Since the last heartbeat of the active one.", age);
-    each_worker(p, "worker_failovers_total", "counter", "Promotions from stand-by to active.",
+    each_worker(p, "worker_failovers_total", "counter", "Promotions from standby to active.",
                 failovers);
     each_worker(p, "job_lease_renewals_total", "counter", "Lease renewals.", renewals);
     each_worker(p, "job_lease_expired_total", "counter", "Leases claimed from holders that died.",

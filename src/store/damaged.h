@@ -2,7 +2,7 @@
  * store/damaged.h - how a store shows a register that it cannot read.
  *
  * read() is CORRUPT.  A listing goes on behind it: its value is the reason, which
- * is no record of anything.  Whoever mends (mend=yes) gets its bytes as they are,
+ * is no record of anything.  Whoever repairs (repair=yes) gets its bytes as they are,
  * to keep them and then replace just these (C2).  Its token is of a kind that no
  * value has which the store wrote, so nobody takes it for absent, and no plain
  * swap expects it.
@@ -17,8 +17,8 @@
 #include "base/sum.h"
 #include "tenure/store.h"
 
-#define TN_DAMAGED      "damaged."
-#define TN_DAMAGED_MOST ((size_t)8 * TENURE_DATA_MAX) /* what is larger is not ours in any way */
+#define TN_DAMAGED     "damaged."
+#define TN_DAMAGED_MAX ((size_t)8 * TENURE_DATA_MAX) /* what is larger is not ours in any way */
 
 /* The token of these bytes. */
 static inline void tn_damaged_token(const void *bytes, size_t len, struct tenure_token *token)

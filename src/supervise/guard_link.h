@@ -71,7 +71,7 @@ void tn_guard_link_mourn(struct tn_guard_link *l);
 
 /* The hook of the driver.  false: it has fired on this grant, or there is no guard. */
 bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns);
-/* A store request of a stand-by is on, and must end by until_ns; 0: it has ended. */
+/* A store request of a standby is on, and must end by until_ns; 0: it has ended. */
 void tn_guard_link_busy(struct tn_guard_link *l, enum tn_busy who, int64_t until_ns);
 
 /* What the releaser needs; replaces what was there.  false: it could not be written. */

@@ -24,7 +24,7 @@ struct tn_program {
 struct tn_program_facts {
     const char *name;
     const char *id;
-    uint64_t epoch;           /* 0: left out (a warm stand-by) */
+    uint64_t epoch;           /* 0: left out (a warm standby) */
     const char *const *extra; /* "NAME=value", ends with NULL; may be NULL */
     /* URLs, or NULL: variables that they name as the place of a password are left out. */
     const char *store, *state;

@@ -191,7 +191,7 @@ static int64_t next_due(const struct tn_supervisor *s)
     return min64(next, tn_supervisor_control_due(s));
 }
 
-/* The grace of a stand-by's program is not the elector's to wait for, who has nothing to drain.
+/* The grace of a standby's program is not the elector's to wait for, who has nothing to drain.
  * A guard that does not end it in time is not waited for. */
 static void halt(struct tn_supervisor *s)
 {
@@ -440,7 +440,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
         tn_supervisor_mail_close(&s.mailbox); /* it may have won meanwhile */
     } else {
         tn_supervisor_enrol(&s);
-        tn_notify(&s.notify, "READY=1\nSTATUS=stand-by");
+        tn_notify(&s.notify, "READY=1\nSTATUS=standby");
         if (s.notify.watchdog_ns > 0)
             s.pet_at_ns = 0;
         if (options->warm)

@@ -57,7 +57,7 @@ struct tn_run_options {
     struct tn_probe_options probe;           /* of the program */
     struct tn_probe_options candidate_probe; /* of this machine, before it may lead */
 
-    bool warm;             /* the program also runs on stand-bys */
+    bool warm;             /* the program also runs on standbys */
     const char *warm_file; /* where it finds out; NULL: nowhere */
     int warm_signal;       /* sent when that has changed; 0: none */
 

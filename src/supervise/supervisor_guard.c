@@ -48,7 +48,7 @@ static bool publish(void *arg, int64_t deadline_ns)
 }
 
 /* Half of what a request may last again, and at least half a second: then a
- * stand-by hangs in it, and who hangs in an SQLite transaction blocks everybody. */
+ * standby hangs in it, and who hangs in an SQLite transaction blocks everybody. */
 static int64_t hangs_at(int64_t until_ns)
 {
     int64_t span = until_ns - tenure_now();

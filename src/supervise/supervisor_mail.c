@@ -214,7 +214,7 @@ static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t ep
         tn_log("standby", "%s leads, epoch %" PRIu64 "; this one stands by", leader, epoch);
     else if (!s->leaving)
         tn_log("vacant", "nobody leads; this one contends");
-    tn_notify(&s->notify, "STATUS=stand-by; %s leads", leader[0] ? leader : "nobody");
+    tn_notify(&s->notify, "STATUS=standby; %s leads", leader[0] ? leader : "nobody");
 }
 
 /* Trouble is said once, not at every try; its end too, with how long it lasted. */

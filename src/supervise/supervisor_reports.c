@@ -65,7 +65,7 @@ static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r
         if (s->epoch != 0)
             tn_supervisor_promote(s, r->at_ns);
         else
-            tn_log("warm", "the program runs as a stand-by");
+            tn_log("warm", "the program runs as a standby");
         break;
     case TN_GUARD_FAILED:
         failed_to_start(s, r);

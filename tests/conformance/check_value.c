@@ -89,7 +89,7 @@ static void long_key(struct cf *c, char *key, size_t length, bool segments)
     for (; used < length; used++)
         key[used] = segments && used % 2 && used + 1 < length ? '/' : 'y';
     key[used] = '\0';
-    /* The base has an odd or even length: mend a doubled slash. */
+    /* The base has an odd or even length: repair a doubled slash. */
     for (size_t i = 1; i < used; i++) {
         if (key[i] == '/' && key[i - 1] == '/')
             key[i] = 'z';

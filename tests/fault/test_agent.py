@@ -129,7 +129,7 @@ def test_two_elections_two_agents_and_a_failover(place):
     second.says("web: a leads")
     second.says("jobs: a leads")
     before = [table.top() for table in tables]
-    # One election's process dies: the other one of that agent goes on, and the agent mends it.
+    # One election's process dies: the other one of that agent goes on, and the agent repairs it.
     web = first.child("web")
     os.kill(web, signal.SIGKILL)
     eventually("another leader of web", lambda: tables[0].top() > before[0])

@@ -32,7 +32,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def pair(tmp_path, store):
-    """A leader and a stand-by."""
+    """A leader and a standby."""
     with Agent(tmp_path, store, "a", "--state", "store") as first:
         first.leads()
         with Agent(tmp_path, store, "b") as second:
@@ -112,7 +112,7 @@ def try_every_path(pair, query=""):
                                    json.dumps(body) if body else b"x" if method == "put" else None,
                                    TOKEN)
                 where = f"{method} {path} on the {'first' if agent is first else 'second'}"
-                # A stand-by has no document, and an order may be impossible just now.
+                # A standby has no document, and an order may be impossible just now.
                 assert answer.status != 405, where
                 check_answer(answer, operation, where)
                 seen += 1

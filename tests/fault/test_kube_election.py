@@ -135,7 +135,7 @@ def test_errors_for_a_while_cost_no_leadership(rig, kube, code):
             front.well()
             rig.renewals(2)
             until(lambda: "answers again" in leader.words(), limit=60)
-            # The stand-by has to open its watches anew; without them it looks by itself.
+            # The standby has to open its watches anew; without them it looks by itself.
             front.answer(code, lambda method, path: "watch=1" in path)
             told = front.told
             front.hang_up()

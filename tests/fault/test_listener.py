@@ -112,7 +112,7 @@ def test_each_and_all(fleets):
     for agent in fleets:
         assert codes(agent, "/leader", "/readyz", "/standby") == [503, 503, 503]
     assert first.ask("/leader").text == "team/jobs: not the leader\n"
-    assert first.ask("/standby").text == "web: not a stand-by\n"
+    assert first.ask("/standby").text == "web: not a standby\n"
     assert "team/jobs: b leads, epoch" in until(
         lambda: "b leads" in first.ask("/readyz").text and first.ask("/readyz").text)
     listed = first.ask("/v1/elections").json()["elections"]

@@ -202,7 +202,7 @@ def test_a_holder_that_falls_silent_loses_the_lock(server, name):
         until(lambda: not locks(server, hashed(name)))
         assert claim(store, name, won.token, ttl_ms=1000).status == "ok"  # and it may come back
         store.swap(f"{name}/lease", store.read(f"{name}/lease").token, record("", ttl_ms=1000))
-        time.sleep(1.5)  # a stand-by's session is not ended
+        time.sleep(1.5)  # a standby's session is not ended
         pid = server.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tenure'")
         assert int(pid) >= 1
 

@@ -59,7 +59,7 @@ def test_sessions_that_are_killed_cost_no_leadership(server, scheme):
 
 def test_a_stopped_leader_does_not_keep_the_lock(server):
     """Its host answers for it, so the session would live for ever; the guard ends its program,
-    the server ends its session, and the stand-by leads."""
+    the server ends its session, and the standby leads."""
     world, leader, _ = pair(url(server, "postgres+advisory"), 2000)
     with world:
         epoch = world.table.top()

@@ -719,7 +719,7 @@ def test_a_standby_is_refused_and_another_host_is_found(key):
 
 
 def test_a_renewal_that_a_fail_over_lost_does_not_age_the_one_before(key):
-    """A stand-by that knew the older value for long must not believe that it went on being so."""
+    """A standby that knew the older value for long must not believe that it went on being so."""
     with Postgres() as primary, Store(primary.url()) as store, Postgres(copy_of=primary) as standby:
         with Store(f"postgres://postgres@127.0.0.1:{standby.port},127.0.0.1:{primary.port}"
                    "/postgres") as watcher:

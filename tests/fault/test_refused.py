@@ -51,7 +51,7 @@ CASES = {
     "epoch": ("sqlite", member("epoch", 2**53 - 1), BOUNDS),
     "ttl": ("file", member("ttl_ms", 7), "ttl_ms 7: " + BOUNDS),
     "slot": ("file", cut_slot, "cannot be trusted: it is shorter than its header"),
-    "row": ("sqlite", spoil_row, "the row of 'web/lease' makes no sense"),
+    "row": ("sqlite", spoil_row, "row 'web/lease' is malformed"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Probes, crash loops, hooks, warm stand-bys."""
+"""Probes, crash loops, hooks, warm standbys."""
 
 import http.server
 import json
@@ -365,7 +365,7 @@ def test_hooks_get_no_secrets(tmp_path):
         assert world.url not in said.read_text()
 
 
-# ---- Warm stand-bys ---------------------------------------------------------
+# ---- Warm standbys ---------------------------------------------------------
 
 
 def warm_script(tmp_path):
@@ -407,7 +407,7 @@ def test_warm(tmp_path):
         eventually("one of them leads", lambda: any("leading, epoch" in m.words() for m in members))
         leader = next(i for i in range(2) if "leading, epoch" in members[i].words())
         other = 1 - leader
-        # The stand-by's program runs too, and has not been told.
+        # The standby's program runs too, and has not been told.
         eventually("both run", lambda: "up" in read(other))
         assert "told" not in read(other)
         role = eventually("the role", lambda: (tmp_path / f"role{leader}").read_text().split()[1:])

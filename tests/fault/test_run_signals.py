@@ -72,7 +72,7 @@ def test_standby_stops_at_once():
         world.start()
         world.next_leader(0)
         standby = world.start()
-        eventually("the stand-by", lambda: "leads" in standby.words())
+        eventually("the standby", lambda: "leads" in standby.words())
         standby.signal(signal.SIGTERM)
         assert standby.wait() == 0
         assert len(world.table.programs()) == 1

@@ -150,8 +150,8 @@ def ok(done):
     return done.stdout
 
 
-def mending(url):
-    return Store(url + ("&" if "?" in url else "?") + "mend=yes")
+def repairing(url):
+    return Store(url + ("&" if "?" in url else "?") + "repair=yes")
 
 
 def fill(url):
@@ -197,30 +197,30 @@ def test_told_kept_and_replaced(start, name, how):
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_only_what_was_read_is_replaced(start, name):
-    """By whoever mends too: not another damage, not what somebody has just repaired (C2)."""
+    """By whoever repairs too: not another damage, not what somebody has just repaired (C2)."""
     rig = start(name)
     spoils = [spoil for spoil, _ in DAMAGES[name].values()][:2]
-    with Store(rig.url()) as plain, mending(rig.url()) as mender:
+    with Store(rig.url()) as plain, repairing(rig.url()) as repairer:
         tokens = []
         for spoil in spoils:
             sound = plain.read("a/x").token if tokens else plain.swap("a/x", None, b"content").token
             spoil(rig, "a/x")
-            tokens.append(mender.read("a/x").token)
-            assert tokens[-1] != sound and dict(mender.list("a/")[0])["a/x"].token == tokens[-1]
+            tokens.append(repairer.read("a/x").token)
+            assert tokens[-1] != sound and dict(repairer.list("a/")[0])["a/x"].token == tokens[-1]
             for wrong in (None, sound, *tokens[:-1]):
-                assert mender.swap("a/x", wrong, b"blind").status in ("conflict", "corrupt")
-            assert mender.read("a/x").token == tokens[-1]
-            mended = mender.swap("a/x", tokens[-1], b"content")
-            assert mended.status == "ok", mended.text
+                assert repairer.swap("a/x", wrong, b"blind").status in ("conflict", "corrupt")
+            assert repairer.read("a/x").token == tokens[-1]
+            repaired = repairer.swap("a/x", tokens[-1], b"content")
+            assert repaired.status == "ok", repaired.text
             found = plain.read("a/x")
-            assert (found.token, found.data) == (mended.token, b"content")
+            assert (found.token, found.data) == (repaired.token, b"content")
             assert found.prev == tokens[-1].nonce
-            assert mender.swap("a/x", tokens[-1], b"again").status == "conflict"
+            assert repairer.swap("a/x", tokens[-1], b"again").status == "conflict"
         assert tokens[0] != tokens[1]
         # And is sound from now on, for everybody.
         assert plain.swap("a/x", found.token, b"next").status == "ok"
-        assert mender.read("a/x").data == b"next"
-        assert not mender.read("a/none").token
+        assert repairer.read("a/x").data == b"next"
+        assert not repairer.read("a/none").token
 
 
 class Between:
@@ -268,42 +268,42 @@ class Between:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_changed_after_the_mender_has_looked(start, name):
+def test_changed_after_the_repairer_has_looked(start, name):
     """It is the server that compares, when it writes."""
     rig = start(name)
     first, other = [spoil for spoil, _ in DAMAGES[name].values()][:2]
     with Store(rig.url()) as plain, Between(rig.port) as between, \
-            mending(rig.url(port=between.port)) as mender:
+            repairing(rig.url(port=between.port)) as repairer:
         plain.swap("a/x", None, b"content")
         first(rig, "a/x")
-        token = mender.read("a/x").token
+        token = repairer.read("a/x").token
         between.arm(lambda: other(rig, "a/x"))
-        assert mender.swap("a/x", token, b"blind").status == "conflict" and between.calls
+        assert repairer.swap("a/x", token, b"blind").status == "conflict" and between.calls
         between.arm(None)
-        found = mender.read("a/x")
+        found = repairer.read("a/x")
         assert found.token.version.startswith("damaged.") and found.token != token
-        assert mender.swap("a/x", found.token, b"mended").status == "ok"
-        assert plain.read("a/x").data == b"mended"
+        assert repairer.swap("a/x", found.token, b"repaired").status == "ok"
+        assert plain.read("a/x").data == b"repaired"
 
 
 @pytest.mark.parametrize("change", ["data = data || 'x'::bytea", "version = -6", "tombstone = true",
                                     "prev = gen_random_uuid()", "nonce = gen_random_uuid()"])
 def test_a_change_under_way_postgres(start, change):
-    """Not seen when the mender looks, and yet not overwritten: the statement itself compares (C2)."""
+    """Not seen when the repairer looks, and yet not overwritten: the statement itself compares (C2)."""
     rig = start("postgres")
-    with Store(rig.url()) as plain, mending(rig.url()) as mender, Psql(rig.server) as other:
+    with Store(rig.url()) as plain, repairing(rig.url()) as repairer, Psql(rig.server) as other:
         plain.swap("a/x", None, b"content")
         row("version = -5")(rig, "a/x")
-        token = mender.read("a/x").token
+        token = repairer.read("a/x").token
         other("BEGIN")
         other(f"UPDATE tenure.register SET {change}")
         with futures.ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(mender.swap, "a/x", token, b"blind")
+            answer = pool.submit(repairer.swap, "a/x", token, b"blind")
             until(lambda: rig.server.sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
             other("COMMIT")
             assert answer.result().status == "conflict"
-        again = mender.read("a/x").token
-        assert again != token and mender.swap("a/x", again, b"mended").status == "ok"
+        again = repairer.read("a/x").token
+        assert again != token and repairer.swap("a/x", again, b"repaired").status == "ok"
 
 
 @pytest.mark.parametrize("name", list(FIRST))
@@ -366,12 +366,12 @@ def test_a_key_that_is_lost_kube(start):
     rig = start("kube")
     fill(rig.url())
     name = lease_of(rig, BAD)
-    with Store(rig.url()) as plain, mending(rig.url()) as mender:
+    with Store(rig.url()) as plain, repairing(rig.url()) as repairer:
         plain.swap("app2/state/jobs/bad", None, b"x")
         before = plain.list("app/state/jobs/")[0]
         for lost in (None, "not a key", "app/state/jobs/good", "else/where"):
             rig.server.patch(name, {"metadata": {"annotations": {"tenure/key": lost}}})
-            for store in (plain, mender):
+            for store in (plain, repairer):
                 for prefix in ("", "app/", "app/state/jobs/", "app/state/jobs/b"):
                     with pytest.raises(StoreError) as caught:
                         store.list(prefix)
@@ -388,7 +388,7 @@ def test_a_key_that_is_lost_kube(start):
 
 
 def test_somebody_elses_lease_kube(start, tmp_path):
-    """Two elections on one Lease: neither mends the other's away."""
+    """Two elections on one Lease: neither repairs the other's away."""
     rig = start("kube")
     with Leader(tmp_path, rig.url(), "--state", "store") as leader:
         leader.leads()
@@ -396,9 +396,9 @@ def test_somebody_elses_lease_kube(start, tmp_path):
         done = subprocess.run([TENURE, "reset", "--store", rig.url(), "--name", "other", "--force", "--timeout", "20s"],
                               capture_output=True, timeout=60)
         assert done.returncode == 1 and b"it belongs to" in done.stderr, done.stderr
-        with mending(rig.url()) as mender:
+        with repairing(rig.url()) as repairer:
             with pytest.raises(StoreError) as caught:
-                mender.read("other/lease")
+                repairer.read("other/lease")
             assert caught.value.status == "corrupt"
         assert rig.object()["spec"]["holderIdentity"] == before
 
@@ -416,32 +416,32 @@ def test_too_large_to_be_kept(start, name, spoil):
     assert listed.returncode == 1 and list(rows) == ["bad", "good"] and rows["bad"] and not rows["good"]
     refused = cli(rig.url(), "repair", "jobs/bad", "--delete")
     assert refused.returncode == 1 and b"too large to be kept" in refused.stderr
-    with mending(rig.url()) as mender:
-        assert [key for key, _ in mender.list("app/state/jobs/")[0]] == [BAD, "app/state/jobs/good"]
+    with repairing(rig.url()) as repairer:
+        assert [key for key, _ in repairer.list("app/state/jobs/")[0]] == [BAD, "app/state/jobs/good"]
         with pytest.raises(StoreError, match="too large"):
-            mender.read(BAD)
+            repairer.read(BAD)
 
 
 @pytest.mark.skipif(server_postgres.MISSING_POOLER is not None, reason=str(server_postgres.MISSING_POOLER))
 def test_behind_a_pooler_postgres(start):
     rig = start("postgres")
     with PgBouncer(rig.server) as pooler, Store(rig.url()) as plain, \
-            mending(rig.url(port=pooler.port)) as mender:
+            repairing(rig.url(port=pooler.port)) as repairer:
         plain.swap("a/x", None, b"content")
         row("version = -5")(rig, "a/x")
-        token = mender.read("a/x").token
+        token = repairer.read("a/x").token
         row("version = -6")(rig, "a/x")
-        assert mender.swap("a/x", token, b"blind").status == "conflict"
-        mended = mender.swap("a/x", mender.read("a/x").token, b"mended")
-        assert mended.status == "ok" and plain.read("a/x").token == mended.token
+        assert repairer.swap("a/x", token, b"blind").status == "conflict"
+        repaired = repairer.swap("a/x", repairer.read("a/x").token, b"repaired")
+        assert repaired.status == "ok" and plain.read("a/x").token == repaired.token
 
 
 def test_with_the_rights_of_the_documentation_redis(start):
     rig = start("redis")
     with Store(rig.url()) as plain:
         plain.swap("a/x", None, b"content")
-    rig.server.cmd("ACL", "SETUSER", "mender", "reset", "on", ">pw", *RIGHTS, "+type", "+strlen", "+dump")
-    with mending(f"redis://mender:pw@127.0.0.1:{rig.port}") as mender:
+    rig.server.cmd("ACL", "SETUSER", "repairer", "reset", "on", ">pw", *RIGHTS, "+type", "+strlen", "+dump")
+    with repairing(f"redis://repairer:pw@127.0.0.1:{rig.port}") as repairer:
         for how in ("foreign", "hash"):
             STRINGS[how][0](rig, "a/x")
-            assert mender.swap("a/x", mender.read("a/x").token, b"mended").status == "ok"
+            assert repairer.swap("a/x", repairer.read("a/x").token, b"repaired").status == "ok"

@@ -285,12 +285,12 @@ def renumber(_store, tmp_path):
         assert db.execute(statement).rowcount == 1
 
 
-def mended(store, _tmp_path):
+def repaired(store, _tmp_path):
     assert cli(store, "repair", "jobs/bad", "-", input=b"bad").returncode == 0
 
 
 @pytest.mark.parametrize("version", [2 ** 63 - 1, 2 ** 63 - 9, 2 ** 62])
-@pytest.mark.parametrize("way_out", [mended, renumber])
+@pytest.mark.parametrize("way_out", [repaired, renumber])
 def test_a_version_that_leaves_no_room(tmp_path, version, way_out):
     """Nobody writes any more, and is told the row; afterwards no number comes back that was given out."""
     store = f"sqlite:{tmp_path}/db"
@@ -311,7 +311,7 @@ def test_a_version_that_leaves_no_room(tmp_path, version, way_out):
         way_out(store, tmp_path)
         after = s.read("app/state/jobs/bad").token
         assert after.nonce != bad.nonce
-        for key, value in s.list("")[0]:  # nor does who mends write under one first
+        for key, value in s.list("")[0]:  # nor does who repairs write under one first
             assert int(value.token.version) < int(bad.version) or int(value.token.version) > 2 ** 42, key
         assert int(after.version) > 2 ** 42
         assert s.wait([("app/state/", mark)])  # whoever had listed before learns of it
@@ -530,8 +530,8 @@ def test_a_leader_beside_damage(tmp_path, scheme, how):
         assert [r["status"] for r in json.loads(answer.body)["results"]] == ["corrupt", "ok"]
         listed = json.loads(ask("GET", "/v1/state/jobs").body)["documents"]
         assert [(d["id"], "damage" in d) for d in listed] == [("bad", True), ("good", False)]
-        assert cli(store, "repair", "jobs/bad", "-", "--force", input=b"mended").returncode == 0
-        assert ask("GET", "/v1/state/jobs/bad").body == b"mended"
+        assert cli(store, "repair", "jobs/bad", "-", "--force", input=b"repaired").returncode == 0
+        assert ask("GET", "/v1/state/jobs/bad").body == b"repaired"
         assert ask("PUT", "/v1/state/jobs/bad", b"4").status == 200
 
 
@@ -614,14 +614,14 @@ def test_nothing_comes_back_with_what_is_left_of_a_journal(tmp_path):
         other = writer.swap(y, None, b"content of y").token
         journal = newest_journal(tmp_path)
     overwrite(journal, block_of(journal, b"the second"), bytes(512))
-    with tenure.Store(store) as plain, tenure.Store(f"{store}?mend=yes") as mender:
+    with tenure.Store(store) as plain, tenure.Store(f"{store}?repair=yes") as repairer:
         for key in (root, x, y):
             with pytest.raises(tenure.StoreError, match="corrupt"):
                 plain.read(key)
-        left = mender.read(x)
+        left = repairer.read(x)
         assert (left.token, left.data) == (first, b"one")
-        assert [key for key, _ in mender.list("app/")[0]] == [root, x, y]
-        assert mender.swap(x, second, b"blind").status == "conflict"
+        assert [key for key, _ in repairer.list("app/")[0]] == [root, x, y]
+        assert repairer.swap(x, second, b"blind").status == "conflict"
 
         def nobody_writes():
             for key, token in ((x, first), (x, second), (x, None), (y, other)):
@@ -631,28 +631,28 @@ def test_nothing_comes_back_with_what_is_left_of_a_journal(tmp_path):
                     plain.read(key)
 
         nobody_writes()
-        assert mender.swap(root, mender.read(root).token, b"new root").status == "ok"
+        assert repairer.swap(root, repairer.read(root).token, b"new root").status == "ok"
         assert plain.read(root).data == b"new root"
         nobody_writes()
         for number in range(4):  # over every take-over
             with tenure.Store(store) as another:
                 assert another.swap(f"app/state/jobs/new{number}", None, b"z").status == "ok"
         nobody_writes()
-        mended = mender.swap(x, first, b"mended")
-        assert mended.status == "ok" and plain.read(x).data == b"mended"
+        repaired = repairer.swap(x, first, b"repaired")
+        assert repaired.status == "ok" and plain.read(x).data == b"repaired"
         for token in (first, second):
             assert plain.swap(x, token, b"stale").status == "conflict"
-        assert plain.swap(x, mended.token, b"next").status == "ok"
+        assert plain.swap(x, repaired.token, b"next").status == "ok"
         with pytest.raises(tenure.StoreError, match="corrupt"):
             plain.read(y)
-        assert mender.read(y).data == b"content of y"
+        assert repairer.read(y).data == b"content of y"
 
 
-def test_a_writer_that_goes_on_while_its_journal_is_mended(tmp_path):
+def test_a_writer_that_goes_on_while_its_journal_is_repaired(tmp_path):
     """It has its own in memory, and does not notice.  Whatever it was answered is in what is left (J2)."""
     for turn in range(5):
         store, root, x = f"file:{tmp_path}/store", f"app/state/jobs{turn}", f"app/state/jobs{turn}/x"
-        with tenure.Store(store) as writer, tenure.Store(f"{store}?mend=yes") as mender:
+        with tenure.Store(store) as writer, tenure.Store(f"{store}?repair=yes") as repairer:
             writer.swap(root, None, b"root")
             done = [writer.swap(x, None, b"0")]
             overwrite(newest_journal(tmp_path, f"jobs{turn}"), 0, bytes(512))
@@ -664,10 +664,10 @@ def test_a_writer_that_goes_on_while_its_journal_is_mended(tmp_path):
             thread = threading.Thread(target=write)
             thread.start()
             until(lambda: len(done) > 20)
-            found = mender.read(root)
-            assert found.data == b"root" and mender.swap(root, found.token, b"new").status == "ok"
+            found = repairer.read(root)
+            assert found.data == b"root" and repairer.swap(root, found.token, b"new").status == "ok"
             thread.join()
-            assert done[-1].status in ("corrupt", "unknown") and int(mender.read(x).data) >= len(done) - 2
+            assert done[-1].status in ("corrupt", "unknown") and int(repairer.read(x).data) >= len(done) - 2
 
 
 def test_a_journal_of_which_nothing_is_left(tmp_path):
@@ -698,8 +698,8 @@ def test_the_floor_outlives_a_journal(tmp_path):
         journal.write_bytes(content)
     overwrite(newest_journal(tmp_path), 0, bytes(512))
     assert epochs[0] < epochs[1] and cli(store, "show", "jobs").returncode == 1
-    with tenure.Store(f"{store}?mend=yes") as mender:
-        assert mender.read("app/state/jobs").data.startswith(b"tenure-doc 1 %d " % epochs[0])
+    with tenure.Store(f"{store}?repair=yes") as repairer:
+        assert repairer.read("app/state/jobs").data.startswith(b"tenure-doc 1 %d " % epochs[0])
     assert cli(store, "repair", "jobs", "--lease", lease).returncode == 0
     assert raw(store, "app/state/jobs").startswith(b"tenure-doc 1 %d " % epochs[1])
     assert cli(store, "repair", "jobs/a", "-", "--lease", lease, input=b"three").returncode == 0

@@ -432,7 +432,7 @@ class World:
 
 
 def pair(url, ttl_ms, leader_url=None, options=()):
-    """A leader, perhaps by a way of its own, and a stand-by that knows of it."""
+    """A leader, perhaps by a way of its own, and a standby that knows of it."""
     world = World(url=leader_url or url, ttl_ms=ttl_ms, options=options)
     try:
         leader = world.start()
@@ -449,7 +449,7 @@ def stand_by(world):
     lease, the newcomer may have got it: it goes, and another one comes."""
     while True:
         other = world.start()
-        eventually("a stand-by", lambda: "c1 leads" in other.words() or "leading, " in other.words())
+        eventually("a standby", lambda: "c1 leads" in other.words() or "leading, " in other.words())
         if "c1 leads" in other.words():
             return other
         other.signal(signal.SIGTERM)

@@ -41,7 +41,7 @@ static void check_frame(const unsigned char *bytes, size_t size)
 
     if (size < TN_FRAME_HEAD || !tn_frame_decode(bytes, seed, &frame))
         return;
-    assert(frame.len <= TN_FRAME_MOST + TENURE_DATA_MAX + 4096);
+    assert(frame.len <= TN_FRAME_MAX + TENURE_DATA_MAX + 4096);
     assert(tn_frame_size(frame.len) >= frame.len + TN_FRAME_HEAD);
     if (frame.len > size - TN_FRAME_HEAD || !tn_frame_verify(bytes, &frame))
         return;

@@ -32,7 +32,8 @@ static enum tenure_status check_postgres(const char *url, struct tenure_error *e
     /* Nothing of ours is left in what libpq gets. */
     status = tn_pg_conf_parse(c.uri, &again, err);
     assert(!status && strcmp(again.uri, c.uri) == 0);
-    assert(strcmp(again.schema, TN_PG_SCHEMA) == 0 && again.create && again.notify && !again.mend);
+    assert(strcmp(again.schema, TN_PG_SCHEMA) == 0 && again.create && again.notify &&
+           !again.repair);
     tn_pg_conf_free(&again);
     tn_pg_conf_free(&c);
     return TENURE_OK;

@@ -249,7 +249,7 @@ void sim_ops_end(struct sim_world *w, unsigned index)
         break;
     case SIM_OP_ROT:
         if (op->pick & 1)
-            w->store.now.corrupt = false; /* mended in place: what it was, it is again */
+            w->store.now.corrupt = false; /* repaired in place: what it was, it is again */
         sim_store_reset(w);
         break;
     case SIM_OP_CORRUPT:

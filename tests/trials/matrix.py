@@ -191,7 +191,7 @@ def try_cell(cell):
     try:
         with Freezer() if cell.needs_freezer() else Nothing() as freezer, bed:
             term = pair(bed)
-            w.eventually("a stand-by", lambda: "leads, epoch" in bed.candidates[1].words()
+            w.eventually("a standby", lambda: "leads, epoch" in bed.candidates[1].words()
                          or "leading, epoch" in bed.candidates[1].words())
             settle()
             strike(bed, cell, bed.latest(term), freezer)

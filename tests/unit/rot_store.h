@@ -1,7 +1,7 @@
 /*
  * rot_store.h - "rot:ID" is "memory:ID", but for a register that is said to be rotten: the store
- * finds it damaged, refuses to read and to replace it, and lists it as junk.  Who mends
- * ("rot:ID?mend=yes") reads junk, and what it writes is sound again.  Its listings can be slow.
+ * finds it damaged, refuses to read and to replace it, and lists it as junk.  Who repairs
+ * ("rot:ID?repair=yes") reads junk, and what it writes is sound again.  Its listings can be slow.
  */
 #ifndef ROT_STORE_H
 #define ROT_STORE_H
@@ -22,7 +22,7 @@ static int64_t rot_lists_ns;             /* what one lasts that tells everything
 
 struct rot {
     tenure_store *inner;
-    bool mends;
+    bool repairs;
 };
 
 struct rot_list {
@@ -45,7 +45,7 @@ static enum tenure_status rot_open(const char *url, int64_t deadline, void **imp
 
     if (!h)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
-    h->mends = strchr(url, '?') != NULL;
+    h->repairs = strchr(url, '?') != NULL;
     snprintf(inner, sizeof inner, "memory:%.*s", (int)strcspn(url + 4, "?"), url + 4);
     enum tenure_status status = tenure_store_open(inner, deadline, &h->inner, err);
     if (status)
@@ -73,7 +73,7 @@ static enum tenure_status rot_read(void *impl, const char *key, struct tenure_va
 {
     struct rot *h = impl;
 
-    if (rot_is(key) && !h->mends)
+    if (rot_is(key) && !h->repairs)
         return tenure_fail(err, TENURE_CORRUPT, "%s is rotten", key);
     enum tenure_status status = tenure_store_read(h->inner, key, value, deadline, err);
     if (!status && rot_is(key))
@@ -88,7 +88,7 @@ static enum tenure_status rot_swap(void *impl, struct tenure_swap *swap, int64_t
     bool rotten = rot_is(swap->key);
     void (*ahead)(void) = rot_ahead;
 
-    if (rotten && !h->mends)
+    if (rotten && !h->repairs)
         return swap->status = tenure_fail(err, rot_unguarded ? TENURE_CONFLICT : TENURE_CORRUPT,
                                           "%s is rotten", swap->key);
     if (rotten && ahead) {

@@ -120,7 +120,7 @@ static void the_dead_lead_nothing(void **state)
     assert_true(look().leads); /* the page alone does not know */
     assert_false(tn_far_table.leads(&far));
     assert_false(tn_far_table.ready(&far));
-    assert_true(tn_far_table.stopping(&far)); /* and it is no stand-by either */
+    assert_true(tn_far_table.stopping(&far)); /* and it is no standby either */
     json_t *told = tn_far_table.leadership(&far);
     assert_true(json_is_false(json_object_get(told, "leading")));
     assert_int_equal(json_integer_value(json_object_get(told, "left_ms")), 0);

@@ -47,7 +47,7 @@ struct world {
     tn_fault *fault;
     struct tn_fault_odds odds;
     tenure_store *eye;
-    tenure_state *op, *mender;
+    tenure_state *op, *repairer;
     struct doc docs[DOCS];
     struct leader leaders[LEADERS];
     enum fate fates[COMMITS];
@@ -55,9 +55,9 @@ struct world {
     unsigned commits;
     uint64_t epoch, seed, random;
     unsigned acknowledged, refused, unknown;
-    bool quiet;     /* inside an operator's call */
-    char mends[16]; /* what a repair under way writes */
-    unsigned mended, overtaken;
+    bool quiet;       /* inside an operator's call */
+    char repairs[16]; /* what a repair under way writes */
+    unsigned repaired, overtaken;
 };
 
 static struct world w;
@@ -118,13 +118,13 @@ static void look(void)
             doc.fence.epoch != d->epoch || doc.seq != d->seq || strcmp(text, d->now) != 0;
         /* A repair takes the fence of the root of some time before, and an edit the one it finds.
          */
-        bool mended = w.mends[0] && strcmp(text, w.mends) == 0 && strcmp(text, d->now) != 0;
+        bool repaired = w.repairs[0] && strcmp(text, w.repairs) == 0 && strcmp(text, d->now) != 0;
         bool edited = doc.edited && doc.fence.epoch == d->epoch;
-        CHECK(mended || doc.fence.epoch >= d->epoch, "d%d: the epoch fell", i);
-        CHECK(!changed || mended || edited || doc.fence.epoch >= d->sealed,
+        CHECK(repaired || doc.fence.epoch >= d->epoch, "d%d: the epoch fell", i);
+        CHECK(!changed || repaired || edited || doc.fence.epoch >= d->sealed,
               "d%d: epoch %llu wrote after %llu sealed", i, (unsigned long long)doc.fence.epoch,
               (unsigned long long)d->sealed);
-        w.overtaken += mended && doc.fence.epoch < d->sealed;
+        w.overtaken += repaired && doc.fence.epoch < d->sealed;
         if (strcmp(text, d->now) != 0) {
             appeared(i, &doc, text);
             strcpy(d->was, d->now);
@@ -345,22 +345,22 @@ static void meanwhile(void)
         step();
 }
 
-static void mend(void)
+static void repair(void)
 {
     const char *id = strrchr(rot_key, '/') + 1;
     char kept[TENURE_KEEP_MAX + 1];
     int i = atoi(id + 1);
 
-    snprintf(w.mends, sizeof w.mends, "m%u", ++w.mended);
+    snprintf(w.repairs, sizeof w.repairs, "m%u", ++w.repaired);
     rot_ahead = meanwhile;
-    enum tenure_status status = tenure_state_repair(w.mender, "docs", id, w.mends, strlen(w.mends),
-                                                    NULL, kept, soon(), NULL);
+    enum tenure_status status = tenure_state_repair(w.repairer, "docs", id, w.repairs,
+                                                    strlen(w.repairs), NULL, kept, soon(), NULL);
     CHECK(status == TENURE_OK, "a repair: %s", tenure_status_word(status));
     w.docs[i].edits++;
     for (int l = 0; l < LEADERS; l++)
         w.leaders[l].edited[i] = w.leaders[l].known[i];
     look();
-    w.mends[0] = '\0';
+    w.repairs[0] = '\0';
 }
 
 /* ---- A history ----------------------------------------------------------- */
@@ -402,7 +402,7 @@ static void history(uint64_t seed)
     snprintf(eye, sizeof eye, "memory:%s", w.inner + strlen("rot:"));
     assert_int_equal(tenure_store_open(below ? w.inner : eye, soon(), &w.eye, NULL), TENURE_OK);
     w.op = lead(w.inner, 0);
-    w.mender = lead(w.inner, 0);
+    w.repairer = lead(w.inner, 0);
     tn_fault_hook(w.fault, on_call, NULL);
     for (int i = 0; i < LEADERS; i++)
         succeed(&w.leaders[i]);
@@ -410,7 +410,7 @@ static void history(uint64_t seed)
         if (!below && !rot_key[0] && roll(10) == 0)
             spoil();
         else if (rot_key[0] && roll(5) == 0)
-            mend();
+            repair();
         else
             step();
     }
@@ -419,7 +419,7 @@ static void history(uint64_t seed)
     for (int i = 0; i < LEADERS; i++)
         tenure_state_close(w.leaders[i].s);
     tenure_state_close(w.op);
-    tenure_state_close(w.mender);
+    tenure_state_close(w.repairer);
     tenure_store_close(w.eye);
     tn_fault_free(w.fault);
 }
@@ -428,7 +428,7 @@ static uint64_t seed_from = 1, histories = 1000;
 
 static void histories_hold(void **state)
 {
-    unsigned long acknowledged = 0, refused = 0, unknown = 0, mended = 0, overtaken = 0;
+    unsigned long acknowledged = 0, refused = 0, unknown = 0, repaired = 0, overtaken = 0;
 
     (void)state;
     for (uint64_t i = 0; i < histories; i++) {
@@ -436,12 +436,12 @@ static void histories_hold(void **state)
         acknowledged += w.acknowledged;
         refused += w.refused;
         unknown += w.unknown;
-        mended += w.mended;
+        repaired += w.repaired;
         overtaken += w.overtaken;
     }
     printf("%llu histories: %lu commits acknowledged, %lu refused, %lu unknown; %lu repairs, %lu "
            "behind a seal\n",
-           (unsigned long long)histories, acknowledged, refused, unknown, mended, overtaken);
+           (unsigned long long)histories, acknowledged, refused, unknown, repaired, overtaken);
     assert_true(acknowledged > 0);
 }
 

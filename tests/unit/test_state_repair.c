@@ -164,16 +164,16 @@ static void corrupt_once(void *arg, const struct tn_fault_event *event, struct t
         *plan = (struct tn_fault_plan){.action = TN_FAULT_FAIL, .status = TENURE_CORRUPT};
 }
 
-/* Damaged when it was looked at, and sound when the mender read it: somebody else has repaired
+/* Damaged when it was looked at, and sound when the repairer read it: somebody else has repaired
  * it, and perhaps a leader has committed since. */
 static void repaired_by_somebody_else(void **state)
 {
     char kept[TENURE_KEEP_MAX + 1] = "untouched";
-    tn_fault *mend = NULL;
+    tn_fault *repairer = NULL;
     unsigned times = 0;
     tenure_state *op;
 
-    assert_int_equal(tn_fault_new("f?mend=yes", *state, &mend, NULL), TENURE_OK);
+    assert_int_equal(tn_fault_new("f?repair=yes", *state, &repairer, NULL), TENURE_OK);
     tn_fault_hook(fault, corrupt_once, &times);
     op = lead("fault:f", 0);
     times = 1;
@@ -184,7 +184,7 @@ static void repaired_by_somebody_else(void **state)
     assert_string_equal(kept, "untouched");
     expect(op, "x", "sound");
     tenure_state_close(op);
-    tn_fault_free(mend);
+    tn_fault_free(repairer);
 }
 
 /* A commit of unknown outcome whose place holds junk now: it may have been there. */

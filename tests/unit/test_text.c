@@ -30,7 +30,7 @@ static void a_cut_leaves_whole_characters(void **state)
     for (size_t n = 0; n < sizeof text; n++) {
         memcpy(copy, text, n);
         copy[n] = '\0';
-        tn_text_mend(copy, '?');
+        tn_text_repair(copy, '?');
         assert_int_equal(strlen(copy), whole[n]);
         assert_int_equal(memcmp(copy, text, whole[n]), 0);
     }
@@ -39,7 +39,7 @@ static void a_cut_leaves_whole_characters(void **state)
 static void what_is_no_utf8_is_replaced(void **state)
 {
     static const struct {
-        const char *text, *mended;
+        const char *text, *repaired;
     } cases[] = {
         {"caf\xe9 au lait", "caf? au lait"},
         {"\x80z", "?z"},
@@ -57,8 +57,8 @@ static void what_is_no_utf8_is_replaced(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         strcpy(copy, cases[i].text);
-        tn_text_mend(copy, '?');
-        assert_string_equal(copy, cases[i].mended);
+        tn_text_repair(copy, '?');
+        assert_string_equal(copy, cases[i].repaired);
     }
 }
 
@@ -78,7 +78,7 @@ static void jansson_agrees(void **state)
                                             (tn_text_char(text) == 1 && is_utf8(text + 1)) ||
                                             (tn_text_char(text) == 2 && is_utf8(text + 2)) ||
                                             (tn_text_char(text) == 3 && is_utf8(text + 3)));
-        tn_text_mend(text, '?');
+        tn_text_repair(text, '?');
         assert_true(is_utf8(text));
     }
 }

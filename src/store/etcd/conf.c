@@ -4,7 +4,7 @@
 #include "store/etcd/etcd.h"
 
 static const char known[] =
-    "user, password_file, password_env, mend; with etcds: ca_file, cert_file, "
+    "user, password_file, password_env, repair; with etcds: ca_file, cert_file, "
     "key_file, verify";
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -122,14 +122,14 @@ static enum tenure_status parse_tls(struct tn_etcd_conf *c, struct tenure_error 
     return TENURE_OK;
 }
 
-static enum tenure_status parse_mend(struct tn_etcd_conf *c, struct tenure_error *err)
+static enum tenure_status parse_repair(struct tn_etcd_conf *c, struct tenure_error *err)
 {
-    const char *word = tn_url_param(&c->url, "mend");
+    const char *word = tn_url_param(&c->url, "repair");
 
     if (word && strcmp(word, "yes") != 0 && strcmp(word, "no") != 0)
-        return tenure_fail(err, TENURE_CONFIG, "%s: mend=%.40s is neither yes nor no",
+        return tenure_fail(err, TENURE_CONFIG, "%s: repair=%.40s is neither yes nor no",
                            c->url.scheme, word);
-    c->mend = word && strcmp(word, "yes") == 0;
+    c->repair = word && strcmp(word, "yes") == 0;
     return TENURE_OK;
 }
 
@@ -144,7 +144,7 @@ enum tenure_status tn_etcd_conf_parse(const char *url, struct tn_etcd_conf *conf
     c.tls = strcmp(c.url.scheme, "etcds") == 0;
     if ((status = parse_hosts(&c, err)) || (status = parse_prefix(&c, err)) ||
         (status = parse_secret(&c, err)) || (status = parse_tls(&c, err)) ||
-        (status = parse_mend(&c, err)) || (status = tn_url_check_params(&c.url, known, err))) {
+        (status = parse_repair(&c, err)) || (status = tn_url_check_params(&c.url, known, err))) {
         tn_etcd_conf_free(&c);
         return status;
     }

@@ -139,7 +139,7 @@ static enum tenure_status take(struct tn_etcd *h, const char *key, const struct 
     if (!data->key[0])
         return tenure_value_absent(value, err);
     status = tn_etcd_decode(data, nonce, value, err);
-    if (status == TENURE_CORRUPT && h->conf.mend)
+    if (status == TENURE_CORRUPT && h->conf.repair)
         return tn_etcd_take_damaged(data, nonce, value, err);
     return status ? tenure_fail_context(err, "etcd: %s%s", h->conf.base, key) : TENURE_OK;
 }

@@ -36,7 +36,7 @@ struct tn_etcd_conf {
     char base[TN_ETCD_PREFIX + 3]; /* "/PREFIX/" */
     const char *user;
     struct tn_secret password;
-    bool mend; /* a damaged register is read as it is, and may be replaced */
+    bool repair; /* a damaged register is read as it is, and may be replaced */
     struct tn_http_conf http;
 };
 
@@ -127,15 +127,15 @@ enum tenure_status tn_etcd_look(struct tn_etcd *h, const char *key, struct tn_et
                                 struct tn_etcd_pair *nonce, int64_t deadline,
                                 struct tenure_error *err);
 
-/* ---- etcd_mend.c */
+/* ---- etcd_repair.c */
 
 /* A register that is CORRUPT, as it is (store/damaged.h). */
 enum tenure_status tn_etcd_take_damaged(const struct tn_etcd_pair *data,
                                         const struct tn_etcd_pair *nonce,
                                         struct tenure_value *value, struct tenure_error *err);
 /* A swap that expects such a one. */
-enum tenure_status tn_etcd_mend(struct tn_etcd *h, struct tenure_swap *swap, int64_t deadline,
-                                struct tenure_error *err);
+enum tenure_status tn_etcd_repair(struct tn_etcd *h, struct tenure_swap *swap, int64_t deadline,
+                                  struct tenure_error *err);
 
 /* ---- etcd_list.c, etcd_swap.c, etcd_wait.c: the functions of the table */
 enum tenure_status tn_etcd_list(void *impl, const char *prefix, const char *after,

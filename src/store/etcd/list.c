@@ -41,7 +41,7 @@ static enum tenure_status show(struct tn_etcd *h, struct listing *l,
         tenure_fail_context(err, "etcd: %s%s", h->conf.base, data->key);
         struct tenure_error why = *err;
         status = tn_etcd_take_damaged(data, nonce, value, err);
-        if (!status && !h->conf.mend)
+        if (!status && !h->conf.repair)
             status = tn_damaged_listed(value, &why, err);
     }
     if (status)

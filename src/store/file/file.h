@@ -70,8 +70,8 @@ struct tn_file {
     char clock[17];         /* the name of CLOCK_BOOTTIME (os/boot.h); "": unknown, or not asked */
     unsigned char *scratch; /* the slot that was read last */
     size_t scratch_cap;
-    bool made; /* by us: the directory was not there */
-    bool mend; /* a damaged register is read as it is, and may be replaced */
+    bool made;   /* by us: the directory was not there */
+    bool repair; /* a damaged register is read as it is, and may be replaced */
     struct tn_journal *journals;
     struct tn_file_watches watches;
     struct tn_file_hint hints[TN_FILE_HINTS];
@@ -182,15 +182,15 @@ enum tenure_status tn_file_locate(struct tn_file *f, struct tn_file_hint *hint, 
 enum tenure_status tn_file_find(struct tn_file *f, const char *key, bool data, struct tn_slot *slot,
                                 int64_t deadline, struct tenure_error *err);
 
-/* ---- file_mend.c --------------------------------------------------------- */
+/* ---- file_repair.c --------------------------------------------------------- */
 
 /*
  * What stands for a slot that cannot be trusted, with all of its bytes in the
  * handle: fd is -1 if it is not even a file.  known: its own line is sound.
  */
-enum tenure_status tn_file_mend(struct tn_file *f, const char *key, int fd, uint64_t number,
-                                const struct tn_slot *known, struct tn_slot *slot,
-                                struct tenure_error *err);
+enum tenure_status tn_file_repair(struct tn_file *f, const char *key, int fd, uint64_t number,
+                                  const struct tn_slot *known, struct tn_slot *slot,
+                                  struct tenure_error *err);
 
 /* ---- file_swap.c --------------------------------------------------------- */
 

@@ -33,14 +33,14 @@ static enum tenure_status look(struct listing *l, const char *key, bool data, st
         return status;
     snprintf(hint.key, sizeof hint.key, "%s", key);
     status = tn_file_locate(l->f, &hint, dir, data, slot, l->deadline, err);
-    if (status == TENURE_CORRUPT && !l->f->mend) {
+    if (status == TENURE_CORRUPT && !l->f->repair) {
         struct tenure_error again;
 
         memset(&hint, 0, sizeof hint);
         snprintf(hint.key, sizeof hint.key, "%s", key);
-        l->f->mend = true; /* for its token */
+        l->f->repair = true; /* for its token */
         status = tn_file_locate(l->f, &hint, dir, data, slot, l->deadline, &again);
-        l->f->mend = false;
+        l->f->repair = false;
         if (status == TENURE_CORRUPT) { /* too large even to be looked at */
             *slot = (struct tn_slot){.number = 1, .damaged = true};
             slot->sum = tn_sum(TN_SUM_START, err->text, strlen(err->text));
@@ -66,7 +66,7 @@ static enum tenure_status deliver_damage(struct listing *l, struct tenure_error 
 static enum tenure_status deliver_slot(struct listing *l, const struct tn_slot *slot,
                                        struct tenure_error *err)
 {
-    if (!slot->damaged || l->f->mend)
+    if (!slot->damaged || l->f->repair)
         return tn_file_deliver(l->f, slot, &l->value, err);
     tn_slot_token(slot, &l->value.token);
     return deliver_damage(l, err);

@@ -19,7 +19,7 @@
 #define POLL_NS   S
 #define POLL_MIN  (S / 100)
 #define POLL_MAX  (60 * S)
-#define KNOWN     "retain, poll, mode, fs, commits, create, mend"
+#define KNOWN     "retain, poll, mode, fs, commits, create, repair"
 
 struct settings {
     int64_t retain_ns; /* 0: not given */
@@ -116,7 +116,7 @@ static enum tenure_status read_url(const char *text, struct tn_file *f, struct s
                                    struct tenure_error *err)
 {
     struct tn_url url = {0};
-    int create = 1, mend = 0;
+    int create = 1, repair = 0;
     enum tenure_status status = tn_url_parse(text, &url, err);
 
     if (!status)
@@ -133,13 +133,13 @@ static enum tenure_status read_url(const char *text, struct tn_file *f, struct s
     if (!status)
         status = param_word(&url, "create", "yes", "no", &create, err);
     if (!status)
-        status = param_word(&url, "mend", "yes", "no", &mend, err);
+        status = param_word(&url, "repair", "yes", "no", &repair, err);
     if (!status)
         status = tn_url_check_params(&url, KNOWN, err);
     if (!status)
         status = set_root(&url, f, err);
     set->create = create;
-    f->mend = mend;
+    f->repair = repair;
     tn_url_free(&url);
     return status;
 }

@@ -118,13 +118,13 @@ bool tn_file_scratch(struct tn_file *f, size_t size)
     return true;
 }
 
-/* Told to everybody but an operator who mends it. */
+/* Told to everybody but an operator who repairs it. */
 static enum tenure_status untrusted(struct tn_file *f, const char *key, int fd, uint64_t number,
                                     const struct tn_slot *known, const char *why,
                                     struct tn_slot *slot, struct tenure_error *err)
 {
-    return f->mend ? tn_file_mend(f, key, fd, number, known, slot, err)
-                   : tn_file_corrupt(f, key, number, why, err);
+    return f->repair ? tn_file_repair(f, key, fd, number, known, slot, err)
+                     : tn_file_corrupt(f, key, number, why, err);
 }
 
 /* The slot behind an open descriptor. */

@@ -10,7 +10,7 @@
 
 TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
 
-static const char known[] = "kubeconfig, context, serviceaccount, mend";
+static const char known[] = "kubeconfig, context, serviceaccount, repair";
 
 /* ---- Life ---------------------------------------------------------------- */
 
@@ -67,10 +67,11 @@ static enum tenure_status configure(struct tn_kube *h, const char *text, struct 
     choice.kubeconfig = tn_url_param(&url, "kubeconfig");
     choice.context = tn_url_param(&url, "context");
     choice.serviceaccount = tn_url_param(&url, "serviceaccount");
-    const char *mend = tn_url_param(&url, "mend");
-    h->mend = mend && strcmp(mend, "yes") == 0;
-    if (mend && !h->mend && strcmp(mend, "no") != 0)
-        status = tenure_fail(err, TENURE_CONFIG, "kube: mend=%.40s is neither yes nor no", mend);
+    const char *repair = tn_url_param(&url, "repair");
+    h->repair = repair && strcmp(repair, "yes") == 0;
+    if (repair && !h->repair && strcmp(repair, "no") != 0)
+        status =
+            tenure_fail(err, TENURE_CONFIG, "kube: repair=%.40s is neither yes nor no", repair);
     if (!status)
         status = tn_url_check_params(&url, known, err);
     if (!status)
@@ -180,7 +181,7 @@ static enum tenure_status kube_read(void *impl, const char *key, struct tenure_v
     if (status)
         return status;
     status = object ? tn_kube_decode(key, object, value, err) : tenure_value_absent(value, err);
-    if (status == TENURE_CORRUPT && h->mend && !tn_kube_anothers(key, object))
+    if (status == TENURE_CORRUPT && h->repair && !tn_kube_anothers(key, object))
         status = tn_kube_take_damaged(object, value, err);
     if (status) {
         tn_kube_name(h, key, name);

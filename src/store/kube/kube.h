@@ -42,7 +42,7 @@ struct tn_kube {
     char namespace[64];
     char lease[TN_KUBE_NAME_MAX + 1]; /* of the record; "": the election's name */
     char scope[TN_KUBE_HASH + 1];     /* the label that all our objects carry */
-    bool mend;                        /* a damaged register is read as it is, and may be replaced */
+    bool repair;                      /* a damaged register is read as it is, and may be replaced */
     struct tn_http *http;
     unsigned unanswered;   /* requests so far that nobody answered */
     int64_t not_before_ns; /* until then the server wants to be left alone */
@@ -113,14 +113,14 @@ const char *tn_kube_meta(const json_t *object, const char *name);
 enum tenure_status tn_kube_encode(const struct tn_kube *h, const struct tenure_swap *swap,
                                   const json_t *base, json_t **object, struct tenure_error *err);
 
-/* ---- kube_mend.c */
+/* ---- kube_repair.c */
 
 /* An object that is CORRUPT, as it is (store/damaged.h). */
 enum tenure_status tn_kube_take_damaged(const json_t *object, struct tenure_value *value,
                                         struct tenure_error *err);
 /* A swap that expects such a one. */
-enum tenure_status tn_kube_mend(struct tn_kube *h, struct tenure_swap *swap, int64_t deadline,
-                                struct tenure_error *err);
+enum tenure_status tn_kube_repair(struct tn_kube *h, struct tenure_swap *swap, int64_t deadline,
+                                  struct tenure_error *err);
 
 /* ---- kube.c */
 

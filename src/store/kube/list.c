@@ -162,7 +162,7 @@ static enum tenure_status take(const struct tn_kube *h, const struct found *foun
         return status;
     struct tenure_error why = *err;
     status = tn_kube_take_damaged(found->object, value, err);
-    return status || h->mend ? status : tn_damaged_listed(value, &why, err);
+    return status || h->repair ? status : tn_damaged_listed(value, &why, err);
 }
 
 static enum tenure_status show(struct tn_kube *h, const struct listing *l, tenure_visit_fn visit,

@@ -147,8 +147,8 @@ enum tenure_status tn_kube_swap(void *impl, struct tenure_swap *swap, int64_t de
     json_t *base = NULL, *object = NULL;
     enum tenure_status status;
 
-    if (h->mend && tn_damaged(&swap->expect))
-        return swap->status = tn_kube_mend(h, swap, deadline, err);
+    if (h->repair && tn_damaged(&swap->expect))
+        return swap->status = tn_kube_repair(h, swap, deadline, err);
     if (!tenure_token_absent(&swap->expect) && !tn_kube_version(swap->expect.version, rv, uid))
         return swap->status = tenure_fail(err, TENURE_CONFLICT, "kube: %s has changed", swap->key);
     status = base_of(h, swap, deadline, &base, err);

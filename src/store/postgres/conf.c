@@ -14,7 +14,7 @@
 
 /* The first five are for both schemes, the others for postgres+advisory: alone. */
 static const char *const own_names[] = {"schema", "create", "notify", "poll",
-                                        "mend",   "key",    "retry",  "takeover_delay"};
+                                        "repair", "key",    "retry",  "takeover_delay"};
 #define OWN_NAMES (sizeof own_names / sizeof own_names[0])
 #define OWN_ROW   5
 
@@ -205,15 +205,15 @@ static enum tenure_status parse_advisory(struct tn_url *url, struct tn_pg_conf *
     return TENURE_OK;
 }
 
-static enum tenure_status parse_mend(struct tn_url *url, struct tn_pg_conf *conf,
-                                     struct tenure_error *err)
+static enum tenure_status parse_repair(struct tn_url *url, struct tn_pg_conf *conf,
+                                       struct tenure_error *err)
 {
-    const char *word = tn_url_param(url, "mend");
+    const char *word = tn_url_param(url, "repair");
 
     if (word && strcmp(word, "yes") != 0 && strcmp(word, "no") != 0)
-        return tenure_fail(err, TENURE_CONFIG, "%s: mend=%.40s is neither yes nor no", url->scheme,
-                           word);
-    conf->mend = word && strcmp(word, "yes") == 0;
+        return tenure_fail(err, TENURE_CONFIG, "%s: repair=%.40s is neither yes nor no",
+                           url->scheme, word);
+    conf->repair = word && strcmp(word, "yes") == 0;
     return TENURE_OK;
 }
 
@@ -234,7 +234,7 @@ static enum tenure_status parse_own(struct tn_url *url, struct tn_pg_conf *conf,
     if (!status)
         status = parse_span(url, "poll", &conf->poll_ns, err);
     if (!status)
-        status = parse_mend(url, conf, err);
+        status = parse_repair(url, conf, err);
     if (!status && conf->advisory)
         status = parse_advisory(url, conf, err);
     return status;

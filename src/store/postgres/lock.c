@@ -342,8 +342,8 @@ enum tenure_status tn_pg_lock_swap(struct tn_pg *pg, struct tenure_swap *swap, i
     struct tn_pg_version expect;
     uint32_t ttl_ms;
 
-    if (pg->conf.mend && tn_damaged(&swap->expect) && !says_held(swap, &ttl_ms))
-        return tn_pg_mend(pg, swap, deadline, err); /* a reset: nobody holds it then */
+    if (pg->conf.repair && tn_damaged(&swap->expect) && !says_held(swap, &ttl_ms))
+        return tn_pg_repair(pg, swap, deadline, err); /* a reset: nobody holds it then */
     if (!tn_pg_version(&swap->expect, &expect))
         return tn_pg_swap_bad(pg, swap, err); /* no version of ours */
     if (says_held(swap, &ttl_ms))

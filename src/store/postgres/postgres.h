@@ -10,7 +10,7 @@
  *   postgres_error.c   what a failure means
  *   postgres_schema.c  the table, as SQL text (no libpq)
  *   postgres_row.c     read, swap, list
- *   postgres_mend.c    rows that are not what we wrote
+ *   postgres_repair.c    rows that are not what we wrote
  *   postgres_batch.c   swap_many
  *   postgres_wait.c    wait
  *   postgres_lock.c    the advisory lock of postgres+advisory:
@@ -65,7 +65,7 @@ struct tn_pg_conf {
     bool create;     /* make the schema if it is not there */
     bool notify;     /* NOTIFY on a change, and LISTEN */
     int64_t poll_ns; /* how often wait() looks when it cannot listen */
-    bool mend;       /* a damaged row is read as it is, and may be replaced */
+    bool repair;     /* a damaged row is read as it is, and may be replaced */
 
     bool advisory;
     enum tn_pg_key key_kind;
@@ -313,7 +313,7 @@ struct tn_pg_version {
     int64_t timeline;
 };
 /* Nobody has counted to here, and there must be room above what somebody wrote by hand. */
-#define TN_PG_VERSION_MOST (INT64_MAX / 2)
+#define TN_PG_VERSION_MAX (INT64_MAX / 2)
 /* false if it cannot be one of ours.  An absent token is number 0. */
 bool tn_pg_version(const struct tenure_token *token, struct tn_pg_version *version);
 void tn_pg_token(const struct tn_pg_version *version, const uint8_t nonce[TENURE_NONCE_SIZE],
@@ -343,8 +343,8 @@ enum tenure_status tn_pg_row_sane(const struct tn_pg *pg, const char *key, const
 enum tenure_status tn_pg_take_damaged(const PGresult *r, int row, int c, struct tenure_value *value,
                                       struct tenure_error *err);
 /* A swap that expects such a row. */
-enum tenure_status tn_pg_mend(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
-                              struct tenure_error *err);
+enum tenure_status tn_pg_repair(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
+                                struct tenure_error *err);
 
 /* Swaps whose key skip() names (NULL: none) are left alone. */
 enum tenure_status tn_pg_batch(struct tn_pg *pg, struct tenure_swap *swaps, size_t n,

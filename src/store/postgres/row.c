@@ -57,7 +57,7 @@ static enum tenure_status take_value(const struct tn_pg *pg, const char *key, co
     enum tenure_status status = tn_pg_row_sane(pg, key, r, row, c, err);
 
     if (status)
-        return pg->conf.mend ? tn_pg_take_damaged(r, row, c, value, err) : status;
+        return pg->conf.repair ? tn_pg_take_damaged(r, row, c, value, err) : status;
     if (!tn_pg_get_int8(r, row, c, &version.number) || !tn_pg_get_nonce(r, row, c + 1, nonce) ||
         (!PQgetisnull(r, row, c + 2) && !tn_pg_get_nonce(r, row, c + 2, prev)) ||
         !tn_pg_get_bool(r, row, c + 3, &tombstone))
@@ -147,8 +147,8 @@ enum tenure_status tn_pg_row_swap(struct tn_pg *pg, struct tenure_swap *swap, in
     struct tn_pg_version expect;
     PGresult *r = NULL;
 
-    if (pg->conf.mend && tn_damaged(&swap->expect))
-        return tn_pg_mend(pg, swap, deadline, err);
+    if (pg->conf.repair && tn_damaged(&swap->expect))
+        return tn_pg_repair(pg, swap, deadline, err);
     if (!tn_pg_version(&swap->expect, &expect))
         return tn_pg_swap_bad(pg, swap, err); /* no version of ours */
     bool create = expect.number == 0;

@@ -167,7 +167,7 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                           {TN_PG_INT8, TN_PG_INT8, TN_PG_TIME}},
     /* Replace a row that is damaged, if each column is what was read ($2 to $6).  Where its number
      * is lost the time in milliseconds takes its place, to which no row was ever counted. */
-    [TN_PG_MEND] = {"tn_mend",
+    [TN_PG_MEND] = {"tn_repair",
                     "UPDATE " REGISTER " r SET version = CASE WHEN r.version > 0 AND r.version <"
                     " 4611686018427387904 THEN r.version + 1"
                     " ELSE (extract(epoch FROM clock_timestamp()) * 1000)::int8 END,"

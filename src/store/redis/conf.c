@@ -8,7 +8,7 @@
 
 static const char known[] = "prefix, db, user, password_file, password_env, replicas, "
                             "sentinel_user, sentinel_password_file, sentinel_password_env, "
-                            "sentinel_check, mend; with rediss: ca_file, cert_file, key_file, "
+                            "sentinel_check, repair; with rediss: ca_file, cert_file, key_file, "
                             "server_name, verify";
 
 /* ---- Addresses ----------------------------------------------------------- */
@@ -149,7 +149,7 @@ static enum tenure_status parse_counts(struct tn_redis_conf *c, const char *db,
     const char *param = tn_url_param(&c->url, "db");
     const char *replicas = tn_url_param(&c->url, "replicas");
     const char *check = tn_url_param(&c->url, "sentinel_check");
-    const char *mend = tn_url_param(&c->url, "mend");
+    const char *repair = tn_url_param(&c->url, "repair");
 
     if (db && param)
         return tenure_fail(err, TENURE_CONFIG, "%s: give the database once", c->url.scheme);
@@ -170,10 +170,10 @@ static enum tenure_status parse_counts(struct tn_redis_conf *c, const char *db,
                            c->url.scheme);
     if (check && strcmp(check, "connect") == 0)
         c->check = false;
-    if (mend && strcmp(mend, "yes") != 0 && strcmp(mend, "no") != 0)
-        return tenure_fail(err, TENURE_CONFIG, "%s: mend=%.40s is neither yes nor no",
-                           c->url.scheme, mend);
-    c->mend = mend && strcmp(mend, "yes") == 0;
+    if (repair && strcmp(repair, "yes") != 0 && strcmp(repair, "no") != 0)
+        return tenure_fail(err, TENURE_CONFIG, "%s: repair=%.40s is neither yes nor no",
+                           c->url.scheme, repair);
+    c->repair = repair && strcmp(repair, "yes") == 0;
     return TENURE_OK;
 }
 

@@ -41,7 +41,7 @@ struct tn_redis_conf {
     struct tn_secret sentinel_password;
     unsigned db;
     unsigned replicas; /* that must confirm a change before it is OK */
-    bool mend;         /* a damaged register is read as it is, and may be replaced */
+    bool repair;       /* a damaged register is read as it is, and may be replaced */
     char prefix[TN_REDIS_PREFIX_MAX + 1];
     const char *ca_file;   /* NULL: the system's */
     const char *cert_file; /* NULL: no client certificate */

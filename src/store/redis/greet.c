@@ -13,7 +13,7 @@
 
 static unsigned script_count(const struct tn_redis *h)
 {
-    return h->conf.mend ? TN_REDIS_SCRIPTS : TN_REDIS_PLAIN;
+    return h->conf.repair ? TN_REDIS_SCRIPTS : TN_REDIS_PLAIN;
 }
 
 static void add_scripts(const struct tn_redis *h, struct tn_redis_bundle *bundle)

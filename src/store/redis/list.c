@@ -63,7 +63,7 @@ static bool page_sound(const redisReply *r)
 }
 
 /*
- * A register of a page.  What is none does not end the listing; read() tells why.  Who mends sees
+ * A register of a page.  What is none does not end the listing; read() tells why.  Who repairs sees
  * it as it is, unless it has vanished meanwhile.
  */
 static enum tenure_status take_listed(struct tn_redis *h, const char *key, const redisReply *text,
@@ -77,8 +77,8 @@ static enum tenure_status take_listed(struct tn_redis *h, const char *key, const
         return status;
     tenure_fail_context(err, "redis: %s%s", h->registers, key);
     struct tenure_error why = *err;
-    if (h->conf.mend &&
-        (status = tn_redis_mend_read(h, key, value, deadline, err)) != TENURE_CORRUPT)
+    if (h->conf.repair &&
+        (status = tn_redis_repair_read(h, key, value, deadline, err)) != TENURE_CORRUPT)
         return status;
     status = tn_damaged_value(value, text->str, (size_t)text->len, err);
     return status ? status : tn_damaged_listed(value, &why, err);

@@ -17,15 +17,15 @@ enum tenure_status tn_redis_list(void *impl, const char *prefix, const char *aft
                                  struct tenure_error *err);
 
 /*
- * Of a handle that mends.  read(): also what is no register, as it is (store/damaged.h): a string,
- * or "redis-TYPE" and what DUMP gives.  swap(): replaces just that.
+ * Of a handle that repairs.  read(): also what is no register, as it is (store/damaged.h): a
+ * string, or "redis-TYPE" and what DUMP gives.  swap(): replaces just that.
  */
 struct tn_redis;
-enum tenure_status tn_redis_mend_read(struct tn_redis *h, const char *key,
-                                      struct tenure_value *value, int64_t deadline,
-                                      struct tenure_error *err);
-enum tenure_status tn_redis_mend(struct tn_redis *h, struct tenure_swap *swap, int64_t deadline,
-                                 struct tenure_error *err);
+enum tenure_status tn_redis_repair_read(struct tn_redis *h, const char *key,
+                                        struct tenure_value *value, int64_t deadline,
+                                        struct tenure_error *err);
+enum tenure_status tn_redis_repair(struct tn_redis *h, struct tenure_swap *swap, int64_t deadline,
+                                   struct tenure_error *err);
 
 /* "NONCE PREV v\n" and the data, which follow "tenure1 VERSION "; out has room for TN_REDIS_TAIL
  * bytes and the data.  Returns how many there are. */

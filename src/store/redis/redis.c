@@ -90,8 +90,8 @@ static enum tenure_status redis_read(void *impl, const char *key, struct tenure_
     char name[TN_REDIS_NAME_MAX];
     redisReply *reply = NULL;
 
-    if (h->conf.mend)
-        return tn_redis_mend_read(h, key, value, deadline, err);
+    if (h->conf.repair)
+        return tn_redis_repair_read(h, key, value, deadline, err);
     snprintf(name, sizeof name, "%s%s", h->registers, key);
     enum tenure_status status = tn_redis_fetch(
         h, TN_REDIS_READ, name, TENURE_DATA_MAX + TN_REDIS_HEAD_MAX, deadline, &reply, err);

@@ -39,7 +39,7 @@ enum tn_redis_script {
      * each prefix: the prefix, N, ORIGIN.
      * Answers 1 if anything differs, else 0. */
     TN_REDIS_CHECK,
-    TN_REDIS_PLAIN, /* all that are loaded by who does not mend */
+    TN_REDIS_PLAIN, /* all that are loaded by who does not repair */
     /* KEYS: seq, sync, register.  ARGV: "1" to write sync, size limit.
      * Answers nil, or {its type, how many bytes, these}: a string as it is, anything else as DUMP
      * gives it; no bytes if they are more than the limit. */

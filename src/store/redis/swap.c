@@ -202,8 +202,8 @@ enum tenure_status tn_redis_swap(void *impl, struct tenure_swap *swap, int64_t d
     struct tn_redis *h = impl;
     size_t size;
 
-    if (h->conf.mend && tn_damaged(&swap->expect))
-        return swap->status = tn_redis_mend(h, swap, deadline, err);
+    if (h->conf.repair && tn_damaged(&swap->expect))
+        return swap->status = tn_redis_repair(h, swap, deadline, err);
     cut(swap, 1, &size);
     if (swap_batch(impl, swap, 1, size, deadline, err))
         return err->code = swap->status;

@@ -2,7 +2,7 @@
  * store/redis/wait.h - news of changes, on a connection of its own.
  *
  * The subscription outlives one wait(): what was read or written meanwhile is
- * remembered, so that a stand-by that waits again need not ask again.
+ * remembered, so that a standby that waits again need not ask again.
  */
 #ifndef TN_STORE_REDIS_WAIT_H
 #define TN_STORE_REDIS_WAIT_H

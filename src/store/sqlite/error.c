@@ -114,7 +114,7 @@ enum tenure_status tn_sqlite_fail(struct tn_sqlite *h, int rc, struct tenure_err
 {
     enum tenure_status status = map(h, rc, h->db ? sqlite3_errmsg(h->db) : sqlite3_errstr(rc), err);
 
-    /* Pages of a damaged file may be cached: an operator who mends it in place
+    /* Pages of a damaged file may be cached: an operator who repairs it in place
      * is noticed only by a fresh connection.  Until then nothing of the log is
      * copied over it. */
     if (status == TENURE_CORRUPT && h->db) {

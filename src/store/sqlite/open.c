@@ -439,7 +439,7 @@ enum tenure_status tn_sqlite_open(const char *url, int64_t deadline, void **impl
         return tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory");
     h->notify_fd = -1;
     h->deadline = deadline;
-    status = tn_sqlite_path(url, &h->path, &h->mend, &create, err);
+    status = tn_sqlite_path(url, &h->path, &h->repair, &create, err);
     bool used = !status && tn_known_identity(h->path);
     if (!status && !used && !create)
         status = tn_sqlite_there(h->path, err);

@@ -55,7 +55,7 @@ static enum tenure_status param_switch(struct tn_url *url, const char *name, boo
     return TENURE_OK;
 }
 
-enum tenure_status tn_sqlite_path(const char *text, char **path, bool *mend, bool *create,
+enum tenure_status tn_sqlite_path(const char *text, char **path, bool *repair, bool *create,
                                   struct tenure_error *err)
 {
     struct tn_url url = {0};
@@ -63,13 +63,13 @@ enum tenure_status tn_sqlite_path(const char *text, char **path, bool *mend, boo
 
     if (status)
         return status;
-    *mend = false;
+    *repair = false;
     *create = true;
-    status = param_switch(&url, "mend", mend, err);
+    status = param_switch(&url, "repair", repair, err);
     if (!status)
         status = param_switch(&url, "create", create, err);
     if (!status)
-        status = tn_url_check_params(&url, "create, mend", err);
+        status = tn_url_check_params(&url, "create, repair", err);
     if (!status && (url.hosts[0] || url.user))
         status = tenure_fail(err, TENURE_CONFIG,
                              "sqlite: has no host; write sqlite:/absolute/path or sqlite:name");

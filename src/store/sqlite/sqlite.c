@@ -30,10 +30,10 @@ static enum tenure_status take_row(struct tn_sqlite *h, sqlite3_stmt *row, const
 {
     if (!tn_sqlite_sane(row)) {
         tenure_fail(err, TENURE_CORRUPT,
-                    "sqlite: %s: the row of '%s' makes no sense; it was not touched: restore the "
+                    "sqlite: %s: row '%s' is malformed; it was left unchanged: restore the "
                     "file from a backup, or repair what the row holds",
                     h->path, key);
-        return h->mend ? tn_sqlite_take_damaged(row, value, err) : TENURE_CORRUPT;
+        return h->repair ? tn_sqlite_take_damaged(row, value, err) : TENURE_CORRUPT;
     }
     sqlite3_int64 version = sqlite3_column_int64(row, 0);
     const void *nonce = sqlite3_column_blob(row, 1), *prev = sqlite3_column_blob(row, 2);
@@ -196,16 +196,16 @@ static enum tenure_status sqlite_list(void *impl, const char *prefix, const char
     return status;
 }
 
-/* ---- Who mends ----------------------------------------------------------- */
+/* ---- Who repairs ----------------------------------------------------------- */
 
 static enum tenure_status sqlite_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
                                       struct tenure_error *err)
 {
     struct tn_sqlite *h = impl;
 
-    if (!h->mend)
+    if (!h->repair)
         return tn_sqlite_swap(impl, swap, deadline, err);
-    swap->status = tn_sqlite_mend(h, swap, deadline, err);
+    swap->status = tn_sqlite_repair(h, swap, deadline, err);
     return swap->status;
 }
 
@@ -214,7 +214,7 @@ static enum tenure_status sqlite_swap_many(void *impl, struct tenure_swap *swaps
 {
     const struct tn_sqlite *h = impl;
 
-    if (!h->mend)
+    if (!h->repair)
         return tn_sqlite_swap_many(impl, swaps, n, deadline, err);
     for (size_t i = 0; i < n; i++)
         sqlite_swap(impl, &swaps[i], deadline, err);

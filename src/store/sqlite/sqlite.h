@@ -3,7 +3,7 @@
  *
  *   sqlite.c             the table: read, list
  *   sqlite_swap.c        swap, batch
- *   sqlite_mend.c        rows that are not what we wrote
+ *   sqlite_repair.c        rows that are not what we wrote
  *   sqlite_place.c       the path, and whether it will do
  *   sqlite_open.c        the connection, the schema
  *   sqlite_checkpoint.c  keeping the write-ahead log short
@@ -25,8 +25,8 @@
  * While there is one nobody writes, because the number that it had is lost, and
  * must not be given out again.
  */
-#define TN_SQLITE_VERSION_MOST (INT64_MAX / 2)
-/* More than any row was ever changed: so far above those that make sense goes on who mends. */
+#define TN_SQLITE_VERSION_MAX  (INT64_MAX / 2)
+/* More than any row was ever changed: so far above those that make sense goes on who repairs. */
 #define TN_SQLITE_VERSION_JUMP (INT64_C(1) << 42)
 
 /* Prepared when first used, kept with the connection. */
@@ -50,7 +50,7 @@ struct tn_sqlite {
     sqlite3 *db; /* NULL: dropped after a failure; the next call connects again */
     sqlite3_stmt *stmts[TN_SQL_COUNT];
     int64_t deadline; /* of the call under way, for the busy handler */
-    bool mend;        /* a damaged row is read as it is, and may be replaced */
+    bool repair;      /* a damaged row is read as it is, and may be replaced */
     bool listing;     /* TN_SQL_LIST is in the middle of its rows */
     bool roomy;       /* the cache has grown for batches */
 
@@ -83,7 +83,7 @@ extern const size_t tn_sqlite_image_size;
 /* ---- sqlite_place.c ------------------------------------------------------ */
 
 /* The absolute path that url names, in *path for the caller to free; and what it asks for. */
-enum tenure_status tn_sqlite_path(const char *url, char **path, bool *mend, bool *create,
+enum tenure_status tn_sqlite_path(const char *url, char **path, bool *repair, bool *create,
                                   struct tenure_error *err);
 /* OK if something is at path, which create=no asks for. */
 enum tenure_status tn_sqlite_there(const char *path, struct tenure_error *err);
@@ -117,7 +117,7 @@ int tn_sqlite_newest(struct tn_sqlite *h, sqlite3_int64 *version);
 /* Is text a version that this store could have written?  If so, its number. */
 bool tn_sqlite_version(const char *text, sqlite3_int64 *version);
 
-/* ---- sqlite_mend.c ------------------------------------------------------- */
+/* ---- sqlite_repair.c ------------------------------------------------------- */
 
 /* Are the columns of TN_SQL_READ what the schema asks for? */
 bool tn_sqlite_sane(sqlite3_stmt *row);
@@ -125,8 +125,8 @@ bool tn_sqlite_sane(sqlite3_stmt *row);
 enum tenure_status tn_sqlite_take_damaged(sqlite3_stmt *row, struct tenure_value *value,
                                           struct tenure_error *err);
 /* A swap that also replaces such a row; returns its status. */
-enum tenure_status tn_sqlite_mend(struct tn_sqlite *h, struct tenure_swap *swap, int64_t deadline,
-                                  struct tenure_error *err);
+enum tenure_status tn_sqlite_repair(struct tn_sqlite *h, struct tenure_swap *swap, int64_t deadline,
+                                    struct tenure_error *err);
 
 /* ---- sqlite_swap.c ------------------------------------------------------- */
 

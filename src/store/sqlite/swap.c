@@ -22,7 +22,7 @@ static void take_version(sqlite3_context *context, int n, sqlite3_value **values
     struct tn_sqlite *h = sqlite3_user_data(context);
     sqlite3_int64 newest = n == 1 ? sqlite3_value_int64(values[0]) : INT64_MAX;
 
-    if (newest >= TN_SQLITE_VERSION_MOST) {
+    if (newest >= TN_SQLITE_VERSION_MAX) {
         h->no_room = true;
         sqlite3_result_error(context, "the versions have run out", -1);
         return;
@@ -160,7 +160,7 @@ static enum tenure_status apply(struct tn_sqlite *h, struct tenure_swap *swaps, 
         if (i % LOOK_EVERY == 0 && tenure_now() >= h->deadline)
             return tenure_fail(err, TENURE_TIMEOUT, "sqlite: %s: the deadline passed at '%s'",
                                h->path, swaps[i].key);
-        if (version >= TN_SQLITE_VERSION_MOST)
+        if (version >= TN_SQLITE_VERSION_MAX)
             return tn_sqlite_no_room(h, err);
         rc = write_row(h, &swaps[i], version + 1, &written);
         if (rc != SQLITE_OK)

@@ -142,7 +142,7 @@ bool tn_frame_decode(const unsigned char bytes[TN_FRAME_HEAD],
     frame->number = get64(bytes + 8);
     frame->len = get64(bytes + 16);
     frame->entries = get32(bytes + 24);
-    return frame->len <= TN_FRAME_MOST + TENURE_DATA_MAX + 4096;
+    return frame->len <= TN_FRAME_MAX + TENURE_DATA_MAX + 4096;
 }
 
 bool tn_frame_verify(const unsigned char *bytes, const struct tn_frame *frame)

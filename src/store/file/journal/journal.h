@@ -50,7 +50,7 @@ const char *tn_journal_head_decode(const unsigned char block[TN_JOURNAL_BLOCK], 
 #define TN_FRAME_HEAD     48
 #define TN_FRAME_SNAPSHOT 1u /* part of what was there when the journal began */
 #define TN_FRAME_WHOLE    2u /* the last part of it: from here on the journal counts */
-#define TN_FRAME_MOST     (4u * TENURE_DATA_MAX)
+#define TN_FRAME_MAX      (4u * TENURE_DATA_MAX)
 
 struct tn_frame {
     uint32_t flags;
@@ -82,7 +82,7 @@ struct tn_journal_entry {
     uint8_t prev[TENURE_NONCE_SIZE];
     bool tombstone;
     bool damaged; /* its data is not what was written */
-    bool doubted; /* it is, but a later swap may be lost: file_journal_mend.c */
+    bool doubted; /* it is, but a later swap may be lost: file_journal_repair.c */
     const void *data;
     size_t len;
     uint64_t data_sum; /* as it was read: of a damaged one it is not the data's */
@@ -205,7 +205,7 @@ enum tenure_status tn_journal_look(struct tn_file *f, const char *group, const c
                                    struct tn_journal **journal, struct tn_journal_reg **reg,
                                    int64_t deadline, struct tenure_error *err);
 
-/* ---- file_journal_mend.c ---------------------------------------------------- */
+/* ---- file_journal_repair.c ---------------------------------------------------- */
 
 /* Journals that could not be read keep their content under such a name. */
 #define TN_JOURNAL_ASIDE ".damaged-"

@@ -24,7 +24,7 @@
 #include "store/file/journal/journal.h"
 
 #define LONG_BYTES (UINT64_C(4) << 20) /* a journal is not begun anew below this */
-#define CLEAN_MOST 64                  /* removed at once */
+#define CLEAN_MAX  64                  /* removed at once */
 /* For what is left after the link: a flush, and a look at those that were not filled.  To give up
  * there would cost everybody a journal. */
 #define GRACE_NS   INT64_C(200000000)
@@ -282,7 +282,7 @@ static enum tenure_status fill(struct tn_file *f, struct tn_journal *j, int fd, 
 /* Lowest first, and one failure ends it (J4). */
 static void clean(struct tn_file *f, struct tn_journal *j, uint64_t low)
 {
-    uint64_t most = low + CLEAN_MOST;
+    uint64_t most = low + CLEAN_MAX;
     char path[PATH_MAX];
 
     for (uint64_t n = low; n && n < most && n + TN_JOURNAL_KEEP <= j->number; n++) {

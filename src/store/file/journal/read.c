@@ -19,7 +19,7 @@
 /* With one who lives, has linked a journal, and gets no further in filling it. */
 #define PATIENCE_NS INT64_C(1000000000)
 /* Looks at one who does not: earlier builds show their life only after the link. */
-#define LOOKS_MOST  3
+#define LOOKS_MAX   3
 
 /* ---- Which is the newest --------------------------------------------------- */
 
@@ -189,8 +189,8 @@ static enum tenure_status anything_behind(struct tn_file *f, struct tn_journal *
  * nothing.  If there is, look once more, because the writer may just have gone
  * on; and then take what is left of it, register by register.
  */
-static enum tenure_status mend(struct tn_file *f, struct tn_journal *j, bool *more,
-                               struct tenure_error *err)
+static enum tenure_status repair(struct tn_file *f, struct tn_journal *j, bool *more,
+                                 struct tenure_error *err)
 {
     struct tn_frame frame;
     bool is, sound, behind = false;
@@ -231,7 +231,7 @@ enum tenure_status tn_journal_follow(struct tn_file *f, struct tn_journal *j, bo
         if (!status && sound && frame.number == j->frames)
             status = apply(f, j, j->tail, &frame, err);
         else if (!status && (thorough || is))
-            status = mend(f, j, &more, err);
+            status = repair(f, j, &more, err);
         else
             more = false;
     }
@@ -278,7 +278,7 @@ enum tenure_status tn_journal_load(struct tn_file *f, struct tn_journal *j, uint
 {
     enum tenure_status status = load(f, j, number, found, deadline, err);
 
-    return status == TENURE_CORRUPT && f->mend ? tn_journal_salvage(f, j, number, err) : status;
+    return status == TENURE_CORRUPT && f->repair ? tn_journal_salvage(f, j, number, err) : status;
 }
 
 /* ---- Up to date ------------------------------------------------------------ */
@@ -299,7 +299,7 @@ static bool writer_lives(const struct tn_journal *j)
 static bool given_up(struct tn_journal *j, unsigned *looks)
 {
     if (!writer_lives(j))
-        return ++*looks >= LOOKS_MOST;
+        return ++*looks >= LOOKS_MAX;
     *looks = 0;
     if (!j->stalled_ns)
         j->stalled_ns = tenure_now();
@@ -412,13 +412,13 @@ enum tenure_status tn_journal_deliver(struct tn_file *f, struct tn_journal *j,
 
     if (!reg)
         reg = &absent;
-    if (reg->damaged && !f->mend)
+    if (reg->damaged && !f->repair)
         return damaged_reg(f, j, reg, err);
     if (reg->len &&
         (!tn_journal_room(j, reg->len) || !read_at(j->fd, j->buffer, reg->len, reg->at)))
         return tn_file_fail(err, errno ? errno : EIO, "cannot read a journal of", f->root,
                             j->group);
-    if (reg != &absent && !f->mend && tn_data_sum(j->buffer, reg->len) != reg->data_sum)
+    if (reg != &absent && !f->repair && tn_data_sum(j->buffer, reg->len) != reg->data_sum)
         return damaged_reg(f, j, reg, err); /* since it was read first */
     enum tenure_status status = tenure_value_set(value, j->buffer, reg->len, err);
     if (status)

@@ -6,8 +6,8 @@
 
 #include "store/file/journal/journal.h"
 
-#define EXTEND_MOST  (UINT64_C(1) << 20) /* zeroes that are written ahead at once */
-#define EXTEND_LEAST UINT64_C(65536)
+#define EXTEND_MAX (UINT64_C(1) << 20) /* zeroes that are written ahead at once */
+#define EXTEND_MIN UINT64_C(65536)
 
 enum stage { OPEN, WRITTEN, DONE };
 
@@ -83,7 +83,7 @@ static void compare(struct batch *b)
         reg = tn_journal_find(b->j, op->name, op->name_len);
         tn_journal_token(reg, &token);
         op->count = reg ? reg->count : 0;
-        if (reg && reg->damaged && !b->f->mend) {
+        if (reg && reg->damaged && !b->f->repair) {
             struct tenure_value value = {0};
             struct tenure_error err;
 
@@ -136,7 +136,7 @@ static bool compose(struct batch *b, struct tn_frame *frame)
         if (op->stage != OPEN)
             continue;
         need += tn_entry_size(op->name_len, op->swap->len);
-        if (frame->entries++ && need > TN_FRAME_MOST) {
+        if (frame->entries++ && need > TN_FRAME_MAX) {
             frame->entries--;
             break;
         }
@@ -173,7 +173,7 @@ static size_t extend(struct tn_journal *j, size_t size)
 
     if (j->tail + size <= j->end)
         return size;
-    ahead = ahead < EXTEND_LEAST ? EXTEND_LEAST : ahead > EXTEND_MOST ? EXTEND_MOST : ahead;
+    ahead = ahead < EXTEND_MIN ? EXTEND_MIN : ahead > EXTEND_MAX ? EXTEND_MAX : ahead;
     if (!tn_journal_room(j, size + ahead))
         return size;
     memset(j->buffer + size, 0, ahead);

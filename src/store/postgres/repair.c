@@ -1,6 +1,6 @@
 /*
  * Rows that are not what this store writes.  Everybody is told CORRUPT, but an
- * operator who mends (mend=yes) reads such a row as it is: a line that quotes
+ * operator who repairs (repair=yes) reads such a row as it is: a line that quotes
  * its columns, and its data.  It is replaced by one statement that compares every
  * column with what was read, so only if it is still what was kept (C2).
  */
@@ -23,7 +23,7 @@ static const char *wrong(const PGresult *r, int row, int c)
     int64_t number;
     bool tombstone;
 
-    if (!tn_pg_get_int8(r, row, c + VERSION, &number) || number < 1 || number > TN_PG_VERSION_MOST)
+    if (!tn_pg_get_int8(r, row, c + VERSION, &number) || number < 1 || number > TN_PG_VERSION_MAX)
         return "its version";
     if (!tn_pg_get_nonce(r, row, c + NONCE, nonce) || memcmp(nonce, none, sizeof none) == 0)
         return "its nonce";
@@ -46,7 +46,7 @@ enum tenure_status tn_pg_row_sane(const struct tn_pg *pg, const char *key, const
     if (!what)
         return TENURE_OK;
     return tenure_fail(err, TENURE_CORRUPT,
-                       "%s: \"%s\".register: the row of '%s' makes no sense: %s; it was not "
+                       "%s: \"%s\".register: row '%s' is malformed: %s; it was not "
                        "touched: restore it, or repair what it holds",
                        pg->scheme, pg->conf.schema, key, what);
 }
@@ -72,7 +72,7 @@ enum tenure_status tn_pg_take_damaged(const PGresult *r, int row, int c, struct 
     size_t len = (size_t)PQgetlength(r, row, c + DATA), size = 0;
     char *bytes = NULL;
 
-    if (len > TN_DAMAGED_MOST)
+    if (len > TN_DAMAGED_MAX)
         return tenure_fail_context(err, "it is too large to be kept: copy it and cut it first");
     FILE *to = open_memstream(&bytes, &size);
     if (!to)
@@ -130,8 +130,8 @@ static enum tenure_status replace(struct tn_pg *pg, struct tenure_swap *swap, co
     return status;
 }
 
-enum tenure_status tn_pg_mend(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
-                              struct tenure_error *err)
+enum tenure_status tn_pg_repair(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
+                                struct tenure_error *err)
 {
     struct tenure_value value = {0};
     struct tn_pg_args args = {0};

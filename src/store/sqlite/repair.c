@@ -1,10 +1,10 @@
 /*
  * Rows that are not what this store writes.  Everybody is told CORRUPT, but an
- * operator who mends (mend=yes) reads such a row as it is: a line that quotes
+ * operator who repairs (repair=yes) reads such a row as it is: a line that quotes
  * its columns, and its data.  Its token is a sum of just that, so it can be
  * kept, and then replaced if it is still what was kept (C2).
  *
- * Other rows' versions may be damaged too, so whatever a mender writes is
+ * Other rows' versions may be damaged too, so whatever a repairer writes is
  * numbered by those that make sense, one transaction a swap.  See next_version().
  */
 #include <stdio.h>
@@ -19,7 +19,7 @@
 bool tn_sqlite_sane(sqlite3_stmt *row)
 {
     return sqlite3_column_type(row, 0) == SQLITE_INTEGER && sqlite3_column_int64(row, 0) > 0 &&
-           sqlite3_column_int64(row, 0) <= TN_SQLITE_VERSION_MOST &&
+           sqlite3_column_int64(row, 0) <= TN_SQLITE_VERSION_MAX &&
            sqlite3_column_type(row, 1) == SQLITE_BLOB &&
            sqlite3_column_bytes(row, 1) == TENURE_NONCE_SIZE &&
            sqlite3_column_type(row, 2) == SQLITE_BLOB &&
@@ -95,7 +95,7 @@ static int next_version(struct tn_sqlite *h, sqlite3_int64 *version)
     int rc = sqlite3_prepare_v2(h->db, sql, -1, &stmt, NULL);
 
     if (rc == SQLITE_OK)
-        rc = sqlite3_bind_int64(stmt, 1, TN_SQLITE_VERSION_MOST);
+        rc = sqlite3_bind_int64(stmt, 1, TN_SQLITE_VERSION_MAX);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(stmt);
     if (rc == SQLITE_ROW)
@@ -150,7 +150,7 @@ static enum tenure_status replace(struct tn_sqlite *h, struct tenure_swap *swap,
     if (!same || sqlite3_get_autocommit(h->db)) /* or the file itself has, just now */
         return tenure_fail(err, TENURE_CONFLICT, "sqlite: %s has changed", swap->key);
     rc = next_version(h, version);
-    if (rc == SQLITE_OK && *version > TN_SQLITE_VERSION_MOST)
+    if (rc == SQLITE_OK && *version > TN_SQLITE_VERSION_MAX)
         return tn_sqlite_no_room(h, err);
     if (rc == SQLITE_OK)
         rc = put_row(h, swap, *version);
@@ -163,8 +163,8 @@ static enum tenure_status replace(struct tn_sqlite *h, struct tenure_swap *swap,
     return rc == SQLITE_OK ? TENURE_OK : tn_sqlite_fail(h, rc, err);
 }
 
-enum tenure_status tn_sqlite_mend(struct tn_sqlite *h, struct tenure_swap *swap, int64_t deadline,
-                                  struct tenure_error *err)
+enum tenure_status tn_sqlite_repair(struct tn_sqlite *h, struct tenure_swap *swap, int64_t deadline,
+                                    struct tenure_error *err)
 {
     sqlite3_int64 version = 0;
     enum tenure_status status = tn_sqlite_ready(h, deadline, err);

@@ -15,7 +15,7 @@
 #define X   "app/state/docs/x"
 #define ROT "what will rot"
 
-static char folder[] = "/tmp/tenure-mended.XXXXXX";
+static char folder[] = "/tmp/tenure-repaired.XXXXXX";
 
 /* ---- Damage -------------------------------------------------------------- */
 
@@ -83,23 +83,23 @@ static void overtake(void *arg, const struct tn_fault_event *event, struct tn_fa
 }
 
 /* x is damaged under the leader of epoch 10, and then repaired. */
-static void mend(const char *url, tenure_state *ten, tenure_state *first, tenure_state *second)
+static void repair(const char *url, tenure_state *ten, tenure_state *first, tenure_state *second)
 {
     struct meanwhile m = {url, first, second};
-    char mending[120], kept[TENURE_KEEP_MAX + 1] = "";
+    char repairing[120], kept[TENURE_KEEP_MAX + 1] = "";
     struct tenure_error err = {0};
     tn_fault *plain = NULL, *below = NULL;
 
-    snprintf(mending, sizeof mending, "%s&mend=yes", url);
+    snprintf(repairing, sizeof repairing, "%s&repair=yes", url);
     assert_int_equal(tn_fault_new("f", url, &plain, &err), TENURE_OK);
-    assert_int_equal(tn_fault_new("f?mend=yes", mending, &below, &err), TENURE_OK);
+    assert_int_equal(tn_fault_new("f?repair=yes", repairing, &below, &err), TENURE_OK);
     tn_fault_hook(below, overtake, &m);
     seal(ten);
     assert_int_equal(put(ten, "x", ROT), TENURE_OK);
     assert_int_equal(put(ten, "y", "1"), TENURE_OK); /* at the end of a journal it would be torn */
     assert_int_equal(spoil_below(AT_FDCWD, folder), 1);
     tenure_state *op = lead("fault:f", 0);
-    if (tenure_state_repair(op, "docs", "x", "mended", 6, NULL, kept, soon(), &err))
+    if (tenure_state_repair(op, "docs", "x", "repaired", 6, NULL, kept, soon(), &err))
         fail_msg("%s: %s", url, err.text);
     assert_null(m.first);
     tenure_state_close(op);
@@ -142,11 +142,11 @@ static void stays_out(const char *url, void (*tries)(tenure_state *stale), bool 
     tenure_state *nine = lead(url, 9), *ten = lead(url, 10), *eleven = lead(url, 11);
 
     /* The fence of the repair is the stale leader's own, or an older one that it would raise. */
-    mend(url, older ? nine : ten, older ? ten : eleven, older ? eleven : NULL);
+    repair(url, older ? nine : ten, older ? ten : eleven, older ? eleven : NULL);
     tries(ten);
     assert_int_equal(put(ten, "x", "stale"), TENURE_FENCED);
     assert_int_equal(tenure_state_floor(ten), 11);
-    expect(eleven, "x", "mended");
+    expect(eleven, "x", "repaired");
     assert_int_equal(put(eleven, "x", "2"), TENURE_OK);
     tenure_state_close(nine);
     tenure_state_close(ten);
@@ -158,8 +158,8 @@ static void goes_on(const char *url)
 {
     tenure_state *ten = lead(url, 10), *eleven = lead(url, 11);
 
-    mend(url, ten, NULL, NULL);
-    expect(ten, "x", "mended");
+    repair(url, ten, NULL, NULL);
+    expect(ten, "x", "repaired");
     assert_int_equal(put(ten, "x", "2"), TENURE_OK);
     seal(eleven);
     expect(eleven, "x", "2");
@@ -199,14 +199,14 @@ static void seal_eleven(void)
 }
 
 /* x rots, and its repair lands behind the seal. */
-static void rot_and_mend(void)
+static void rot_and_repair(void)
 {
     char kept[TENURE_KEEP_MAX + 1];
     tenure_state *op = lead(rotten, 0);
 
     strcpy(rot_key, X);
     rot_ahead = seal_eleven;
-    assert_int_equal(tenure_state_repair(op, "docs", "x", "mended", 6, NULL, kept, soon(), NULL),
+    assert_int_equal(tenure_state_repair(op, "docs", "x", "repaired", 6, NULL, kept, soon(), NULL),
                      TENURE_OK);
     assert_null(rot_ahead);
     tenure_state_close(op);
@@ -220,7 +220,7 @@ static void befall(void *arg, const struct tn_fault_event *event, struct tn_faul
     (void)arg;
     if (fate == OVERTAKEN && event->call == TN_CALL_SWAP && strcmp(event->key, X) == 0) {
         fate = NOTHING;
-        rot_and_mend();
+        rot_and_repair();
     } else if (fate == CUT_OFF && event->call == TN_CALL_READ &&
                strcmp(event->key, "app/state/docs") == 0) {
         fate = NOTHING;
@@ -241,7 +241,7 @@ static void tell(const char *url, void (*story)(tenure_state *ten))
     story(ten);
     assert_int_equal(fate, NOTHING);
     assert_int_equal(put(ten, "x", "stale"), TENURE_FENCED);
-    expect(eleven, "x", "mended");
+    expect(eleven, "x", "repaired");
     tenure_state_close(nine);
     tenure_state_close(ten);
     tenure_state_close(eleven);
@@ -259,7 +259,7 @@ static void while_it_seals(tenure_state *ten)
 static void when_the_root_is_out_of_reach(tenure_state *ten)
 {
     expect(ten, "other", NULL);
-    rot_and_mend();
+    rot_and_repair();
     fate = CUT_OFF;
     assert_int_equal(tenure_state_seal(ten, "docs", soon(), NULL), TENURE_UNAVAILABLE);
 }

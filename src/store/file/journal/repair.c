@@ -1,7 +1,7 @@
 /*
  * A journal that cannot be read: its first line, the head of a frame or that of
  * a register is damaged, so that nobody can tell what stood there.  Everybody is
- * told CORRUPT, and it is left alone.  An operator who mends (mend=yes) goes on
+ * told CORRUPT, and it is left alone.  An operator who repairs (repair=yes) goes on
  * from what is left:
  *
  *   - Each register that still has a sound head, in any journal of the group, as
@@ -26,8 +26,8 @@
 
 #include "store/file/journal/journal.h"
 
-#define FILE_MOST (UINT64_C(1) << 30) /* of one journal, in memory */
-#define STEP      8                   /* entries begin at multiples of that */
+#define FILE_MAX (UINT64_C(1) << 30) /* of one journal, in memory */
+#define STEP     8                   /* entries begin at multiples of that */
 
 /* ---- What is left ----------------------------------------------------------- */
 
@@ -91,7 +91,7 @@ static enum tenure_status scan_file(struct tn_file *f, struct tn_journal *j, uin
 
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
         goto done; /* removed, or something else: it tells nothing */
-    bytes = (uint64_t)st.st_size <= FILE_MOST ? malloc((size_t)st.st_size) : NULL;
+    bytes = (uint64_t)st.st_size <= FILE_MAX ? malloc((size_t)st.st_size) : NULL;
     if (!bytes) {
         status = tenure_fail(err, TENURE_NOMEM, "out of memory for a journal");
         goto done;

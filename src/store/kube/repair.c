@@ -1,6 +1,6 @@
 /*
  * Objects that are not what this store writes: annotations that others have
- * changed.  Everybody is told CORRUPT, but an operator who mends (mend=yes) reads
+ * changed.  Everybody is told CORRUPT, but an operator who repairs (repair=yes) reads
  * one as it is: a line of JSON with its annotations, labels and standard fields,
  * and its value.  It is replaced by a write on the very resourceVersion and uid
  * that were read (C2).
@@ -123,8 +123,8 @@ static enum tenure_status refused(struct tn_kube *h, const struct tenure_swap *s
     return why.code;
 }
 
-enum tenure_status tn_kube_mend(struct tn_kube *h, struct tenure_swap *swap, int64_t deadline,
-                                struct tenure_error *err)
+enum tenure_status tn_kube_repair(struct tn_kube *h, struct tenure_swap *swap, int64_t deadline,
+                                  struct tenure_error *err)
 {
     bool record = tn_kube_is_record(swap->key);
     struct tenure_swap known = *swap; /* as if the server's version had been expected */

@@ -1,6 +1,6 @@
 /*
  * Registers that are not what this store writes: foreign strings, lists, sets.
- * Everybody is told CORRUPT, but an operator who mends (mend=yes) reads one as it
+ * Everybody is told CORRUPT, but an operator who repairs (repair=yes) reads one as it
  * is, and replaces it by a script that compares all of it with what was read (C2).
  */
 #include <stdio.h>
@@ -39,7 +39,7 @@ static enum tenure_status look(struct tn_redis *h, const char *name, int64_t dea
 {
     redisReply *reply = NULL;
     enum tenure_status status =
-        tn_redis_fetch(h, TN_REDIS_LOOK, name, TN_DAMAGED_MOST, deadline, &reply, err);
+        tn_redis_fetch(h, TN_REDIS_LOOK, name, TN_DAMAGED_MAX, deadline, &reply, err);
 
     if (status)
         return status;
@@ -84,9 +84,9 @@ static enum tenure_status take(struct tn_redis *h, const redisReply *found,
     return status == TENURE_CORRUPT ? take_damaged(found, value, err) : status;
 }
 
-enum tenure_status tn_redis_mend_read(struct tn_redis *h, const char *key,
-                                      struct tenure_value *value, int64_t deadline,
-                                      struct tenure_error *err)
+enum tenure_status tn_redis_repair_read(struct tn_redis *h, const char *key,
+                                        struct tenure_value *value, int64_t deadline,
+                                        struct tenure_error *err)
 {
     char name[TN_REDIS_NAME_MAX];
     redisReply *found = NULL;
@@ -168,8 +168,8 @@ static enum tenure_status replace(struct tn_redis *h, const char *name, const re
     return status;
 }
 
-enum tenure_status tn_redis_mend(struct tn_redis *h, struct tenure_swap *swap, int64_t deadline,
-                                 struct tenure_error *err)
+enum tenure_status tn_redis_repair(struct tn_redis *h, struct tenure_swap *swap, int64_t deadline,
+                                   struct tenure_error *err)
 {
     struct tenure_value value = {0};
     char name[TN_REDIS_NAME_MAX];

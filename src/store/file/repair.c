@@ -1,5 +1,5 @@
 /*
- * What an operator who mends sees of a slot that cannot be trusted (mend=yes):
+ * What an operator who repairs sees of a slot that cannot be trusted (repair=yes):
  * its whole file as it is, under a token that only these very bytes have, so
  * that it can be kept, and then replaced if it is still what was kept (C2).
  *
@@ -40,9 +40,9 @@ static enum tenure_status read_whole(struct tn_file *f, const char *key, int fd,
     return TENURE_OK;
 }
 
-enum tenure_status tn_file_mend(struct tn_file *f, const char *key, int fd, uint64_t number,
-                                const struct tn_slot *known, struct tn_slot *slot,
-                                struct tenure_error *err)
+enum tenure_status tn_file_repair(struct tn_file *f, const char *key, int fd, uint64_t number,
+                                  const struct tn_slot *known, struct tn_slot *slot,
+                                  struct tenure_error *err)
 {
     struct tn_slot s = {.number = number};
     size_t len = 0;

@@ -1,7 +1,7 @@
 /*
  * Registers that are not what this store writes: foreign bytes, or a companion
  * that is missing or differs.  Everybody is told CORRUPT, but an operator who
- * mends (mend=yes) reads one as it is: a line that quotes the companion, and the
+ * repairs (repair=yes) reads one as it is: a line that quotes the companion, and the
  * bytes.  It is replaced by a transaction on the very revisions that were read (C2).
  */
 #include <stdio.h>
@@ -62,8 +62,8 @@ static enum tenure_status check(const struct tenure_swap *swap, const struct tn_
                : status;
 }
 
-enum tenure_status tn_etcd_mend(struct tn_etcd *h, struct tenure_swap *swap, int64_t deadline,
-                                struct tenure_error *err)
+enum tenure_status tn_etcd_repair(struct tn_etcd *h, struct tenure_swap *swap, int64_t deadline,
+                                  struct tenure_error *err)
 {
     struct tn_etcd_pair data = {0}, nonce = {0};
     enum tenure_status status = tn_etcd_look(h, swap->key, &data, &nonce, deadline, err);
