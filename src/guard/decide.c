@@ -208,6 +208,7 @@ static void check_hang(struct tn_guard *g, int64_t now)
     }
     if (g->hang_by_ns == TN_GUARD_NEVER)
         g->hang_by_ns = now + g->page->hang_ns;
+    g->hang_by_ns = max64(g->hang_by_ns, atomic_load(&g->page->kept_ns) + g->page->hang_ns);
     if (now >= g->hang_by_ns)
         shoot_tenure(g, now);
 }
@@ -385,7 +386,8 @@ void tn_guard_act(struct tn_guard *g)
         next = min64(next, g->kill_again_ns);
     if (g->tree.hook.pid && now < g->tree.hook.by_ns)
         next = min64(next, g->tree.hook.by_ns);
-    next = min64(next, g->hang_by_ns);
+    if (now < g->hang_by_ns) /* else it has been acted on */
+        next = min64(next, g->hang_by_ns);
     next = min64(next, g->release_at_ns);
     if (g->watchdog >= 0 && (g->warm || now < deadline))
         next = min64(next, g->pet_at_ns);

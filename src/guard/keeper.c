@@ -55,6 +55,10 @@ static bool guard_is_gone(const struct keeper *k)
  * namespace it is enough to end: the kernel takes everybody along. */
 static _Noreturn void end_all(const struct keeper *k)
 {
+    /* By its number first, which takes no descriptor: there may be none to look for children with.
+     */
+    if (k->pid > 0 && !k->exited)
+        kill(k->pid, SIGKILL);
     while (!k->orders.pidns) {
         tn_children_kill(NULL, 0, 0);
         /* Blocks until one of them is dead; its children are ours from then on. */

@@ -74,7 +74,8 @@ struct tn_guard_page {
     int32_t stop_signal;              /* what "TERM" means */
     uint32_t watchdog_s;              /* the device's timeout */
     char watchdog[TN_GUARD_PATH_MAX]; /* "": none */
-    _Atomic int32_t keeper; /* the guard's word: who keeps the tree, or kept the last one */
+    _Atomic int64_t kept_ns; /* tenure keeps a grant that has fired until then, on purpose */
+    _Atomic int32_t keeper;  /* the guard's word: who keeps the tree, or kept the last one */
 };
 
 /* ---- Commands ------------------------------------------------------------ */

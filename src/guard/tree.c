@@ -150,6 +150,9 @@ void tn_tree_kill(struct tn_tree *tree)
         kill(tree->keeper, SIGKILL);
     /* Without a namespace it is the one that ends the others if we are killed meanwhile. */
     tn_children_kill(NULL, 0, pidns ? 0 : tree->keeper);
+    /* Also if they could not be looked for: with it the kernel ends the program. */
+    if (tree->keeper && !pidns)
+        kill(tree->keeper, SIGKILL);
     /* Last: it waits for a lock that all cgroups of the machine share. */
     tn_cgroup_kill(tree);
 }

@@ -10,7 +10,7 @@
 struct framing {
     uintptr_t at; /* where the next line begins */
     unsigned lengths, hosts;
-    bool odd;
+    bool odd, coded;
 };
 
 /* It hands out pointers into the very bytes that it received, so a line that is as we see it
@@ -23,6 +23,7 @@ static enum MHD_Result look_at(void *arg, enum MHD_ValueKind kind, const char *n
 
     (void)kind;
     f->lengths += coding || strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    f->coded |= coding;
     f->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
     f->odd |= (uintptr_t)name != f->at || name[strcspn(name, " \t")] != '\0' ||
               (uintptr_t)value <= f->at + name_len || (coding && strcasecmp(value, "chunked") != 0);
@@ -37,6 +38,9 @@ bool tn_framing_is_clear(struct MHD_Connection *connection, const char *method, 
     struct framing f = {.at = (uintptr_t)version + strlen(version) + strlen("\r\n")};
 
     MHD_get_connection_values_n(connection, MHD_HEADER_KIND, look_at, &f);
+    /* HTTP/1.0 knows no coding: who speaks it sees another end. */
+    if (f.coded && strcmp(version, MHD_HTTP_VERSION_1_1) != 0)
+        return false;
     return !f.odd && f.lengths <= 1 && f.hosts <= 1 && info &&
            f.at + strlen("\r\n") == (uintptr_t)method + info->header_size;
 }

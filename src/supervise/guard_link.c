@@ -321,6 +321,11 @@ void tn_guard_link_busy(struct tn_guard_link *l, enum tn_busy who, int64_t until
     pthread_mutex_unlock(&l->lock);
 }
 
+void tn_guard_link_keep(struct tn_guard_link *l, int64_t until_ns)
+{
+    atomic_store(&l->page->kept_ns, until_ns);
+}
+
 /* ---- Orders and reports -------------------------------------------------- */
 
 bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len)

@@ -73,6 +73,8 @@ void tn_guard_link_mourn(struct tn_guard_link *l);
 bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns);
 /* A store request of a standby is on, and must end by until_ns; 0: it has ended. */
 void tn_guard_link_busy(struct tn_guard_link *l, enum tn_busy who, int64_t until_ns);
+/* A grant that has fired is kept until then, on purpose: tenure is not to be taken for hung. */
+void tn_guard_link_keep(struct tn_guard_link *l, int64_t until_ns);
 
 /* What the releaser needs; replaces what was there.  false: it could not be written. */
 bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len);

@@ -65,6 +65,21 @@ static int64_t grace(void *arg)
     return tn_supervisor_grace(arg);
 }
 
+/* Only a process's first open of a store in files may make it, and the state's would be its first
+ * seal: on a standby whose share has gone meanwhile that would be an empty one under the mount
+ * point. What is wrong with it is for the seal to say. */
+static void meet_state(const struct tn_supervisor *s)
+{
+    const char *state = s->options->state;
+    tenure_store *store = NULL;
+
+    if (strcmp(state, s->options->elector.store) == 0 ||
+        (strncmp(state, "file:", 5) != 0 && strncmp(state, "sqlite:", 7) != 0))
+        return;
+    if (tenure_store_open(state, tenure_now() + 2 * TN_S, &store, NULL) == TENURE_OK)
+        tenure_store_close(store);
+}
+
 static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_hooks *hooks,
                                       struct tenure_error *err)
 {
@@ -79,6 +94,7 @@ static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_
     enum tenure_status status = tn_program_user(&s->options->program, &o.user, err);
 
     hooks->seal = on_seal;
+    meet_state(s);
     return status ? status : tn_state_socket_open(&o, &s->socket, err);
 }
 

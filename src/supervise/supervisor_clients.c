@@ -33,6 +33,7 @@ void tn_supervisor_stop_clients(struct tn_supervisor *s)
     s->quiet_at_ns = now + s->options->answer_ns;
     if (deadline > 0 && s->quiet_at_ns > deadline)
         s->quiet_at_ns = deadline;
+    tn_guard_link_keep(&s->link, s->quiet_at_ns);
 }
 
 void tn_supervisor_clients_time(struct tn_supervisor *s, int64_t now)

@@ -91,7 +91,7 @@ static bool guard_is_late(const struct tn_supervisor *s, int64_t now)
 {
     int64_t late = atomic_load(&s->late_ns);
 
-    if (s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_ENDING ||
+    if (s->orphaned || s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_ENDING ||
         (s->state == TN_PROGRAM_HOOK && (!s->hook.runs || s->hook.killed)))
         return false;
     return (late > 0 && now >= late) ||

@@ -71,8 +71,8 @@ static void tell_failure(enum tn_helper_kind kind, int status)
 
 /* ---- Of our own term ----------------------------------------------------- */
 
-/* Have the guard run it.  --on-stopped has no more time than the grace; the guard sees to the
- * deadline of all. */
+/* Have the guard run it.  --on-stopped has no more time than the grace and the term; the guard sees
+ * to the deadline of all. */
 static bool order(struct tn_supervisor *s, enum tn_helper_kind kind)
 {
     static char shell[] = "/bin/sh", flag[] = "-c";
@@ -88,8 +88,14 @@ static bool order(struct tn_supervisor *s, enum tn_helper_kind kind)
     struct tenure_error err;
     int block;
 
-    if (kind == TN_HELPER_STOPPED && by > s->drain_by_ns)
-        by = s->drain_by_ns;
+    if (kind == TN_HELPER_STOPPED) {
+        int64_t end = atomic_load(&s->deadline_ns) - s->link.page->margin_ns;
+
+        end = end < s->drain_by_ns ? end : s->drain_by_ns;
+        by = by < end ? by : end;
+    }
+    if (by <= tenure_now()) /* it would be killed before it could do anything */
+        return false;
     if (tn_program_block(&program, &facts, &block, &err) != TENURE_OK)
         return false;
     s->hook.runs = tn_guard_link_hook(&s->link, block, by);
@@ -130,6 +136,7 @@ void tn_supervisor_hook(struct tn_supervisor *s, enum tn_helper_kind kind)
 static void keep_lease(struct tn_supervisor *s)
 {
     s->hook.kept_until_ns = atomic_load(&s->deadline_ns);
+    tn_guard_link_keep(&s->link, s->hook.kept_until_ns);
     tn_guard_link_facts(&s->link, "", 0);
     tn_log("hook", "the hook for 'stopped' could not be run; %s",
            s->hook.kept_until_ns > tenure_now() ? "the lease is kept until its deadline"

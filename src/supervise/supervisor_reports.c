@@ -78,7 +78,8 @@ static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r
         s->has_status = true;
         break;
     case TN_GUARD_KILLS:
-        if (s->state == TN_PROGRAM_HOOK)
+        /* Of a hook, if there is no program. */
+        if (s->state == TN_PROGRAM_HOOK || s->state == TN_PROGRAM_NONE)
             s->hook.killed = true;
         else
             s->state = TN_PROGRAM_ENDING;

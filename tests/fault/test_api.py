@@ -547,6 +547,13 @@ def test_a_request_whose_end_is_a_matter_of_opinion(pair):
         assert said.startswith(b"HTTP/1.1 400 ") and said.count(b"HTTP/1.1 ") == 1, (headers, said)
 
 
+def test_an_old_protocol_knows_no_coding(pair):
+    first, _ = pair
+    with socket.create_connection(("127.0.0.1", first.port), timeout=30) as s:
+        s.sendall(b"GET /leader HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+        assert s.recv(4096).startswith(b"HTTP/1.1 400 ")
+
+
 def test_lines_end_with_both(pair):
     first, _ = pair
     lines = [b"GET /leader HTTP/1.1", b"Host: localhost", b""]

@@ -293,6 +293,18 @@ def test_the_lease_is_kept_if_on_stopped_cannot_run():
         assert "the lease is kept until its deadline" in first.words()
 
 
+def test_a_lease_that_is_kept_on_purpose_is_no_hang():
+    """After a loss too: the guard waits with tenure until the deadline, and does not end it."""
+    with World(ttl_ms=4000, options=["--renew", "100ms", "--on-stopped", "no-such-command"]) as world:
+        first = world.start()
+        row = world.next_leader(0)
+        with world.outage():
+            eventually("it is kept", lambda: "kept until its deadline" in first.words())
+            w.eventually("that has passed", lambda: w.now() > row.started + 4 * w.NS)
+        world.next_leader(row.epoch)
+        assert first.proc.poll() is None
+
+
 def test_release_waits_for_on_stopped(tmp_path):
     done = tmp_path / "done"
     options = ["--on-stopped", f"sleep 0.4; date +%s%N > {done}"]

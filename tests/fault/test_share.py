@@ -40,6 +40,25 @@ def test_unmounted_under_a_leader(scheme):
             r.id == leader.name and r.epoch > before for r in world.table.programs()))
 
 
+@pytest.mark.parametrize("scheme", URLS)
+def test_unmounted_under_a_standby(scheme):
+    """Its state is there: it makes no other one when its turn comes, and leads when the share is back."""
+    with Share() as share, w.World(ttl_ms=5000) as world:
+        leader = world.start()
+        before = world.next_leader(0).epoch
+        state = URLS[scheme].format(share.mount("here"))
+        other = world.start(options=["--state", state])
+        w.eventually("it has met its state", lambda: list((share.dir / "here").iterdir()))
+        w.eventually("it stands by", lambda: f"{leader.name} leads" in other.words())
+        under = share.unmount("here")
+        leader.end()
+        world.forget(leader)
+        w.eventually("it cannot seal", lambda: "seal" in other.words())
+        assert list(under.iterdir()) == [] and world.table.top() == before
+        share.mount("here")
+        world.next_leader(before)
+
+
 def test_another_store_under_the_share():
     """Somebody made one there by mistake: who uses the share does not go over to it."""
     with Share() as share, w.World(url=f"file:{share.dir}/here", ttl_ms=2000) as world:

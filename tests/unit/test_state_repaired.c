@@ -99,7 +99,7 @@ static void repair(const char *url, tenure_state *ten, tenure_state *first, tenu
     assert_int_equal(put(ten, "y", "1"), TENURE_OK); /* at the end of a journal it would be torn */
     assert_int_equal(spoil_below(AT_FDCWD, folder), 1);
     tenure_state *op = lead("fault:f", 0);
-    if (tenure_state_repair(op, "docs", "x", "repaired", 6, NULL, kept, soon(), &err))
+    if (tenure_state_repair(op, "docs", "x", "repaired", 8, NULL, kept, soon(), &err))
         fail_msg("%s: %s", url, err.text);
     assert_null(m.first);
     tenure_state_close(op);
@@ -206,7 +206,7 @@ static void rot_and_repair(void)
 
     strcpy(rot_key, X);
     rot_ahead = seal_eleven;
-    assert_int_equal(tenure_state_repair(op, "docs", "x", "repaired", 6, NULL, kept, soon(), NULL),
+    assert_int_equal(tenure_state_repair(op, "docs", "x", "repaired", 8, NULL, kept, soon(), NULL),
                      TENURE_OK);
     assert_null(rot_ahead);
     tenure_state_close(op);

@@ -217,6 +217,7 @@ enum tenure_status tn_pg_connect(struct tn_pg *pg, int64_t deadline, struct tenu
 
     if (pg->phase == TN_PG_UP)
         return TENURE_OK;
+    pg->called_ns = tenure_now();
     do {
         if (pg->phase == TN_PG_DOWN)
             status = begin(pg, deadline, err);

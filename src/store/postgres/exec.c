@@ -106,13 +106,16 @@ static void keep(PGresult **kept, PGresult *next)
 }
 
 /* The next part of the answer; false: there is none.  A statement that was sent to be prepared and
- * run is answered in two parts, behind each of which libpq pauses, and with a mark at the end. */
-static bool take_next(struct tn_pg *pg, PGresult **kept)
+ * run is answered in two parts, behind each of which libpq pauses, and with a mark at the end.  Two
+ * pauses in a row: a libpq that has lost the mark behind an error (fixed in 15.6). */
+static bool take_next(struct tn_pg *pg, PGresult **kept, bool *paused)
 {
     PGresult *next = PQgetResult(pg->conn);
+    bool was_paused = *paused;
 
+    *paused = !next;
     if (!next)
-        return PQpipelineStatus(pg->conn) != PQ_PIPELINE_OFF &&
+        return !was_paused && PQpipelineStatus(pg->conn) != PQ_PIPELINE_OFF &&
                PQstatus(pg->conn) != CONNECTION_BAD;
     if (PQresultStatus(next) == PGRES_PIPELINE_SYNC) {
         PQclear(next);
@@ -130,6 +133,7 @@ enum tenure_status tn_pg_collect(struct tn_pg *pg, int64_t deadline, PGresult **
 {
     enum tenure_status status = TENURE_OK;
     PGresult *kept = NULL;
+    bool paused = false;
 
     for (;;) {
         int unsent = PQflush(pg->conn);
@@ -138,7 +142,7 @@ enum tenure_status tn_pg_collect(struct tn_pg *pg, int64_t deadline, PGresult **
             break;
         }
         bool quiet = unsent == 0 && !PQisBusy(pg->conn);
-        if (quiet && take_next(pg, &kept))
+        if (quiet && take_next(pg, &kept, &paused))
             continue;
         if (quiet && PQpipelineStatus(pg->conn) == PQ_PIPELINE_OFF)
             break;

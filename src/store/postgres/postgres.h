@@ -184,8 +184,9 @@ struct tn_pg {
     unsigned tried;                 /* targets of this round that are done with */
     unsigned rounds;                /* in a row that came to nothing */
     int64_t heard_ns;               /* when the server last sent anything, or was first asked */
+    int64_t called_ns;              /* when the present call began to connect */
     int64_t asked_ns;               /* when the set-up was sent, */
-    int64_t trip_ns;                /* and how long its answer took */
+    int64_t trip_ns;                /* and how long its answer was waited for, in one call */
 
     unsigned turn;      /* which target comes first */
     bool pooled;        /* something between us and the server shares its sessions */

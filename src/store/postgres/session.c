@@ -118,7 +118,8 @@ enum tenure_status tn_pg_set_up(struct tn_pg *pg, int64_t by, struct tenure_erro
     PQclear(r);
     if (status)
         return status;
-    pg->trip_ns = tenure_now() - pg->asked_ns;
+    /* Between two calls nobody waits: that time is not the server's. */
+    pg->trip_ns = tenure_now() - (pg->asked_ns > pg->called_ns ? pg->asked_ns : pg->called_ns);
     pg->phase = TN_PG_UP;
     return TENURE_OK;
 }

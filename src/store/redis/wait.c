@@ -177,7 +177,7 @@ static enum tenure_status refused(struct tn_redis *h, struct tenure_error *err)
 static enum tenure_status digest(struct tn_redis *h, struct waiting *w, const redisReply *r,
                                  struct tenure_error *err)
 {
-    size_t last = r->type == REDIS_REPLY_ARRAY ? r->elements - 1 : 0;
+    size_t last = r->type == REDIS_REPLY_ARRAY && r->elements > 0 ? r->elements - 1 : 0;
 
     if (h->news->logins) {
         h->news->logins--;
