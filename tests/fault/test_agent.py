@@ -357,13 +357,18 @@ def began(place, name):
     return [int(float(line) * NS) for line in lines]
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["asked", "killed"])
-def test_without_a_program_the_release_waits_for_answers_to_run_out(place, how):
-    """Whoever was told "leading" may act for answer_for: nobody else leads before (I8)."""
-    first = place.start("a", ASK.format(dir=place.dir, id="a"))
+# What a hook left behind is killed, and is not taken for a program that was.
+LEFT = ASK.replace('.started"', '.started; sleep 600 &"\n  on_stopped: "true"')
+
+
+@pytest.mark.parametrize("how, text", [(signal.SIGTERM, ASK), (signal.SIGKILL, ASK), (signal.SIGTERM, LEFT)],
+                         ids=["asked", "killed", "left"])
+def test_without_a_program_the_release_waits_for_answers_to_run_out(place, how, text):
+    """A client that read "leading" may act for answer_for: nobody else leads before (I8)."""
+    first = place.start("a", text.format(dir=place.dir, id="a"))
     first.says("leading, epoch")
     first.says("no program of its own")
-    second = place.start("b", ASK.format(dir=place.dir, id="b"))
+    second = place.start("b", text.format(dir=place.dir, id="b"))
     second.says("ask: a leads")
     stopped = now()
     os.kill(first.child("ask") if how == signal.SIGKILL else first.proc.pid, how)
