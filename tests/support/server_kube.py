@@ -207,7 +207,7 @@ class Elector(Daemon):
                  release=True, table=None):
         """table: where it stamps that it leads, as the witnesses do."""
         super().__init__("elector")
-        config = kube.config(name="config-elector")
+        config = kube.config(name=f"config-{lease}-{name}")  # its own: nobody reads half of it
         self.spawn([str(ELECTOR), str(config), NS, lease, name, duration, renew, retry],
                    env={**os.environ, **({"RELEASE": "1"} if release else {}),
                         **({"WITNESS": str(table)} if table else {})})

@@ -161,7 +161,8 @@ class Lease:
                 time.sleep(random.uniform(0, 0.5))  # faults come at any moment of a term
                 leader = self.fault(self.latest(leader))
         except Exception as error:  # a trial that cannot be told is a trial that failed
-            logs = "\n".join(f"{c.name}: {c.words()[-500:]}" for c in self.sides[0].members.values())
+            logs = "\n".join(f"{name}: {member.words()[-500:]}" for side in self.sides.values()
+                             for name, member in side.members.items())
             self.stuck.append(f"{self.name}: {error}\n{logs}")
         finally:
             for side in self.sides.values():
