@@ -7,7 +7,7 @@ Requests a second of one core, by the clock on the wall, with keep-alive: the se
 wrk on the second, 32 connections; etcd's /health and Patroni's REST API take turns with us.  What open
 event streams cost, in memory and to whoever commits; leases lost while the ports are flooded.  `tenure run` with its one election, and
 `tenure agent` with four behind one address.  Each figure beside its target.  --write puts the tables
-into docs/benchmarks-agent.md.
+into docs/evidence/benchmarks-agent.md.
 """
 
 import argparse
@@ -401,7 +401,7 @@ def main():
     text = report(args, found, held, asked, flooded)
     print(text)
     if args.write:
-        with open(os.path.join(ROOT, "docs", "benchmarks-agent.md"), "w") as f:
+        with open(os.path.join(ROOT, "docs/evidence/benchmarks-agent.md"), "w") as f:
             f.write(text)
 
 

@@ -3,7 +3,7 @@
 
     bench/run.py [--rounds 15] [--idle 30] [--quick] [--write]
 
-Prints a table; with --write keeps it in docs/benchmarks.md.
+Prints a table; with --write keeps it in docs/evidence/benchmarks.md.
 """
 
 import argparse
@@ -231,7 +231,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="few rounds, to try the harness")
     parser.add_argument("--only", default="", metavar="PARTS",
                         help="of " + ", ".join(PARTS) + "; --write then replaces these alone")
-    parser.add_argument("--write", action="store_true", help="keep it in docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="keep it in docs/evidence/benchmarks.md")
     args = parser.parse_args()
     parts = args.only.split(",") if args.only else PARTS
     if not set(parts) <= set(PARTS):
@@ -272,7 +272,7 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
 
     command = f"bench/run.py --rounds {args.rounds} --idle {args.idle} --cycles {args.cycles}"
-    kept = pathlib.Path(ROOT, "docs", "benchmarks.md")
+    kept = pathlib.Path(ROOT, "docs/evidence/benchmarks.md")
     if args.only:
         text = report.text()
         print(text)

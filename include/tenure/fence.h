@@ -10,7 +10,7 @@
  * remember refuses.
  *
  * The check and the write that it guards must be one step for whoever writes:
- * hold your own lock over both, or let the store compare (docs/fencing.md has
+ * hold your own lock over both, or let the store compare (docs/how-to/fencing.md has
  * the predicates for SQL, Redis and object stores).
  *
  * Threads: a handle may be used by any number of threads.  One process a file.

@@ -1,7 +1,7 @@
 /*
  * api/api.h - the HTTP side of an agent: probes, metrics, status, orders.
  *
- * docs/openapi.yaml says what is answered.  Probes (/livez, /leader, ...) are
+ * docs/reference/openapi.yaml says what is answered.  Probes (/livez, /leader, ...) are
  * answered on the server's thread from atomics; whatever may block (orders,
  * the state) runs on a worker while its connection is parked.
  *

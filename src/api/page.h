@@ -1,4 +1,4 @@
-/* api/page.h - files that are built in: api/page/index.html and docs/openapi.yaml. */
+/* api/page.h - files that are built in: api/page/index.html and docs/reference/openapi.yaml. */
 #ifndef TN_API_PAGE_H
 #define TN_API_PAGE_H
 

@@ -5,7 +5,7 @@
 
 #define EVERYWHERE                                                                                 \
     "over loss or restore of the records, a suspend or a paused virtual machine, nobody can "      \
-    "promise one leader at a time: carry the epoch with every write (docs/fencing.md)"
+    "promise one leader at a time: carry the epoch with every write (docs/how-to/fencing.md)"
 
 static const struct {
     const char *scheme; /* how it begins */
@@ -20,12 +20,12 @@ static const struct {
       EVERYWHERE}},
     {"postgres",
      {"asynchronous replication: a fail-over may lose the last renewals and releases; "
-      "synchronous_commit and synchronous_standby_names decide (docs/stores/postgres.md)",
+      "synchronous_commit and synchronous_standby_names decide (docs/reference/stores/postgres.md)",
       "a pooler in transaction mode hides notifications: standbys then poll", EVERYWHERE}},
     {"redis",
      {"a fail-over (Sentinel, Cluster) may lose an acknowledged write, and an old master may "
       "accept writes for a while: two can lead until fencing tells them apart "
-      "(docs/stores/redis.md)",
+      "(docs/reference/stores/redis.md)",
       "without an append-only file flushed at every write, a restart forgets", EVERYWHERE}},
     {"etcd",
      {"without a majority nobody can renew: the leader stops in time, and nobody leads",

@@ -14,7 +14,7 @@ static const char help[] =
     "\n"
     "Lives simulated histories of elections: the shipped elector in a hostile world.\n"
     "The same seed and build give the same history.  All other options are those of\n"
-    "the simulator, which `tenure sim --help` asks for them; docs/simulator.md says\n"
+    "the simulator, which `tenure sim --help` asks for them; docs/explanation/simulator.md says\n"
     "more.\n";
 
 static int run(const struct cli_verb *verb, int argc, char **argv)

@@ -13,7 +13,7 @@
  *      (D + K) / (1 - rho)  <=  W / (1 + rho)
  *
  * so D = W (1 - rho) / (1 + rho) - K, rounded down.  W = 15 s, K = 1 s and
- * rho = 0.10 give D = 11.272 s.  docs/timing.md works it second by second.
+ * rho = 0.10 give D = 11.272 s.  docs/explanation/timing.md works it second by second.
  */
 #ifndef TN_CORE_TIMING_H
 #define TN_CORE_TIMING_H

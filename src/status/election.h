@@ -124,7 +124,8 @@ uint64_t tn_election_version(const struct tn_election *e);
 void tn_election_reason(struct tn_election *e, char *out, size_t size);
 bool tn_election_is_well(struct tn_election *e, char *why, size_t size);
 
-/* What docs/openapi.yaml calls Election, Leadership, Terms, Candidates; NULL: out of memory. */
+/* What docs/reference/openapi.yaml calls Election, Leadership, Terms, Candidates; NULL: out of
+ * memory. */
 json_t *tn_election_json(struct tn_election *e);
 json_t *tn_election_json_leadership(struct tn_election *e);
 json_t *tn_election_json_history(struct tn_election *e);

@@ -1,4 +1,5 @@
-/* An election as JSON: what docs/openapi.yaml calls Election, Leadership, Term and Candidate. */
+/* An election as JSON: what docs/reference/openapi.yaml calls Election, Leadership, Term and
+ * Candidate. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

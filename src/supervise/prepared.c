@@ -21,7 +21,7 @@
 
 bool tn_prepared_pays(const char *store)
 {
-    /* No client library to load, no connection to open (docs/guard.md has the figures). */
+    /* No client library to load, no connection to open (figures: docs/explanation/guard.md). */
     static const char *const quick[] = {"noop:", "memory:", "file:", "sqlite:"};
 
     for (size_t i = 0; i < sizeof quick / sizeof quick[0]; i++) {

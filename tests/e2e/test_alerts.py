@@ -132,10 +132,10 @@ def test_panels_do_not_overlap(root):
 
 
 def test_runbook_has_each_alert(root, pack):
-    told = re.findall(r"^## (Tenure\w+)$", (root / "docs" / "alerts.md").read_text(), re.M)
+    told = re.findall(r"^## (Tenure\w+)$", (root / "docs/how-to/alerts.md").read_text(), re.M)
     assert sorted(told) == sorted(alert for alert, _ in rules(pack))
     for alert, _ in rules(pack):
-        assert f"runbook: docs/alerts.md#{alert.lower()}\n" in (pack / "tenure.rules.yml").read_text()
+        assert f"runbook: docs/how-to/alerts.md#{alert.lower()}\n" in (pack / "tenure.rules.yml").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,9 @@
 """ARCHITECTURE.md and docs/ point at what is there.
 
-  * every file and folder that ARCHITECTURE.md or docs/internals names in `backquotes` exists, by its
+  * every file and folder that ARCHITECTURE.md or docs/explanation/internals names in `backquotes` exists, by its
     whole path: `elector.c` alone would be two files;
   * every `function()` stands in the file that is named next in the same line of ARCHITECTURE.md, and
-    somewhere in the sources if docs/internals names it;
+    somewhere in the sources if docs/explanation/internals names it;
   * every relative link of a document leads to a file, and to a heading of it.
 """
 
@@ -14,8 +14,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOUSE = ROOT / "ARCHITECTURE.md"
-INTERNALS = sorted((ROOT / "docs" / "internals").glob("*.md"))
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+INTERNALS = sorted((ROOT / "docs/explanation/internals").glob("*.md"))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for folder in ("docs", "contrib", "examples", "tests", "bench")
+                                          for path in (ROOT / folder).rglob("*.md"))])
 
 QUOTED = re.compile(r"`([^`\n]+)`")
 FUNCTION = re.compile(r"(\w+)\(\)")
@@ -80,3 +81,11 @@ def test_links_lead_somewhere(page):
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), f"{link} leads nowhere"
         assert not anchor or anchor in anchors(there), f"{there.name} has no heading {anchor}"
+
+
+def test_the_index_leads_to_every_page():
+    index = ROOT / "docs/README.md"
+    linked = {(index.parent / link.partition("#")[0]).resolve()
+              for link in re.findall(r"\]\(([^)\s]+)\)", text_of(index))}
+    pages = {path for path in (ROOT / "docs").rglob("*.md") if path != index}
+    assert not pages - linked, f"docs/README.md does not lead to {sorted(map(str, pages - linked))}"

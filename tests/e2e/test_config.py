@@ -86,6 +86,6 @@ def test_where_it_is_looked_for(tmp_path):
 def test_the_manual_has_every_key():
     source = (ROOT / "src/config/sections.c").read_text() + (ROOT / "src/config/config.c").read_text()
     keys = set(re.findall(r'^ +\{"([a-z_]+)", (?:NULL|"[^"]*"), TN_KEY_', source, re.M))
-    manual = (ROOT / "docs/man5/tenure.yaml.5.scd").read_text()
+    manual = (ROOT / "docs/reference/man5/tenure.yaml.5.scd").read_text()
     named = set(re.findall(r"\*([a-z_]+)\*", manual))
     assert len(keys) > 50 and not keys - named

@@ -1,6 +1,6 @@
 """The manual, --help and the completion say the same, verb by verb.
 
-For each verb that `tenure help` lists there is a page in docs/man: one whose line under NAME has
+For each verb that `tenure help` lists there is a page in docs/reference/man: one whose line under NAME has
 `tenure-VERB` in it (a page may be about two verbs).  To satisfy these tests:
 
   * every option that `tenure VERB --help` names (not in backquotes) is named in its page;
@@ -23,7 +23,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENURE_BUILD", ROOT / "build"))
 TENURE = BUILD / "tenure"
-PAGES = sorted((ROOT / "docs" / "man").glob("*.scd"))
+PAGES = sorted((ROOT / "docs/reference/man").glob("*.scd"))
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 EVERYWHERE = {"--help"}
 PROGRAMS = {"tenure-conformance.1.scd": ["tests/conformance/tenure-conformance"]}  # no verbs
@@ -56,7 +56,7 @@ def verbs_of(page):
 
 def page_of(verb):
     found = [page for page in PAGES if verb in verbs_of(page)]
-    assert len(found) == 1, f"{verb}: one page in docs/man should have tenure-{verb} under NAME"
+    assert len(found) == 1, f"{verb}: one page in docs/reference/man should have tenure-{verb} under NAME"
     return found[0]
 
 
@@ -115,8 +115,8 @@ def test_options_of_the_help_are_real(verb):
 
 @pytest.mark.parametrize("verb", verbs())
 def test_overview(verb):
-    text = (ROOT / "docs/man/tenure.1.scd").read_text()
-    assert re.search(rf"^\*.*\b{verb}\*", section(ROOT / "docs/man/tenure.1.scd", "VERBS"), re.M)
+    text = (ROOT / "docs/reference/man/tenure.1.scd").read_text()
+    assert re.search(rf"^\*.*\b{verb}\*", section(ROOT / "docs/reference/man/tenure.1.scd", "VERBS"), re.M)
     assert f"*{page_of(verb).name.removesuffix('.1.scd')}*(1)" in text
 
 
@@ -182,13 +182,13 @@ def test_page_is_well_formed(page):
     for title in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"):
         assert section(page, title).strip(), f"{page.name} lacks {title}"
     for other in re.findall(r"\*(tenure[a-z-]*)\*\(1\)", page.read_text()):
-        assert (ROOT / f"docs/man/{other}.1.scd").exists(), f"{page.name} refers to {other}"
+        assert (ROOT / f"docs/reference/man/{other}.1.scd").exists(), f"{page.name} refers to {other}"
 
 
 def test_every_event_of_the_log_is_in_the_table_with_its_level():
     told = {}
     for level, events in re.findall(r"^\| (error|warn|info|debug) \| ([^|]*) \|",
-                                    (ROOT / "docs/agent.md").read_text(), re.M):
+                                    (ROOT / "docs/reference/http.md").read_text(), re.M):
         for event in re.findall(r"`([a-z-]+)`", events):
             assert event not in told, f"{event} twice"
             told[event] = level

@@ -138,11 +138,12 @@ def test_install(tmp_path):
     wanted |= {f"include/tenure/{p.name}" for p in (ROOT / "include/tenure").glob("*.h")}
     wanted |= {f"{folder}tenure/{p.name}" for p in BUILD.glob("tenure-*.so")}
     wanted |= {f"share/man/man{page.stem[-1]}/{page.stem}"
-               for page in (ROOT / "docs").glob("man*/*.scd")}
+               for page in (ROOT / "docs/reference").glob("man*/*.scd")}
     verbs = re.findall(r"^  ([a-z][a-z-]*)  ", subprocess.run(
         [BUILD / "tenure", "help"], capture_output=True, text=True, check=True).stdout, re.M)
     wanted |= {f"share/man/man1/tenure-{verb}.1" for verb in verbs}  # man finds every verb
-    documents = [*(ROOT / "docs").rglob("*.md"), ROOT / "docs/openapi.yaml", ROOT / "docs/page.png"]
+    documents = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.png"),
+                 ROOT / "docs/reference/openapi.yaml"]
     wanted |= {f"share/doc/tenure/{path.relative_to(ROOT)}" for path in documents}
     wanted |= {f"share/doc/tenure/examples/conformance/{name}"
                for name in ("README.md", "toy.c", "toy.h")}
@@ -164,7 +165,7 @@ def test_installed_manual(tmp_path):
         other = re.fullmatch(r"\.so (man1/\S+)\n", page.read_text())
         assert not other or "\n.SH NAME\n" in (manual.parent / other.group(1)).read_text(), page
     (documents,) = [p for p in tmp_path.rglob("doc/tenure") if p.is_dir()]
-    for page in (ROOT / "docs").glob("man*/*.scd"):
+    for page in (ROOT / "docs/reference").glob("man*/*.scd"):
         for name in re.findall(r"\b(?:docs|examples)/[\w./-]*\w", page.read_text()):
             assert (documents / name).exists(), f"{page.name} names {name}"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "tenure-store-toy.so", "toy.c",

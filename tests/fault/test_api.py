@@ -22,7 +22,7 @@ from prometheus_client.openmetrics import parser
 from unix_http import ask as ask_unix
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OPENAPI = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text())
+OPENAPI = yaml.safe_load((ROOT / "docs/reference/openapi.yaml").read_text())
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def try_every_path(pair, query=""):
 def test_every_path_is_served_as_described(pair):
     first, second = pair
     assert try_every_path(pair) > 60
-    assert first.ask("/openapi.yaml").text == (ROOT / "docs" / "openapi.yaml").read_text()
+    assert first.ask("/openapi.yaml").text == (ROOT / "docs/reference/openapi.yaml").read_text()
     assert first.ask("/livez", "POST", "").status == 405
     assert first.ask("/nowhere").status == 404
 

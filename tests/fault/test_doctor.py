@@ -100,7 +100,7 @@ def test_text(tmp_path):
     assert max(map(len, lines)) <= 80
     assert any("conditions" in line for line in lines)
     assert "\033" not in done.stdout
-    assert "docs/fencing.md" in done.stdout  # what no test can show
+    assert "docs/how-to/fencing.md" in done.stdout  # what no test can show
 
 
 def test_on_a_terminal(tmp_path):
@@ -159,10 +159,10 @@ def test_interrupted(tmp_path):
 
 
 def test_the_guard_page_has_its_numbers():
-    """The time line in docs/guard.md is that of the defaults."""
+    """The time line in docs/explanation/guard.md is that of the defaults."""
     _, answer, _ = verdicts("--store", "memory:x")
     t = {name: ms / 1000 for name, ms in answer["timing"].items()}
-    page = (pathlib.Path(__file__).resolve().parents[2] / "docs/guard.md").read_text()
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs/explanation/guard.md").read_text()
     line = [float(word) for word in re.findall(r"^ +(\d+\.\d\d)   ", page, re.M)]
     hold = t["hold_ms"]
     wanted = [0, t["renew_ms"], t["renew_ms"] + t["request_ms"], hold - t["grace_ms"],

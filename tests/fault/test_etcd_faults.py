@@ -531,7 +531,7 @@ def test_credentials(own, tmp_path):
     error = refused(Store, f"etcd://app:wrong-{CANARY}@127.0.0.1:{own.port}")
     assert error.status == "denied" and "wrong" in error.text
     error = refused(Store, f"etcd://app:{CANARY}@127.0.0.1:{own.port}/elsewhere")
-    assert error.status == "denied" and "docs/stores/etcd.md" in error.text
+    assert error.status == "denied" and "docs/reference/stores/etcd.md" in error.text
     with Store(f"etcd://looks:{CANARY}@127.0.0.1:{own.port}") as looks:
         assert looks.read("a/lease").token == token
         assert looks.swap("a/lease", token).status == "denied"

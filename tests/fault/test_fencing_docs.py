@@ -1,4 +1,4 @@
-"""The predicates of docs/fencing.md, taken from the page and run; and the examples beside it."""
+"""The predicates of docs/how-to/fencing.md, taken from the page and run; and the examples beside it."""
 
 import http.server
 import importlib.util
@@ -13,7 +13,7 @@ import urllib.request
 import pytest
 import server_redis
 
-PAGE = (pathlib.Path(__file__).resolve().parents[2] / "docs/fencing.md").read_text()
+PAGE = (pathlib.Path(__file__).resolve().parents[2] / "docs/how-to/fencing.md").read_text()
 
 
 def examples(title):

@@ -35,7 +35,7 @@ def refill(world, victim):
 
 def by_deadline(world, epoch, fault_ns, punctual=True):
     """All processes of that epoch ended within D of the fault, which was there by fault_ns: the
-    last renewal was sent before, so the deadline was at most D later (docs/timing.md).  Tenure
+    last renewal was sent before, so the deadline was at most D later (docs/explanation/timing.md).  Tenure
     itself, if it has to do it, queues for a processor, and K is for that."""
     late = w.late_ns(world.dead(epoch), fault_ns + w.hold_ns(world.ttl_ms), world.ttl_ms)
     allowed = w.tolerance_ns(world.ttl_ms) if punctual else w.kill_ns(world.ttl_ms)

@@ -2,7 +2,7 @@
 
 A session that was lost has to be built again, in several round trips, between renewals that leave
 little time.  What was built is kept over the end of a request, so it is ready sooner or later
-(docs/stores).  `tests/trials/run.py latency` runs the whole table of delays, faults and ttls.
+(docs/reference/stores).  `tests/trials/run.py latency` runs the whole table of delays, faults and ttls.
 """
 
 import contextlib

@@ -87,7 +87,7 @@ def test_every_path_is_served_as_described(fleets):
     status = fleets[0].ask("/_ha/status").json()
     check(status, OPENAPI["components"]["schemas"]["Status"], "status")
     assert [e["name"] for e in status["elections"]] == list(SHARED)
-    assert fleets[0].ask("/openapi.yaml").text == (ROOT / "docs" / "openapi.yaml").read_text()
+    assert fleets[0].ask("/openapi.yaml").text == (ROOT / "docs/reference/openapi.yaml").read_text()
 
 
 def test_each_and_all(fleets):

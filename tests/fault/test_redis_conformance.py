@@ -8,7 +8,7 @@ from server_redis import Cluster, Redis, SentinelSet, make_certificates
 
 pytestmark = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
 
-# What docs/stores/redis.md tells people to grant.
+# What docs/reference/stores/redis.md tells people to grant.
 RIGHTS = ("resetkeys", "~{tenure}:*", "resetchannels", "&{tenure}:k:*", "-@all", "+evalsha",
           "+script|load", "+get", "+getrange", "+exists", "+set", "+mset", "+zadd",
           "+zrangebylex", "+zrangebyscore", "+persist", "+info", "+publish", "+subscribe",

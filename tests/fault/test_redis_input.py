@@ -190,7 +190,7 @@ def test_missing_right_changes_nothing(locked, missing):
         base = store.swap("a/lease").token
         rights(locked, missing)
         answer = store.swap("a/lease", base)
-        assert answer.status == "denied" and "docs/stores/redis.md" in answer.text
+        assert answer.status == "denied" and "docs/reference/stores/redis.md" in answer.text
         rights(locked, "+@all", "allchannels")
         assert store.read("a/lease").token == base
 

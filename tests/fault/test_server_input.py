@@ -97,7 +97,7 @@ def test_right_missing(rig, tmp_path):
         code, line = until(lambda: refused(door.url), limit=60)
         rig.allow()
         assert code == 1
-        assert any(word in line for word in ("GRANT", "docs/stores", "role.yaml")), line
+        assert any(word in line for word in ("GRANT", "docs/reference/stores", "role.yaml")), line
 
 
 @pytest.mark.parametrize("url, words", [

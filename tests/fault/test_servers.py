@@ -2,7 +2,7 @@
 program) on a real server that fails.
 
 The judge is the table of the witnesses: at the end of every World no two terms may have
-overlapped, and later epochs must have run later (I1, I2).  docs/stores/faults.md is the list.
+overlapped, and later epochs must have run later (I1, I2).  docs/reference/stores/faults.md is the list.
 """
 
 import signal
@@ -183,7 +183,7 @@ def test_right_to_write_taken(rig, tmp_path):
             epoch = world.table.top()
             rig.forbid()
             world.dead(epoch)
-            said(leader, "GRANT", "docs/stores", "role.yaml")
+            said(leader, "GRANT", "docs/reference/stores", "role.yaml")
             rig.allow()
             world.next_leader(epoch)
 

@@ -279,7 +279,7 @@ def test_damage_that_the_store_finds(tmp_path, scheme, how):
 
 def renumber(_store, tmp_path):
     """As the documentation says."""
-    page = (pathlib.Path(__file__).parents[2] / "docs/internals/sqlite.md").read_text()
+    page = (pathlib.Path(__file__).parents[2] / "docs/explanation/internals/sqlite.md").read_text()
     statement = re.search(r"^UPDATE register .*?;$", page, re.M | re.S)[0]
     with contextlib.closing(sqlite3.connect(tmp_path / "db", isolation_level=None)) as db:
         assert db.execute(statement).rowcount == 1
@@ -304,7 +304,7 @@ def test_a_version_that_leaves_no_room(tmp_path, version, way_out):
         for key, expect in (("app/state/jobs/good", good), ("app/new", None)):
             refused = s.swap(key, expect)
             assert refused.status == "corrupt" and "'app/state/jobs/bad'" in refused.text, refused
-            assert str(version) in refused.text and "docs/internals/sqlite.md" in refused.text
+            assert str(version) in refused.text and "docs/explanation/internals/sqlite.md" in refused.text
         with pytest.raises(tenure.StoreError):
             s.read("app/state/jobs/bad")
         assert s.read("app/state/jobs/good").token == good

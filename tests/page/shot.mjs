@@ -1,4 +1,4 @@
-// Take docs/page.png anew:  TENURE_PAGE_MODULES=$(tests/page/install) node tests/page/shot.mjs FILE [dark] [WIDTHxHEIGHT]
+// Take docs/reference/page.png anew:  TENURE_PAGE_MODULES=$(tests/page/install) node tests/page/shot.mjs FILE [dark] [WIDTHxHEIGHT]
 import { World, closeBrowser, open, openBrowser } from './world.mjs';
 
 const [file, scheme = 'light', size = '1280x1180'] = process.argv.slice(2);

@@ -8,7 +8,7 @@ is killed, stopped or told to end; what ended is started again.  Programs of
 tenure and leaders of client-go stamp their being alive into one table
 (tests/support/witness.c, tests/support/kube/elector).  Fails if a program of
 tenure overlaps with anybody whose clock ran, or if nobody followed.  With
---write the table is kept in docs/trials-kube.md.
+--write the table is kept in docs/evidence/trials-kube.md.
 
 A client-go leader that was stopped goes on leading when it is continued, until
 it looks at its clock: what it stamps then is counted, and is not tenure's to
@@ -241,7 +241,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=1000, help="fail-overs")
     parser.add_argument("--leases", type=int, default=10, help="Leases side by side")
-    parser.add_argument("--write", action="store_true", help="keep the table in docs/trials-kube.md")
+    parser.add_argument("--write", action="store_true", help="keep the table in docs/evidence/trials-kube.md")
     args = parser.parse_args()
     if MISSING:
         print(f"kube: left out: {MISSING}", file=sys.stderr)
@@ -269,7 +269,7 @@ def main():
     text = page(args, tally, ran, was_stopped, stuck, time.monotonic() - begin)
     print(text, "\n".join(ran + stuck), sep="\n")
     if args.write:
-        (run.ROOT / "docs" / "trials-kube.md").write_text(text)
+        (run.ROOT / "docs/evidence/trials-kube.md").write_text(text)
     return 1 if ran or stuck or sum(tally.values()) < args.count else 0
 
 

@@ -8,7 +8,7 @@ A cell is a store, a delay each way, a ttl and a fault: two candidates behind a
 proxy that delays, and after the fault the lease has to be renewed again and
 again.  Cells whose round trip is longer than a request may last are left out.
 Fails if a cell was not led again, or if two programs ever ran at once.  With
---write the table is kept in docs/trials-latency.md.
+--write the table is kept in docs/evidence/trials-latency.md.
 """
 
 import argparse
@@ -133,7 +133,7 @@ def main():
             f"{table(results, args)}")
     print(text)
     if args.write:
-        (run.ROOT / "docs" / "trials-latency.md").write_text(text)
+        (run.ROOT / "docs/evidence/trials-latency.md").write_text(text)
     return 1 if any(results.values()) else 0
 
 

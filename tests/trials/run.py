@@ -6,7 +6,7 @@
     tests/trials/run.py --list
 
 Keeps every core busy `--load` times over while it runs.  Prints a table; with
---write keeps it in docs/trials.md.  The kind "matrix" is two faults at once, each
+--write keeps it in docs/evidence/trials.md.  The kind "matrix" is two faults at once, each
 pair of them --rounds times (matrix.py).  Fails if two programs ever ran at once, if
 one was alive after its deadline, or if nobody followed.
 """
@@ -174,8 +174,8 @@ Half of the elections hold the program in a PID namespace, half by process group
 
 
 def keep(text, pairs):
-    """In docs/trials.md; what was not tried this time stays as it was."""
-    path = ROOT / "docs" / "trials.md"
+    """In docs/evidence/trials.md; what was not tried this time stays as it was."""
+    path = ROOT / "docs/evidence/trials.md"
     first, title, second = path.read_text().partition(matrix.TITLE)
     path.write_text((text or first.rstrip() + "\n") + "\n" + (pairs or title + second))
 
@@ -198,7 +198,7 @@ def main():
     parser.add_argument("--load", type=int, default=4, help="spinning processes a core")
     parser.add_argument("--nice", type=int, default=0, help="of the spinning processes")
     parser.add_argument("--beds", type=int, default=12, help="elections side by side")
-    parser.add_argument("--write", action="store_true", help="keep the table in docs/trials.md")
+    parser.add_argument("--write", action="store_true", help="keep the table in docs/evidence/trials.md")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     if args.list:

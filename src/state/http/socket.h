@@ -3,7 +3,7 @@
  *
  * An HTTP server on a Unix socket in a directory of its own (0700).  Commits
  * carry the grant in hand, which the program need not know; those that arrive
- * while others are being written share the next flush.  docs/openapi.yaml
+ * while others are being written share the next flush.  docs/reference/openapi.yaml
  * describes what it answers.
  */
 #ifndef TN_STATE_HTTP_SOCKET_H

@@ -27,7 +27,8 @@ static const struct {
     {"user name is empty", TENURE_DENIED, true, false,
      "the server wants a user; use user= and password_file=, or user:password@ in the URL"},
     {"permission denied", TENURE_DENIED, true, false,
-     "the user may not read and write all keys under the prefix; see docs/stores/etcd.md"},
+     "the user may not read and write all keys under the prefix; see "
+     "docs/reference/stores/etcd.md"},
     {"CommonName of client sending a request against gateway", TENURE_DENIED, true, false,
      "the gateway does not take users from client certificates; use user= and password_file="},
     /* Not definite: the change that uses up the quota is carried out, and told as an error. */

@@ -1,6 +1,6 @@
 /*
  * file:DIR - registers as directories of numbered slots, on a local disk or a
- * shared one.  docs/internals/file.md tells how, docs/adr/0003 why.
+ * shared one.  docs/explanation/internals/file.md tells how, docs/adr/0003 why.
  */
 #include <stdlib.h>
 

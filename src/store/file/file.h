@@ -1,5 +1,6 @@
 /*
- * store/file/file.h - inside of the file: store.  docs/internals/file.md tells the whole.
+ * store/file/file.h - inside of the file: store.  docs/explanation/internals/file.md tells the
+ * whole.
  *
  *   ROOT/.tenure                        format, retention and identity, written once
  *   ROOT/.tmp/NONCE-PID-SERIAL          slots that are being written

@@ -1,5 +1,5 @@
 /*
- * postgres://…           - registers are rows; see docs/stores/postgres.md.
+ * postgres://…           - registers are rows; see docs/reference/stores/postgres.md.
  * postgres+advisory://…  - the same, and a lease is written only under a lock.
  */
 #include "store/postgres/postgres.h"

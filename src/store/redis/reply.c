@@ -7,7 +7,7 @@
 
 /* ---- Errors -------------------------------------------------------------- */
 
-#define FIX_RIGHTS "docs/stores/redis.md lists the rights that tenure needs"
+#define FIX_RIGHTS "docs/reference/stores/redis.md lists the rights that tenure needs"
 
 /* By the first word; or, for errors that a script passes on, by any word. */
 static const struct {

@@ -138,7 +138,7 @@ enum tenure_status tn_sqlite_no_room(struct tn_sqlite *h, struct tenure_error *e
             ? tenure_fail(err, TENURE_CORRUPT,
                           "sqlite: %s: the row of '%.*s' has the version %lld, which leaves none "
                           "for changes: repair what it holds, or renumber it as "
-                          "docs/internals/sqlite.md says",
+                          "docs/explanation/internals/sqlite.md says",
                           h->path, TENURE_KEY_MAX, key ? key : "?", sqlite3_column_int64(stmt, 1))
             : tenure_fail(err, TENURE_CORRUPT, "sqlite: %s: the versions have run out", h->path);
     sqlite3_finalize(stmt);

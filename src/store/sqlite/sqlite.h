@@ -10,7 +10,7 @@
  *   sqlite_wait.c        waiting for somebody else's commit
  *   sqlite_error.c       SQLite's codes as statuses, with what to do about them
  *
- * docs/internals/sqlite.md tells how they work together.
+ * docs/explanation/internals/sqlite.md tells how they work together.
  */
 #ifndef TN_STORE_SQLITE_SQLITE_H
 #define TN_STORE_SQLITE_SQLITE_H

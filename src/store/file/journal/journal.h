@@ -3,7 +3,7 @@
  *
  * On a local disk the registers NAME/state/COLLECTION and NAME/state/COLLECTION/ID
  * are a group: they live in one chain of numbered journals in the directory of
- * the collection.  docs/internals/file.md tells the whole; the rules are
+ * the collection.  docs/explanation/internals/file.md tells the whole; the rules are
  *
  *   J1  A journal has one writer, the handle that linked it.  Nobody else
  *       changes a byte of it.
