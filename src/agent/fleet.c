@@ -41,7 +41,7 @@ struct tn_fleet {
     struct tn_fleet_options options;
     struct tn_notify notify;
     struct tn_hub *hub; /* NULL: no listener of our own */
-    int text_fd, signal_fd;
+    int text_fd, known_fd, signal_fd;
     sigset_t mask; /* as it was */
     struct member members[TN_FLEET_MAX];
     size_t n;
@@ -99,7 +99,7 @@ char *tn_fleet_text(size_t *len, struct tenure_error *err)
 /* Each to its number; none of them may be in the place of another. */
 static bool pass_on(const int *from, int n)
 {
-    int high[3];
+    int high[4];
 
     for (int i = 0; i < n; i++) {
         high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, TN_FLEET_PAIR + 1);
@@ -117,13 +117,13 @@ static bool pass_on(const int *from, int n)
 static _Noreturn void become(const struct tn_fleet *f, const struct tn_hub_seat *seat,
                              char *const *args, pid_t parent)
 {
-    const int fds[] = {f->text_fd, seat->facts, seat->pair};
+    const int fds[] = {f->text_fd, f->known_fd, seat->facts, seat->pair};
 
     setpgid(0, 0); /* what is typed at a terminal is for the agent, which passes it on */
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     if (getppid() != parent)
         _exit(1);
-    if (!pass_on(fds, f->hub ? 3 : 1))
+    if (!pass_on(fds, f->hub ? 4 : 2))
         _exit(1);
     sigset_t mask = f->mask;
     sigaddset(&mask, SIGHUP); /* kept until somebody can take it: tn_fleet_mask() */
@@ -441,8 +441,9 @@ enum tenure_status tn_fleet_open(const struct tn_fleet_options *options, struct 
         sigaddset(&set, signals[i]);
     sigprocmask(SIG_BLOCK, &set, &f->mask);
     f->text_fd = memfd_create("tenure-config", MFD_CLOEXEC);
+    f->known_fd = memfd_create("tenure-known", MFD_CLOEXEC);
     f->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (f->text_fd < 0 || f->signal_fd < 0) {
+    if (f->text_fd < 0 || f->signal_fd < 0 || fcntl(f->known_fd, F_SETFL, O_APPEND) != 0) {
         tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
         tn_fleet_close(f);
         return TENURE_UNAVAILABLE;
@@ -458,6 +459,8 @@ void tn_fleet_close(struct tn_fleet *f)
     tn_hub_close(f->hub);
     if (f->text_fd >= 0)
         close(f->text_fd);
+    if (f->known_fd >= 0)
+        close(f->known_fd);
     if (f->signal_fd >= 0)
         close(f->signal_fd);
     tn_notify_close(&f->notify);

@@ -12,6 +12,7 @@
 #include "cli/config.h"
 #include "config/change.h"
 #include "os/init.h"
+#include "os/known.h"
 #include "os/log.h"
 
 static const char help[] =
@@ -192,6 +193,7 @@ static int run_child(struct agent *a)
     o->program.env = a->env = program_env(e->env);
     if (!a->env)
         return cli_fail(a->verb, AGAIN, "out of memory");
+    tn_known_share(TN_FLEET_KNOWN); /* not in the programs' environment, which is made above */
     if (a->inner && sit_down(o, &err) != TENURE_OK)
         return cli_fail(a->verb, AGAIN, "%s", err.text);
     tn_fleet_mask(&o->program.mask);

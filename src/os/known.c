@@ -1,8 +1,15 @@
 #include "os/known.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* The number of the descriptor, where every module of the process finds it. */
+#define SHARED "TENURE_KNOWN_STORES"
 
 /* Never freed: a handle that is closed and opened again is what this is for. */
 struct known {
@@ -23,15 +30,7 @@ static const struct known *find(const char *path)
     return k;
 }
 
-const char *tn_known_identity(const char *path)
-{
-    pthread_mutex_lock(&lock);
-    const struct known *k = find(path);
-    pthread_mutex_unlock(&lock);
-    return k ? k->identity : NULL;
-}
-
-static struct known *make(const char *path, const char *identity)
+static struct known *insert(const char *path, const char *identity)
 {
     struct known *k = malloc(sizeof *k + strlen(path) + 1);
 
@@ -43,21 +42,74 @@ static struct known *make(const char *path, const char *identity)
         return NULL;
     }
     strcpy(k->path, path);
+    k->next = all;
+    all = k;
     return k;
+}
+
+static int shared_fd(void)
+{
+    const char *number = getenv(SHARED);
+
+    return number ? atoi(number) : -1;
+}
+
+/* A path and its identity, each with its NUL, as remember() has appended them. */
+static const struct known *find_shared(const char *path)
+{
+    char line[PATH_MAX + 128];
+    off_t at = 0;
+    ssize_t n;
+    int fd = shared_fd();
+
+    while (fd >= 0 && (n = pread(fd, line, sizeof line - 1, at)) > 0) {
+        line[n] = '\0';
+        size_t name = strlen(line) + 1;
+        if (name >= (size_t)n)
+            break;
+        if (strcmp(line, path) == 0)
+            return insert(path, line + name);
+        at += (off_t)(name + strlen(line + name) + 1);
+    }
+    return NULL;
+}
+
+static void remember(const char *path, const char *identity)
+{
+    char line[PATH_MAX + 128];
+    int fd = shared_fd();
+    int n = snprintf(line, sizeof line, "%s%c%s", path, '\0', identity);
+
+    if (fd >= 0 && n > 0 && (size_t)n < sizeof line && write(fd, line, (size_t)n + 1) < 0)
+        return; /* this process knows it all the same */
+}
+
+const char *tn_known_identity(const char *path)
+{
+    pthread_mutex_lock(&lock);
+    const struct known *k = find(path);
+    if (!k)
+        k = find_shared(path);
+    pthread_mutex_unlock(&lock);
+    return k ? k->identity : NULL;
 }
 
 bool tn_known_add(const char *path, const char *identity)
 {
-    struct known *k = NULL;
-
     pthread_mutex_lock(&lock);
     bool there = find(path) != NULL;
-    if (!there)
-        k = make(path, identity);
-    if (k) {
-        k->next = all;
-        all = k;
-    }
+    bool added = !there && insert(path, identity);
+    if (added)
+        remember(path, identity);
     pthread_mutex_unlock(&lock);
-    return there || k;
+    return there || added;
+}
+
+void tn_known_share(int fd)
+{
+    char number[16];
+
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    snprintf(number, sizeof number, "%d", fd);
+    setenv(SHARED, number, 1);
 }

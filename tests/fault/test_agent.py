@@ -380,6 +380,52 @@ def test_without_a_program_the_release_waits_for_answers_to_run_out(place, how, 
         assert first.wait() == 0
 
 
+STORES = {"file_lease": "file:{}", "sqlite": "sqlite:{}/lease.db"}
+
+
+def in_share(share, kind, table, options=""):
+    path = share if kind == "file_lease" else share / "lease.db"
+    return f"""
+coordinate: {{type: {kind}, path: {path}, ttl: 10s{options}}}
+elections:
+  - name: web
+    run: {{command: [{WITNESS}, {table.path}]}}
+"""
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_share_that_is_not_mounted_yet(place, kind):
+    """With create=no a candidate makes nothing there, and waits for it."""
+    share, table = place.dir / "share", Table(place.dir / "web")
+    share.mkdir()
+    agent = place.start("a", in_share(share, kind, table, ", options: {create: no}"))
+    agent.says("is it mounted?" if kind == "file_lease" else "is its disk mounted?")
+    assert list(share.iterdir()) == []
+    subprocess.run([TENURE, "pause", "--name", "other", "--store", STORES[kind].format(share)],
+                   check=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    eventually("a leader", table.top)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_share_that_goes_away_before_an_election_is_started_again(place, kind):
+    """The new process makes no store under the mount point: the one before it has used the real one."""
+    share, away, table = place.dir / "share", place.dir / "away", Table(place.dir / "web")
+    share.mkdir()
+    agent = place.start("a", in_share(share, kind, table))
+    eventually("a leader", table.top)
+    web = agent.child("web")
+    os.kill(web, signal.SIGSTOP)
+    share.rename(away)
+    share.mkdir()
+    os.kill(web, signal.SIGKILL)
+    agent.says("is gone (no .tenure in it)" if kind == "file_lease" else "was removed while in use")
+    assert list(share.iterdir()) == []
+    before = table.top()
+    share.rmdir()
+    away.rename(share)
+    eventually("a leader again", lambda: table.top() > before)
+
+
 def test_secrets_stay_where_they_are(place):
     token = place.dir / "token"
     put_secret(token, CANARY + "\n")

@@ -113,7 +113,7 @@ static void bad_directories(void **state)
     snprintf(url, sizeof url, "file:%s/no/dir", bed->dir);
     must_fail(url, TENURE_CONFIG, "above it is not there");
     snprintf(url, sizeof url, "file:%s/new?create=no", bed->dir);
-    must_fail(url, TENURE_CONFIG, "mounted?");
+    must_fail(url, TENURE_UNAVAILABLE, "mounted?");
     snprintf(path, sizeof path, "%s/plain", bed->dir);
     write_file(path, "x", 1);
     snprintf(url, sizeof url, "file:%s", path);
@@ -129,7 +129,7 @@ static void bad_directories(void **state)
     snprintf(path, sizeof path, "%s/mount", bed->dir);
     assert_int_equal(mkdir(path, 0755), 0);
     snprintf(url, sizeof url, "file:%s?create=no", path);
-    must_fail(url, TENURE_CONFIG, "holds no store");
+    must_fail(url, TENURE_UNAVAILABLE, "holds no store");
     snprintf(path, sizeof path, "%s/mount/lost+found", bed->dir);
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(url, sizeof url, "file:%s/mount", bed->dir);

@@ -140,10 +140,10 @@ static void not_to_be_made(void **state)
 
     (void)state;
     snprintf(url, sizeof url, "%s?create=no", kit_url);
-    kit_refused(url, TENURE_CONFIG, "mounted?");
+    kit_refused(url, TENURE_UNAVAILABLE, "mounted?");
     assert_int_equal(kit_size(kit_path), -1);
     kit_write_file(kit_path, "", 0);
-    kit_refused(url, TENURE_CONFIG, "mounted?");
+    kit_refused(url, TENURE_UNAVAILABLE, "mounted?");
     assert_int_equal(kit_size(kit_path), 0);
     tenure_store_close(kit_open());
     tenure_store *store = NULL;

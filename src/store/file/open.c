@@ -162,7 +162,7 @@ static enum tenure_status make_root(struct tn_file *f, const struct settings *se
     if (set->known)
         return tn_file_gone(f, err);
     if (!set->create)
-        return tenure_fail(err, TENURE_CONFIG,
+        return tenure_fail(err, TENURE_UNAVAILABLE,
                            "file: %.300s is not there, and create=no; is it mounted?", f->root);
     f->made = mkdir(f->root, f->dir_mode) == 0;
     if (!f->made && errno != EEXIST) {
@@ -213,7 +213,7 @@ static enum tenure_status find_marker(struct tn_file *f, int dir, const struct s
     if (set->known)
         return tn_file_gone(f, err);
     if (!set->create)
-        return tenure_fail(err, TENURE_CONFIG,
+        return tenure_fail(err, TENURE_UNAVAILABLE,
                            "file: %.300s holds no store, and create=no; is it mounted?", f->root);
     status = check_empty(f, err);
     if (!status)

@@ -169,7 +169,7 @@ enum tenure_status tn_sqlite_there(const char *path, struct tenure_error *err)
 
     if (stat(path, &st) == 0 ? st.st_size > 0 : errno != ENOENT)
         return TENURE_OK; /* what is wrong with it, if anything is, is told by who opens it */
-    return tenure_fail(err, TENURE_CONFIG,
+    return tenure_fail(err, TENURE_UNAVAILABLE,
                        "sqlite: %s is not there, or empty, and create=no; is its disk mounted?",
                        path);
 }
