@@ -28,10 +28,7 @@
 #ifndef TENURE_ELECTOR_H
 #define TENURE_ELECTOR_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "status.h"
+#include "store.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -41,12 +41,6 @@ extern "C" {
 
 typedef struct tenure_state tenure_state;
 
-/* Who writes. */
-struct tenure_grant {
-    uint64_t epoch;
-    uint8_t id[TENURE_NONCE_SIZE];
-};
-
 /* A document as it was found.  Caller-owned; zero it first, free it last. */
 struct tenure_document {
     struct tenure_value value; /* value.data, value.len: the data alone */

@@ -50,6 +50,13 @@ extern "C" {
 #define TENURE_NONCE_SIZE  16         /* bytes in a nonce */
 #define TENURE_DATA_MAX    (1u << 20) /* bytes in a value, unless info says less */
 
+/* One term of leadership, as what it writes carries it.  An epoch is granted once; the id tells
+ * two grants apart that a lost lease record gave the same epoch (I3). */
+struct tenure_grant {
+    uint64_t epoch;
+    uint8_t id[TENURE_NONCE_SIZE];
+};
+
 /* One written state of a register.  All zero: the register is absent. */
 struct tenure_token {
     char version[TENURE_VERSION_MAX + 1]; /* opaque, printable, terminated; "" if absent */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "control/control.h"
 #include "driver/inner.h"
 #include "os/poll.h"
 
@@ -37,9 +38,9 @@ enum {
 static void fails(tenure_elector *e, unsigned what, const char *text)
 {
     pthread_mutex_lock(&e->lock);
-    e->status.troubles += what != FAILING_RECORD;
-    snprintf(e->status.trouble, sizeof e->status.trouble, "%.255s", text);
-    tn_text_repair(e->status.trouble, '?');
+    e->snapshot.troubles += what != FAILING_RECORD;
+    snprintf(e->snapshot.trouble, sizeof e->snapshot.trouble, "%.255s", text);
+    tn_text_repair(e->snapshot.trouble, '?');
     pthread_mutex_unlock(&e->lock);
     if (!e->failing)
         e->failing_since_ns = tenure_now();
@@ -74,7 +75,7 @@ static void fine(tenure_elector *e, unsigned what)
     e->failing &= ~what;
     if (!(e->failing & ~FAILING_WAITS) && what != FAILING_WAITS) {
         pthread_mutex_lock(&e->lock);
-        e->status.trouble[0] = '\0';
+        e->snapshot.trouble[0] = '\0';
         pthread_mutex_unlock(&e->lock);
     }
     if (over)
@@ -166,7 +167,7 @@ void tn_driver_swap(tenure_elector *e, struct tn_event *ev)
         return; /* somebody was faster: the ordinary end of a race */
     if (a->purpose == TN_FOR_RENEW) {
         pthread_mutex_lock(&e->lock);
-        e->status.renewals++;
+        e->snapshot.renewals++;
         pthread_mutex_unlock(&e->lock);
         tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RENEWED,
                                                   .epoch = a->record.epoch,
@@ -265,6 +266,7 @@ void tn_driver_look_at_control(tenure_elector *e)
 {
     struct tenure_token before = e->control.token;
     int64_t by = control_by(e);
+    struct tenure_control control = TENURE_CONTROL;
     struct tenure_error err = {0};
     enum tenure_status status;
 
@@ -284,9 +286,11 @@ void tn_driver_look_at_control(tenure_elector *e)
     if (e->control_known && tenure_token_equal(&before, &e->control.token))
         return;
     e->control_known = true;
+    status = tn_control_decode(&e->control, &control, &err);
     pthread_mutex_lock(&e->lock);
+    e->snapshot.control = control;
     e->requests.control = true;
-    e->hooks.control(e->hooks.arg, &e->control, &e->requests.may_claim,
+    e->hooks.control(e->hooks.arg, &control, status ? err.text : NULL, &e->requests.may_claim,
                      &e->requests.claim_delay_ns);
     pthread_mutex_unlock(&e->lock);
 }

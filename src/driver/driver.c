@@ -17,24 +17,42 @@
 
 /* ---- Telling ------------------------------------------------------------- */
 
+/* A grant was won.  The snapshot still shows what it was taken over from: a lease that was
+ * released says when, and whether by the guard of a leader that died. */
+static void remember_former(struct tn_snapshot *s)
+{
+    int64_t ago_ms = (tenure_now() - s->observed_ns) / TN_MS;
+    uint64_t now_ms = tn_wall_ms();
+
+    s->crashed = s->seen == TN_SEEN_FREE && strcmp(s->lease.cause, TN_LEASE_CRASHED) == 0;
+    if (s->seen == TN_SEEN_FREE)
+        s->heard_ms = s->lease.renewed_ms;
+    else if (s->seen == TN_SEEN_HELD)
+        s->heard_ms = ago_ms > 0 && (uint64_t)ago_ms < now_ms ? now_ms - (uint64_t)ago_ms : now_ms;
+    else
+        s->heard_ms = 0;
+}
+
 /* What other threads may see of the machine after a step. */
-static void snapshot(tenure_elector *e)
+static void write_snapshot(tenure_elector *e)
 {
     const struct tn_elector *m = &e->machine;
-    bool held = m->seen == TN_SEEN_HELD;
+    struct tn_snapshot *s = &e->snapshot;
 
     pthread_mutex_lock(&e->lock);
-    snprintf(e->status.phase, sizeof e->status.phase, "%s", tn_phase_word(m->phase));
-    snprintf(e->status.leader, sizeof e->status.leader, "%s", held ? m->lease.holder : "");
-    e->status.leader_epoch = held ? m->lease.epoch : 0;
-    e->status.deadline_ns = e->published_ns;
-    e->sight = (struct tn_driver_sight){.seen = m->seen,
-                                        .lease = m->lease,
-                                        .observed_ns = m->observed_ns,
-                                        .ttl_ns = m->cfg.timing.ttl_ns,
-                                        .renew_ns = m->cfg.timing.renew_ns};
-    memcpy(e->grant, m->grant, sizeof e->grant);
-    e->grant_epoch = m->phase >= TN_PHASE_SEALING && m->phase <= TN_PHASE_STOPPING ? m->epoch : 0;
+    if (e->actions.set & TN_ACT_SEAL)
+        remember_former(s);
+    if (s->phase > TN_PHASE_FOLLOWING && m->phase == TN_PHASE_FOLLOWING)
+        s->owes = false; /* lost, or released */
+    s->phase = m->phase;
+    memcpy(s->grant.id, m->grant, sizeof s->grant.id);
+    s->grant.epoch = m->phase >= TN_PHASE_SEALING && m->phase <= TN_PHASE_STOPPING ? m->epoch : 0;
+    s->deadline_ns = e->actions.deadline_ns;
+    s->seen = m->seen;
+    s->lease = m->lease;
+    s->observed_ns = m->observed_ns;
+    s->ttl_ns = m->cfg.timing.ttl_ns;
+    s->renew_ns = m->cfg.timing.renew_ns;
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -127,6 +145,7 @@ static void publish(tenure_elector *e)
     atomic_store(&e->lead_until_ns, leads ? deadline : 0);
     atomic_store(&e->epoch, leads ? e->machine.epoch : 0);
     atomic_store(&e->deadline_ns, deadline);
+    write_snapshot(e);
     if (e->hooks.lead)
         e->hooks.lead(e->hooks.arg, leads ? deadline : 0, deadline, leads ? e->machine.epoch : 0);
     if (deadline == e->published_ns)
@@ -172,7 +191,7 @@ static void tell_found(tenure_elector *e, int64_t before_ns)
     int64_t at = e->machine.now_ns, sent = e->published_ns - e->machine.cfg.timing.hold_ns;
 
     pthread_mutex_lock(&e->lock);
-    e->status.renewals++;
+    e->snapshot.renewals++;
     pthread_mutex_unlock(&e->lock);
     tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_RENEWED,
                                               .at_ns = at,
@@ -234,18 +253,24 @@ void tn_driver_drain_wake(tenure_elector *e)
         return; /* nothing there: fine */
 }
 
+static void set_owes(tenure_elector *e, bool owes)
+{
+    pthread_mutex_lock(&e->lock);
+    e->snapshot.owes = owes;
+    pthread_mutex_unlock(&e->lock);
+}
+
 /* A claim is owed from before it is sent, unless it was certainly not made: then it is as before.
  */
 static void swap(tenure_elector *e, struct tn_event *ev)
 {
-    bool owed = atomic_load(&e->owes);
+    bool claims = e->actions.purpose == TN_FOR_CLAIM, owed = e->snapshot.owes;
 
-    if (e->actions.purpose == TN_FOR_CLAIM)
-        atomic_store(&e->owes, true);
+    if (claims)
+        set_owes(e, true);
     tn_driver_swap(e, ev);
-    if (e->actions.purpose == TN_FOR_CLAIM &&
-        (ev->status == TENURE_CONFLICT || ev->status == TENURE_CANCELLED))
-        atomic_store(&e->owes, owed);
+    if (claims && (ev->status == TENURE_CONFLICT || ev->status == TENURE_CANCELLED))
+        set_owes(e, owed);
 }
 
 /* Carry out the request of the last step, or wait; fill the event that results. */
@@ -292,7 +317,7 @@ static void halt(tenure_elector *e)
 {
     atomic_store(&e->halted, true);
     tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_HALTED});
-    tn_dispatch_leader(&e->dispatch, e->status.leader, e->status.leader_epoch);
+    tn_dispatch_leader(&e->dispatch, "", 0); /* wakes whoever runs the callbacks */
     if (e->hooks.halted)
         e->hooks.halted(e->hooks.arg);
 }
@@ -336,14 +361,9 @@ void *tn_driver_main(void *arg)
         return NULL;
     hold_back(e);
     for (;;) {
-        bool held = e->machine.phase > TN_PHASE_FOLLOWING;
-
         stamp(&ev);
         tn_elector_step(&e->machine, &ev, &e->actions);
-        if (held && e->machine.phase == TN_PHASE_FOLLOWING)
-            atomic_store(&e->owes, false); /* lost, or released */
         obey(e, &ev);
-        snapshot(e);
         if (e->actions.set & TN_ACT_HALT)
             break;
         next_event(e, &ev);

@@ -10,8 +10,7 @@
 #include <stdatomic.h>
 
 #include "core/elector.h"
-#include "tenure/elector.h"
-#include "tenure/store.h"
+#include "driver/snapshot.h"
 
 struct tn_driver_hooks {
     void *arg;
@@ -40,14 +39,14 @@ struct tn_driver_hooks {
      */
     void (*request)(void *arg, int64_t until_ns);
     /*
-     * OPTIONAL, on the driver's thread: a second register (NAME/control) as it
-     * was read, before the first claim and whenever it has changed.  Must not
-     * block, nor call the elector.  Sets what tn_driver_control() would.  Until
-     * it could be read nothing is claimed: an order that cannot be read may be
-     * the order not to.
+     * OPTIONAL, on the driver's thread: the register NAME/control as it was read, before the
+     * first claim and whenever it has changed; damage (NULL: none) says why it could not be
+     * decoded.  The snapshot has it already.  Must not block, nor call the elector.  Sets what
+     * tn_driver_control() would.  Until it could be read nothing is claimed: a request that
+     * cannot be read may be the request not to.
      */
-    void (*control)(void *arg, const struct tenure_value *value, bool *may_claim,
-                    int64_t *delay_ns);
+    void (*control)(void *arg, const struct tenure_control *control, const char *damage,
+                    bool *may_claim, int64_t *delay_ns);
     /* OPTIONAL, on the driver's thread, before halted(): the store could not be opened, and is
      * not tried again. */
     void (*failed)(void *arg, enum tenure_status status, const char *text);
@@ -89,21 +88,9 @@ enum tenure_status tn_driver_retime(tenure_elector *elector,
                                     _Atomic int64_t *notice_ns, struct tenure_error *err);
 /* Ask for the shutdown and return at once; tenure_elector_stop() still has to follow. */
 void tn_driver_shutdown(tenure_elector *elector);
-/* After that: is there, or may there be, a lease of ours that has to be released?  Else nobody
- * needs what the driver still waits for. */
+/* After that: is there, or may there be, a lease of ours that has to be released (owes of the
+ * snapshot)?  Else nobody needs what the driver still waits for. */
 bool tn_driver_owes(tenure_elector *elector);
-/* The facts of the grant in hand, for the releaser.  false: no grant. */
-bool tn_driver_grant(tenure_elector *elector, uint8_t incarnation[TENURE_NONCE_SIZE],
-                     uint8_t grant[TENURE_NONCE_SIZE], uint64_t *epoch);
-
-/* The lease as this candidate last saw it, for people. */
-struct tn_driver_sight {
-    enum tn_seen seen;
-    struct tn_lease lease;
-    int64_t observed_ns;      /* when it was first seen like that */
-    int64_t ttl_ns, renew_ns; /* our own, as planned */
-};
-void tn_driver_look(tenure_elector *elector, struct tn_driver_sight *sight);
 
 /* What the free record that the guard's releaser leaves gives as its cause. */
 #define TN_LEASE_CRASHED "crashed"

@@ -103,7 +103,9 @@ static enum tenure_status configure(tenure_elector *e, struct tenure_error *err)
                            o->name ? o->name : "", TENURE_NAME_MAX);
     snprintf(e->name, sizeof e->name, "%s", o->name);
     snprintf(e->id, sizeof e->id, "%s", cfg->id);
-    snprintf(e->status.id, sizeof e->status.id, "%s", cfg->id);
+    snprintf(e->snapshot.name, sizeof e->snapshot.name, "%s", o->name);
+    snprintf(e->snapshot.id, sizeof e->snapshot.id, "%s", cfg->id);
+    memcpy(e->snapshot.incarnation, cfg->incarnation, sizeof e->snapshot.incarnation);
     cfg->priority = o->priority;
     cfg->drain_ns = (o->grace_ms ? o->grace_ms : 8000) * TN_MS;
     return TENURE_OK;
@@ -378,7 +380,10 @@ void tn_driver_shutdown(tenure_elector *e)
 
 bool tn_driver_owes(tenure_elector *e)
 {
-    return atomic_load(&e->owes);
+    pthread_mutex_lock(&e->lock);
+    bool owes = e->snapshot.owes;
+    pthread_mutex_unlock(&e->lock);
+    return owes;
 }
 
 void tenure_elector_stop(tenure_elector *e)
@@ -436,10 +441,10 @@ void tenure_elector_fenced(tenure_elector *e, uint64_t floor)
 {
     tn_driver_lock(e);
     /* Less than the epoch in hand is late news of an earlier term of ours. */
-    if (floor >= e->grant_epoch) {
+    if (floor >= e->snapshot.grant.epoch) {
         e->requests.fenced = true;
         e->requests.floor = floor;
-        memcpy(e->requests.fenced_grant, e->grant, TENURE_NONCE_SIZE);
+        memcpy(e->requests.fenced_grant, e->snapshot.grant.id, TENURE_NONCE_SIZE);
     }
     tn_driver_unlock_and_wake(e);
 }
@@ -468,32 +473,27 @@ void tn_driver_control(tenure_elector *e, bool may_claim, int64_t delay_ns)
     tn_driver_unlock_and_wake(e);
 }
 
-bool tn_driver_grant(tenure_elector *e, uint8_t incarnation[TENURE_NONCE_SIZE],
-                     uint8_t grant[TENURE_NONCE_SIZE], uint64_t *epoch)
+void tn_driver_snapshot(tenure_elector *e, struct tn_snapshot *snapshot)
 {
     pthread_mutex_lock(&e->lock);
-    bool held = e->grant_epoch != 0;
-    if (held) {
-        memcpy(incarnation, e->machine.cfg.incarnation, TENURE_NONCE_SIZE);
-        memcpy(grant, e->grant, TENURE_NONCE_SIZE);
-        *epoch = e->grant_epoch;
-    }
+    *snapshot = e->snapshot;
     pthread_mutex_unlock(&e->lock);
-    return held;
 }
 
 void tenure_elector_status(tenure_elector *e, struct tenure_elector_status *status)
 {
-    pthread_mutex_lock(&e->lock);
-    *status = e->status;
-    pthread_mutex_unlock(&e->lock);
-}
+    struct tn_snapshot s;
 
-void tn_driver_look(tenure_elector *e, struct tn_driver_sight *sight)
-{
-    pthread_mutex_lock(&e->lock);
-    *sight = e->sight;
-    pthread_mutex_unlock(&e->lock);
+    tn_driver_snapshot(e, &s);
+    bool held = s.seen == TN_SEEN_HELD;
+    *status = (struct tenure_elector_status){.leader_epoch = held ? s.lease.epoch : 0,
+                                             .renewals = s.renewals,
+                                             .troubles = s.troubles,
+                                             .deadline_ns = s.deadline_ns};
+    memcpy(status->id, s.id, sizeof status->id);
+    snprintf(status->phase, sizeof status->phase, "%s", tn_phase_word(s.phase));
+    snprintf(status->leader, sizeof status->leader, "%s", held ? s.lease.holder : "");
+    memcpy(status->trouble, s.trouble, sizeof status->trouble);
 }
 
 int tenure_elector_fd(const tenure_elector *e)

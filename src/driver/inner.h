@@ -75,15 +75,11 @@ struct tenure_elector {
     bool planned;       /* the store is open, and the times are planned with what it promises: */
     struct tenure_store_info info;
     struct tn_requests requests;
-    struct tenure_elector_status status;
-    uint8_t grant[TENURE_NONCE_SIZE]; /* copies for other threads */
-    uint64_t grant_epoch;             /* 0: no grant */
-    struct tn_driver_sight sight;
+    struct tn_snapshot snapshot;
 
     _Atomic int64_t lead_until_ns; /* 0: does not lead */
     _Atomic int64_t deadline_ns;
     _Atomic uint64_t epoch;
-    _Atomic bool owes; /* a claim of ours holds, or may */
     _Atomic bool halted;
 };
 

@@ -91,6 +91,20 @@ void tn_election_tell(struct tn_election *e, bool plain)
     pthread_mutex_unlock(&e->lock);
 }
 
+void tn_election_snapshot(struct tn_election *e, struct tn_snapshot *out)
+{
+    tenure_elector *elector = atomic_load(&e->elector);
+
+    if (elector)
+        tn_driver_snapshot(elector, out);
+    else
+        *out = (struct tn_snapshot){.phase = TN_PHASE_HALTED};
+    if (out->ttl_ns == 0) { /* the store is not open yet */
+        out->ttl_ns = e->ttl_ms * TN_MS;
+        out->renew_ns = e->renew_ms * TN_MS;
+    }
+}
+
 void tn_election_copy_facts(struct tn_election *e, struct tn_election_facts *out)
 {
     pthread_mutex_lock(&e->lock);
@@ -129,9 +143,10 @@ static void count_renewal(struct tn_election_facts *f, int64_t took_ns)
 }
 
 /* The lease record's word, and whether somebody had asked for it. */
-static enum tn_cause cause_of(const struct tn_election_facts *f, const char *word)
+static enum tn_cause cause_of(const struct tn_election_facts *f, const struct tn_snapshot *now,
+                              const char *word)
 {
-    const struct tenure_control *c = &f->control;
+    const struct tenure_control *c = &now->control;
 
     if (strcmp(word, "absent") == 0)
         return TN_CAUSE_FIRST;
@@ -139,37 +154,16 @@ static enum tn_cause cause_of(const struct tn_election_facts *f, const char *wor
         return TN_CAUSE_EXPIRED;
     if (strcmp(word, "reclaimed") == 0)
         return TN_CAUSE_RECLAIMED;
-    if (f->crashed)
+    if (now->crashed)
         return TN_CAUSE_CRASHED;
     if (strcmp(c->kind, "yield") == 0 && c->epoch != 0 && c->epoch == f->leader_epoch)
         return TN_CAUSE_HANDOVER;
     return TN_CAUSE_RELEASED;
 }
 
-/*
- * A grant was won.  The driver still shows what it took over from: a lease that
- * was given up says when, and whether by the guard of one that died.
- */
-static uint64_t last_heard(struct tn_election *e, bool *crashed)
-{
-    tenure_elector *elector = atomic_load(&e->elector);
-    struct tn_driver_sight sight = {.seen = TN_SEEN_NOTHING};
-
-    if (elector)
-        tn_driver_look(elector, &sight);
-    *crashed = sight.seen == TN_SEEN_FREE && strcmp(sight.lease.cause, TN_LEASE_CRASHED) == 0;
-    if (sight.seen == TN_SEEN_FREE)
-        return sight.lease.renewed_ms;
-    if (sight.seen != TN_SEEN_HELD)
-        return 0;
-    int64_t ago_ms = (tenure_now() - sight.observed_ns) / TN_MS;
-    uint64_t now_ms = tn_wall_ms();
-    return ago_ms > 0 && (uint64_t)ago_ms < now_ms ? now_ms - (uint64_t)ago_ms : now_ms;
-}
-
 /* Under the lock.  True: those who wait for a change want to know. */
-static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint64_t heard_ms,
-                       bool crashed)
+static bool take_trace(struct tn_election *e, const struct tenure_trace *t,
+                       const struct tn_snapshot *now)
 {
     struct tn_election_facts *f = &e->facts;
     char trouble[sizeof f->trouble];
@@ -190,17 +184,13 @@ static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint
     case TENURE_TRACE_RECOVERED:
         f->trouble[0] = '\0';
         break;
-    case TENURE_TRACE_GRANTED:
-        f->heard_ms = heard_ms;
-        f->crashed = crashed;
-        break;
     case TENURE_TRACE_STOPPING:
         f->unsealed_terms += strcmp(t->text, tn_stop_text(TN_STOP_UNSEALED)) == 0;
         break;
     case TENURE_TRACE_LEADER:
         f->trouble[0] = '\0';
         if (t->leader[0] && strcmp(t->leader, t->id) == 0)
-            f->cause = cause_of(f, t->text);
+            f->cause = cause_of(f, now, t->text);
         if (t->leader[0])
             f->leader_epoch = t->epoch;
         break;
@@ -212,45 +202,34 @@ static bool take_trace(struct tn_election *e, const struct tenure_trace *t, uint
 
 void tn_election_trace(struct tn_election *e, const struct tenure_trace *t)
 {
-    bool crashed = false;
-    uint64_t heard_ms = t->kind == TENURE_TRACE_GRANTED ? last_heard(e, &crashed) : 0;
+    struct tn_snapshot now;
 
+    tn_election_snapshot(e, &now);
     pthread_mutex_lock(&e->lock);
-    bool news = take_trace(e, t, heard_ms, crashed);
+    bool news = take_trace(e, t, &now);
     pthread_mutex_unlock(&e->lock);
     if (t->kind == TENURE_TRACE_LEADER)
         atomic_store(&e->wants_refresh, true);
     tn_election_tell(e, !news);
 }
 
-void tn_election_control(struct tn_election *e, const struct tenure_control *control)
+void tn_election_control(struct tn_election *e)
 {
-    pthread_mutex_lock(&e->lock);
-    e->facts.control = *control;
-    pthread_mutex_unlock(&e->lock);
     atomic_store(&e->wants_refresh, true); /* somebody may have come or gone */
     tn_election_tell(e, false);
-}
-
-static void id_of(struct tn_election *e, char *out, size_t size)
-{
-    struct tenure_elector_status status = {0};
-    tenure_elector *elector = atomic_load(&e->elector);
-
-    if (elector)
-        tenure_elector_status(elector, &status);
-    snprintf(out, size, "%s", status.id);
 }
 
 void tn_election_began(struct tn_election *e, uint64_t epoch)
 {
     struct tenure_term_record term = {.epoch = epoch, .from_ms = tn_wall_ms()};
+    struct tn_snapshot now;
 
-    id_of(e, term.holder, sizeof term.holder);
+    tn_election_snapshot(e, &now);
+    snprintf(term.holder, sizeof term.holder, "%s", now.id);
     pthread_mutex_lock(&e->lock);
     struct tn_election_facts *f = &e->facts;
     bool again = f->began_epoch == epoch;
-    uint64_t heard_ms = f->cause == TN_CAUSE_RECLAIMED ? 0 : f->heard_ms;
+    uint64_t heard_ms = f->cause == TN_CAUSE_RECLAIMED ? 0 : now.heard_ms;
     if (!again) {
         f->began_epoch = epoch;
         f->takeovers[f->cause]++;
@@ -303,8 +282,10 @@ static bool asked_for(const char *why)
 void tn_election_ended(struct tn_election *e, uint64_t epoch, const char *why)
 {
     struct tenure_term_record term = {.epoch = epoch, .to_ms = tn_wall_ms()};
+    struct tn_snapshot now;
 
-    id_of(e, term.holder, sizeof term.holder);
+    tn_election_snapshot(e, &now);
+    snprintf(term.holder, sizeof term.holder, "%s", now.id);
     snprintf(term.end, sizeof term.end, "%s", why);
     atomic_store(&e->running, false);
     show_running(e, false);

@@ -74,8 +74,8 @@ void tn_election_free(struct tn_election *e);
 void tn_election_attach(struct tn_election *e, tenure_elector *elector);
 /* The elector's trace callback. */
 void tn_election_trace(struct tn_election *e, const struct tenure_trace *trace);
-/* The control register was read: pause, and why leadership is about to move. */
-void tn_election_control(struct tn_election *e, const struct tenure_control *control);
+/* The driver's snapshot shows another control register. */
+void tn_election_control(struct tn_election *e);
 /* A term began: counted, and written into the history, a little later.  Again: nothing. */
 void tn_election_began(struct tn_election *e, uint64_t epoch);
 /* Why the term in hand could begin, in words that live on. */

@@ -48,12 +48,9 @@ struct tn_election_facts {
 
     enum tn_cause cause;   /* of the grant in hand */
     uint64_t leader_epoch; /* as last seen */
-    uint64_t heard_ms;     /* when the term before ours was last heard of; 0: unknown */
-    bool crashed;          /* its guard released it */
     uint64_t began_epoch;  /* the last term of ours that began */
     uint64_t ended_epoch;  /* the last that ended */
     char end[96];          /* why */
-    struct tenure_control control;
 
     bool healthy;
     char unhealthy[160];
@@ -123,6 +120,8 @@ struct tn_election {
 
 /* Something changed: those who wait are told.  plain: not worth an answer to a long poll. */
 void tn_election_tell(struct tn_election *e, bool plain);
+/* The driver's, or before there is one what the options say. */
+void tn_election_snapshot(struct tn_election *e, struct tn_snapshot *out);
 void tn_election_copy_facts(struct tn_election *e, struct tn_election_facts *out);
 
 /* election_papers.c */

@@ -12,52 +12,38 @@
 
 /* One look at everything, so that an answer does not contradict itself. */
 struct view {
-    struct tenure_elector_status status;
-    struct tn_driver_sight sight;
+    struct tn_snapshot now;
     struct tn_election_facts facts;
-    bool attached, leads;
+    bool leads;
     uint64_t epoch;
     int64_t left_ms, now_ns;
 };
 
-static void look(struct tn_election *e, struct view *v)
+static void fill_view(struct tn_election *e, struct view *v)
 {
-    tenure_elector *elector = atomic_load(&e->elector);
-
-    memset(v, 0, sizeof *v);
     tn_election_copy_facts(e, &v->facts);
+    tn_election_snapshot(e, &v->now);
     v->now_ns = tenure_now();
-    v->sight.ttl_ns = e->ttl_ms * TN_MS;
-    v->sight.renew_ns = e->renew_ms * TN_MS;
-    if (!elector)
-        return;
-    v->attached = true;
-    tenure_elector_status(elector, &v->status);
-    tn_driver_look(elector, &v->sight);
-    v->leads = tenure_elector_is_leader(elector);
-    v->epoch = tenure_elector_epoch(elector);
-    v->left_ms = tenure_elector_time_left(elector) / TN_MS;
+    v->epoch = tn_snapshot_epoch(&v->now, v->now_ns);
+    v->leads = v->epoch != 0;
+    v->left_ms = tn_snapshot_left(&v->now, v->now_ns) / TN_MS;
     /* What is told here has run out before the lease is released (supervisor_clients.c). */
     if (e->answer_ns > 0 && v->left_ms > e->answer_ns / TN_MS)
         v->left_ms = e->answer_ns / TN_MS;
-    if (v->sight.ttl_ns == 0) { /* before its first step */
-        v->sight.ttl_ns = e->ttl_ms * TN_MS;
-        v->sight.renew_ns = e->renew_ms * TN_MS;
-    }
 }
 
 static const char *role_of(const struct tn_election *e, const struct view *v)
 {
     if (v->leads)
         return "leader";
-    if (strcmp(v->status.phase, "sealing") == 0)
+    if (v->now.phase == TN_PHASE_SEALING)
         return "sealing";
-    if (atomic_load(&e->stopping) || strcmp(v->status.phase, "stopping") == 0 ||
-        strcmp(v->status.phase, "releasing") == 0)
+    if (atomic_load(&e->stopping) || v->now.phase == TN_PHASE_STOPPING ||
+        v->now.phase == TN_PHASE_RELEASING)
         return "stopping";
-    if (!v->attached || strcmp(v->status.phase, "halted") == 0)
+    if (v->now.phase == TN_PHASE_HALTED)
         return "halted";
-    if (v->facts.control.paused)
+    if (v->now.control.paused)
         return "paused";
     return v->facts.healthy ? "standby" : "unhealthy";
 }
@@ -66,10 +52,10 @@ static const char *role_of(const struct tn_election *e, const struct view *v)
 
 static void why_standing_by(const struct view *v, char *out, size_t size)
 {
-    const struct tn_lease *lease = &v->sight.lease;
-    double ago = (double)(v->now_ns - v->sight.observed_ns) / 1e9;
+    const struct tn_lease *lease = &v->now.lease;
+    double ago = (double)(v->now_ns - v->now.observed_ns) / 1e9;
 
-    switch (v->sight.seen) {
+    switch (v->now.seen) {
     case TN_SEEN_HELD:
         snprintf(out, size, "%s leads, epoch %" PRIu64 "; it was last seen to renew %.1f s ago",
                  lease->holder, lease->epoch, ago);
@@ -78,8 +64,8 @@ static void why_standing_by(const struct view *v, char *out, size_t size)
         snprintf(out, size, "the lease record cannot be used; look at it, then `tenure reset`");
         break;
     case TN_SEEN_NOTHING:
-        snprintf(out, size, "the lease has not been read yet%s%s", v->status.trouble[0] ? ": " : "",
-                 v->status.trouble);
+        snprintf(out, size, "the lease has not been read yet%s%s", v->now.trouble[0] ? ": " : "",
+                 v->now.trouble);
         break;
     default:
         snprintf(out, size, "nobody leads; this candidate is about to claim");
@@ -88,7 +74,7 @@ static void why_standing_by(const struct view *v, char *out, size_t size)
 
 static void describe(const struct tn_election *e, const struct view *v, char *out, size_t size)
 {
-    const struct tenure_control *c = &v->facts.control;
+    const struct tenure_control *c = &v->now.control;
     const char *role = role_of(e, v);
     size_t n;
 
@@ -114,8 +100,8 @@ static void describe(const struct tn_election *e, const struct view *v, char *ou
     if (v->facts.unsealed[0] && n + 16 < size)
         snprintf(out + n, size - n, "; the state could not be sealed: %s", v->facts.unsealed);
     n = strlen(out);
-    if (v->status.trouble[0] && v->sight.seen != TN_SEEN_NOTHING && n + 16 < size)
-        snprintf(out + n, size - n, "; the store: %s", v->status.trouble);
+    if (v->now.trouble[0] && v->now.seen != TN_SEEN_NOTHING && n + 16 < size)
+        snprintf(out + n, size - n, "; the store: %s", v->now.trouble);
     tn_text_repair(out, '?');
 }
 
@@ -127,7 +113,7 @@ void tn_election_reason(struct tn_election *e, char *out, size_t size)
         e->far->reason(e->far_arg, out, size);
         return;
     }
-    look(e, &v);
+    fill_view(e, &v);
     describe(e, &v, out, size);
 }
 
@@ -135,15 +121,15 @@ bool tn_election_is_well(struct tn_election *e, char *why, size_t size)
 {
     struct view v;
 
-    look(e, &v);
-    if (v.status.trouble[0])
-        snprintf(why, size, "%s: the store: %s", e->name, v.status.trouble);
+    fill_view(e, &v);
+    if (v.now.trouble[0])
+        snprintf(why, size, "%s: the store: %s", e->name, v.now.trouble);
     else if (!v.facts.healthy)
         snprintf(why, size, "%s: %s", e->name,
                  v.facts.unhealthy[0] ? v.facts.unhealthy : "its probe has not succeeded");
     else if (v.facts.unsealed[0])
         snprintf(why, size, "%s: the state could not be sealed: %s", e->name, v.facts.unsealed);
-    else if (v.sight.seen == TN_SEEN_REFUSED)
+    else if (v.now.seen == TN_SEEN_REFUSED)
         snprintf(why, size, "%s: the lease record cannot be used", e->name);
     else
         return true;
@@ -167,14 +153,14 @@ static json_t *ms_of(int64_t ns)
 
 static json_t *leader_json(const struct view *v)
 {
-    const struct tn_lease *l = &v->sight.lease;
+    const struct tn_lease *l = &v->now.lease;
 
-    if (v->sight.seen != TN_SEEN_HELD)
+    if (v->now.seen != TN_SEEN_HELD)
         return json_null();
     return json_pack("{s:o, s:I, s:I, s:o, s:o, s:I}", "id", text(l->holder), "epoch",
                      (json_int_t)l->epoch, "since_ms", (json_int_t)l->acquired_ms, "address",
                      text(l->address), "version", text(l->build), "seen_ms",
-                     (json_int_t)((v->now_ns - v->sight.observed_ns) / TN_MS));
+                     (json_int_t)((v->now_ns - v->now.observed_ns) / TN_MS));
 }
 
 static json_t *paused_json(const struct tenure_control *c)
@@ -316,18 +302,18 @@ json_t *tn_election_json(struct tn_election *e)
     struct view v;
     char reason[512];
 
-    look(e, &v);
+    fill_view(e, &v);
     describe(e, &v, reason, sizeof reason);
     return json_pack("{s:s, s:o, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, "
                      "s:o, s:o}",
-                     "name", e->name, "id", text(v.status.id), "role", role_of(e, &v), "leading",
+                     "name", e->name, "id", text(v.now.id), "role", role_of(e, &v), "leading",
                      (int)v.leads, "reason", text(reason), "epoch", (json_int_t)v.epoch, "left_ms",
-                     (json_int_t)v.left_ms, "ttl_ms", (json_int_t)(v.sight.ttl_ns / TN_MS),
-                     "renew_ms", (json_int_t)(v.sight.renew_ns / TN_MS), "version", version,
-                     "leader", leader_json(&v), "paused", paused_json(&v.facts.control),
-                     "candidates", tn_election_json_candidates(e), "history",
-                     tn_election_json_history(e), "renewals", renewals_json(&v.facts), "state",
-                     state_json(&v.facts), "guard", guard_json(&v.facts));
+                     (json_int_t)v.left_ms, "ttl_ms", (json_int_t)(v.now.ttl_ns / TN_MS),
+                     "renew_ms", (json_int_t)(v.now.renew_ns / TN_MS), "version", version, "leader",
+                     leader_json(&v), "paused", paused_json(&v.now.control), "candidates",
+                     tn_election_json_candidates(e), "history", tn_election_json_history(e),
+                     "renewals", renewals_json(&v.facts), "state", state_json(&v.facts), "guard",
+                     guard_json(&v.facts));
 }
 
 json_t *tn_election_json_leadership(struct tn_election *e)
@@ -339,14 +325,13 @@ json_t *tn_election_json_leadership(struct tn_election *e)
     struct view v;
     char reason[512];
 
-    look(e, &v);
+    fill_view(e, &v);
     describe(e, &v, reason, sizeof reason);
-    held = v.sight.seen == TN_SEEN_HELD;
+    held = v.now.seen == TN_SEEN_HELD;
     return json_pack("{s:s, s:o, s:b, s:s, s:o, s:I, s:I, s:o, s:I, s:o, s:o}", "name", e->name,
-                     "id", text(v.status.id), "leading", (int)v.leads, "role", role_of(e, &v),
+                     "id", text(v.now.id), "leading", (int)v.leads, "role", role_of(e, &v),
                      "reason", text(reason), "epoch", (json_int_t)v.epoch, "left_ms",
-                     (json_int_t)v.left_ms, "leader",
-                     held ? text(v.sight.lease.holder) : json_null(), "leader_epoch",
-                     (json_int_t)(held ? v.sight.lease.epoch : 0), "leader_address",
-                     text(held ? v.sight.lease.address : ""), "version", version);
+                     (json_int_t)v.left_ms, "leader", held ? text(v.now.lease.holder) : json_null(),
+                     "leader_epoch", (json_int_t)(held ? v.now.lease.epoch : 0), "leader_address",
+                     text(held ? v.now.lease.address : ""), "version", version);
 }

@@ -14,9 +14,8 @@ struct sample {
     char labels[3 * (TENURE_NAME_MAX + TENURE_ID_MAX)];  /* name="...",id="..." */
     char workers[3 * (TENURE_NAME_MAX + TENURE_ID_MAX)]; /* the same, as older names have it */
     struct tn_election_facts facts;
-    struct tn_driver_sight sight;
-    bool leads, sealing;
-    uint64_t epoch;
+    struct tn_snapshot now;
+    uint64_t epoch; /* 0: does not lead */
     int64_t left_ns, age_ns;
     unsigned candidates, healthy_candidates;
     int64_t gap_ms; /* -1: unknown */
@@ -62,23 +61,18 @@ static void take_papers(struct sample *s)
 
 static void take(struct sample *s, struct tn_election *e)
 {
-    tenure_elector *elector = atomic_load(&e->elector);
-    struct tenure_elector_status status = {0};
+    int64_t now_ns;
     char name[2 * TENURE_NAME_MAX + 4], id[2 * TENURE_ID_MAX + 4];
 
     s->e = e;
     tn_election_copy_facts(e, &s->facts);
-    if (elector) {
-        tenure_elector_status(elector, &status);
-        tn_driver_look(elector, &s->sight);
-        s->leads = tenure_elector_is_leader(elector);
-        s->sealing = strcmp(status.phase, tn_phase_word(TN_PHASE_SEALING)) == 0;
-        s->epoch = tenure_elector_epoch(elector);
-        s->left_ns = tenure_elector_time_left(elector);
-    }
-    s->age_ns = s->sight.seen == TN_SEEN_HELD ? tenure_now() - s->sight.observed_ns : -1;
+    tn_election_snapshot(e, &s->now);
+    now_ns = tenure_now();
+    s->epoch = tn_snapshot_epoch(&s->now, now_ns);
+    s->left_ns = tn_snapshot_left(&s->now, now_ns);
+    s->age_ns = s->now.seen == TN_SEEN_HELD ? now_ns - s->now.observed_ns : -1;
     tn_metrics_label(e->name, name, sizeof name);
-    tn_metrics_label(status.id, id, sizeof id);
+    tn_metrics_label(s->now.id, id, sizeof id);
     snprintf(s->labels, sizeof s->labels, "name=\"%s\",id=\"%s\"", name, id);
     snprintf(s->workers, sizeof s->workers, "name=\"%s\",worker_id=\"%s\"", name, id);
     take_papers(s);
@@ -130,16 +124,16 @@ static void each_worker(const struct page *p, const char *name, const char *type
         return have;                                                                               \
     }
 
-VALUE(leader, true, s->leads)
+VALUE(leader, true, s->epoch != 0)
 VALUE(ready, true, tn_election_ready(s->e))
-VALUE(sealing, true, s->sealing)
+VALUE(sealing, true, s->now.phase == TN_PHASE_SEALING)
 VALUE(unsealed, true, s->facts.unsealed_terms)
 VALUE(epoch, true, s->epoch)
 VALUE(left, true, (double)s->left_ns / 1e9)
-VALUE(ttl, true, s->sight.ttl_ns ? (double)s->sight.ttl_ns / 1e9 : (double)s->e->ttl_ms / 1e3)
-VALUE(leader_epoch, true, s->sight.seen == TN_SEEN_HELD ? s->sight.lease.epoch : 0)
+VALUE(ttl, true, (double)s->now.ttl_ns / 1e9)
+VALUE(leader_epoch, true, s->now.seen == TN_SEEN_HELD ? s->now.lease.epoch : 0)
 VALUE(age, s->age_ns >= 0, (double)s->age_ns / 1e9)
-VALUE(paused, true, s->facts.control.paused)
+VALUE(paused, true, s->now.control.paused)
 VALUE(healthy, true, s->facts.healthy)
 VALUE(candidates, true, s->candidates)
 VALUE(healthy_candidates, true, s->healthy_candidates)

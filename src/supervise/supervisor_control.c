@@ -56,27 +56,24 @@ static void apply_claim(struct tn_supervisor *s)
 }
 
 /* On the driver's thread: the register as it was just read. */
-void tn_supervisor_on_control(void *arg, const struct tenure_value *value, bool *may_claim,
-                              int64_t *delay_ns)
+void tn_supervisor_on_control(void *arg, const struct tenure_control *control, const char *damage,
+                              bool *may_claim, int64_t *delay_ns)
 {
     struct tn_supervisor *s = arg;
     struct tn_mailbox *m = &s->mailbox;
-    struct tenure_control control = TENURE_CONTROL;
-    struct tenure_error err = {0};
-    enum tenure_status status = tn_control_decode(value, &control, &err);
 
-    if (status)
-        tn_log("control", "%s; until then nothing is claimed", err.text);
-    tn_election_control(s->election, &control);
+    if (damage)
+        tn_log("control", "%s; until then nothing is claimed", damage);
+    tn_election_control(s->election);
     pthread_mutex_lock(&m->lock);
     /* What stood there when we came was meant for others. */
-    bool fresh = m->control_seen && strcmp(control.request, m->control.request) != 0;
-    m->control = control;
+    bool fresh = m->control_seen && strcmp(control->request, m->control.request) != 0;
+    m->control = *control;
     m->control_seen = m->control_changed = true;
     m->request_fresh |= fresh;
-    if (fresh && strcmp(control.kind, "yield") == 0 && control.to[0]) {
-        snprintf(m->held_for, sizeof m->held_for, "%s", control.to);
-        m->held_epoch = control.epoch;
+    if (fresh && strcmp(control->kind, "yield") == 0 && control->to[0]) {
+        snprintf(m->held_for, sizeof m->held_for, "%s", control->to);
+        m->held_epoch = control->epoch;
     }
     decide_claim(s, may_claim, delay_ns);
     pthread_mutex_unlock(&m->lock);
@@ -128,14 +125,14 @@ static void read_boot(char *out, size_t size)
 
 void tn_supervisor_enrol(struct tn_supervisor *s)
 {
-    struct tenure_elector_status status;
+    struct tn_snapshot now;
     struct tenure_candidate *c = &s->self;
     const struct tenure_elector_options *o = &s->options->elector;
 
-    tenure_elector_status(s->elector, &status);
+    tn_driver_snapshot(s->elector, &now);
     *c = (struct tenure_candidate)TENURE_CANDIDATE;
-    snprintf(c->id, sizeof c->id, "%s", status.id);
-    snprintf(s->id, sizeof s->id, "%s", status.id);
+    snprintf(c->id, sizeof c->id, "%s", now.id);
+    snprintf(s->id, sizeof s->id, "%s", now.id);
     snprintf(c->build, sizeof c->build, "%s", o->build ? o->build : "");
     snprintf(c->address, sizeof c->address, "%s", o->address ? o->address : "");
     snprintf(c->contain, sizeof c->contain, "%s", tn_contain_text(s->link.contain));
@@ -162,14 +159,14 @@ void tn_supervisor_paper(struct tn_supervisor *s, unsigned jobs)
 /* A candidate that could not seal its state says so, while it holds the lease and after that. */
 static const char *state_of(const struct tn_supervisor *s)
 {
-    struct tenure_elector_status status;
+    struct tn_snapshot now;
 
     if (s->leaving)
         return "stopping";
     if (s->epoch != 0)
         return "leading";
-    tenure_elector_status(s->elector, &status);
-    if (s->unsealed && strcmp(status.phase, tn_phase_word(TN_PHASE_SEALING)) == 0)
+    tn_driver_snapshot(s->elector, &now);
+    if (s->unsealed && now.phase == TN_PHASE_SEALING)
         return "sealing";
     return s->self.healthy && !s->unsealed ? "standby" : "unhealthy";
 }

@@ -271,8 +271,8 @@ void tn_supervisor_aside_done(struct tn_supervisor *s, bool found);
 
 /* supervisor_control.c */
 void tn_supervisor_enrol(struct tn_supervisor *s);
-void tn_supervisor_on_control(void *arg, const struct tenure_value *value, bool *may_claim,
-                              int64_t *delay_ns);
+void tn_supervisor_on_control(void *arg, const struct tenure_control *control, const char *damage,
+                              bool *may_claim, int64_t *delay_ns);
 void tn_supervisor_on_news(void *arg, const struct tn_clerk_news *news);
 void tn_supervisor_take_news(struct tn_supervisor *s, const struct tn_clerk_news *news);
 void tn_supervisor_take_control(struct tn_supervisor *s, const struct tenure_control *c,

@@ -29,11 +29,14 @@ bool tn_supervisor_leave_facts(struct tn_supervisor *s)
     struct tn_release_facts facts = {
         .store = s->options->elector.store, .name = s->options->elector.name, .id = s->id};
     char text[TN_RELEASE_FACTS_MAX], *all = NULL;
+    struct tn_snapshot now;
     size_t size = 0;
-    uint64_t epoch;
 
-    if (!tn_driver_grant(s->elector, facts.incarnation, facts.grant, &epoch) || epoch != s->epoch)
+    tn_driver_snapshot(s->elector, &now);
+    if (now.grant.epoch == 0 || now.grant.epoch != s->epoch)
         return false; /* that term is over already */
+    memcpy(facts.incarnation, now.incarnation, sizeof facts.incarnation);
+    memcpy(facts.grant, now.grant.id, sizeof facts.grant);
     FILE *to = open_memstream(&all, &size);
     if (!to)
         return false;

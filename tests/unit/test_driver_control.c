@@ -56,11 +56,12 @@ static void on_stopped(void *arg, const struct tenure_term *term, const char *wh
     seen.stopped++;
 }
 
-static void on_control(void *arg, const struct tenure_value *value, bool *may_claim,
-                       int64_t *delay_ns)
+static void on_control(void *arg, const struct tenure_control *control, const char *damage,
+                       bool *may_claim, int64_t *delay_ns)
 {
     (void)arg;
-    (void)value;
+    (void)control;
+    assert_null(damage);
     *may_claim = true;
     *delay_ns = 0;
 }
