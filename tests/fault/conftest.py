@@ -1,4 +1,5 @@
-"""Load: LOAD=4 keeps every core busy four times over while the tests run."""
+"""Load: LOAD=4 keeps every core busy four times over while the tests run.  And the server stores (support/rig.py),
+one at a time: a test that takes `rig` is run with each."""
 
 import os
 import subprocess
@@ -28,3 +29,24 @@ def load():
     for s in spinners:
         s.kill()
         s.wait()
+
+
+@pytest.fixture(scope="session", params=["postgres", "advisory", "redis", "etcd", "kube"])
+def running(request):
+    """A server that serves all tests with it; pytest puts them together."""
+    from rig import running_rig  # the program that it prepares servers with need not be there
+    yield from running_rig(request.param)
+
+
+@pytest.fixture
+def rig(running):
+    running.settle()
+    running.clear()
+    return running
+
+
+@pytest.fixture
+def proxy(rig):
+    from proxy import Proxy
+    with Proxy(("127.0.0.1", rig.port)) as between:
+        yield between

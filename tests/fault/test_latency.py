@@ -10,35 +10,17 @@ import subprocess
 
 import pytest
 from process import until
-from proxy import Proxy
-from rig import RIGS, each_running
 from tenure import Store, StoreError
 from world import TENURE, World, eventually
 
 
-@pytest.fixture(scope="module", params=["redis", "etcd"])
-def running(request):
-    assert request.param in RIGS
-    yield from each_running(request)
+pytestmark = pytest.mark.parametrize("running", ["redis", "etcd"], indirect=True, scope="session")
 
 
-@pytest.fixture
-def rig(running):
-    running.settle()
-    running.clear()
-    return running
-
-
-@pytest.fixture
-def line(rig):
-    with Proxy(("127.0.0.1", rig.port)) as between:
-        yield between
-
-
-def pair_on(rig, line, delay, ttl_ms):
+def pair_on(rig, proxy, delay, ttl_ms):
     """Two candidates, one of which leads, that far away from their store."""
-    line.delay = delay
-    world = World(url=rig.url(port=line.port), ttl_ms=ttl_ms)
+    proxy.delay = delay
+    world = World(url=rig.url(port=proxy.port), ttl_ms=ttl_ms)
     world.start()
     world.start()
     world.next_leader(0)
@@ -51,28 +33,28 @@ def order(rig, *words):
 
 
 @pytest.mark.parametrize("fault", ["cut", "strand"])
-def test_set_up_outlives_a_request(rig, line, fault):
+def test_set_up_outlives_a_request(rig, proxy, fault):
     """A request has less time than a session takes, and more than one answer."""
     def answered():
         with contextlib.suppress(StoreError):
             return store.read("w/lease", timeout=0.3)
         return None
 
-    line.delay = 0.1
-    with Store(rig.url(port=line.port)) as store:
+    proxy.delay = 0.1
+    with Store(rig.url(port=proxy.port)) as store:
         store.read("w/lease")
-        getattr(line, fault)()
+        getattr(proxy, fault)()
         until(answered, limit=60)
 
 
-def test_lost_sessions_are_built_again(rig, line):
-    with pair_on(rig, line, 0.06, 1500):
-        line.cut()
+def test_lost_sessions_are_built_again(rig, proxy):
+    with pair_on(rig, proxy, 0.06, 1500):
+        proxy.cut()
         rig.renewals(3)
 
 
-def test_paused_and_resumed(rig, line):
-    with pair_on(rig, line, 0.1, 5000) as world:
+def test_paused_and_resumed(rig, proxy):
+    with pair_on(rig, proxy, 0.1, 5000) as world:
         for turn in range(2):
             order(rig, "pause")
             eventually("everybody knows", lambda: all(

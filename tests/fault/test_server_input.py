@@ -12,7 +12,6 @@ import threading
 
 import pytest
 from process import free_port, until
-from rig import RIGS, each_running
 from world import TENURE
 
 SECRET = "c4n4ry-s3cr3t"
@@ -38,11 +37,6 @@ def refused(url):
         return told(url)
     except AssertionError:
         return None
-
-
-@pytest.fixture(scope="module", params=RIGS)
-def rig(request):
-    yield from each_running(request)
 
 
 class Stranger:

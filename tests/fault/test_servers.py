@@ -10,31 +10,11 @@ import signal
 import pytest
 from disk import can_mount
 from process import until
-from proxy import Proxy
-from rig import RIGS, each_running
 from world import kept, pair
 
 # Long enough for any machine, and renewed so often that nobody waits for it.
 KEPT = 60000
 OFTEN = ["--renew", "300ms"]
-
-
-@pytest.fixture(scope="module", params=RIGS)
-def running(request):
-    yield from each_running(request)
-
-
-@pytest.fixture
-def rig(running):
-    running.settle()
-    running.clear()
-    return running
-
-
-@pytest.fixture
-def proxy(rig):
-    with Proxy(("127.0.0.1", rig.port)) as between:
-        yield between
 
 
 def held(rig, url=None, leader_url=None):

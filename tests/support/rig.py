@@ -5,6 +5,7 @@ secret stands in a file.  The election that is disturbed is always called "w".
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -47,6 +48,12 @@ class Rig:
 
     ttl_ms = 2000
     full_needs_mount = True
+    partial = 7  # bytes: less than the answer to a swap
+    lands_late = True  # a request that its client gave up is still carried out
+    black_holed_open, black_holed_swap = ("timeout",), "timeout"
+    stopped_swap = ("unknown",)
+    obeys_late = False  # what a stopped server had received it still carries out
+    tells_deletions = False  # a register that an operator deletes wakes a wait
 
     def __init__(self, server):
         self.server = server
@@ -78,6 +85,14 @@ class Rig:
         self.server.kill()
         self.server.start()
         self.settle()
+
+    def shut_down(self):
+        """It is gone when this returns."""
+        self.server.kill()
+
+    def value(self, number):
+        """What may stand in w/lease, another one for each number."""
+        return b"%d" % number
 
     def pause(self):
         self.server.pause()
@@ -115,6 +130,7 @@ class Rig:
 
 class PostgresRig(Rig):
     missing = server_postgres.MISSING
+    stopped_swap = ("unknown", "timeout")
 
     def __init__(self, scheme="postgres"):
         super().__init__(Postgres())
@@ -129,6 +145,9 @@ class PostgresRig(Rig):
 
     def url(self, port=None):
         return self.server.url(self.query, scheme=self.scheme, port=port)
+
+    def shut_down(self):
+        self.server.shutdown()
 
     def mark(self):
         return self.server.sql("SELECT nonce FROM tenure.register WHERE key = 'w/lease'")
@@ -227,6 +246,7 @@ class AdvisoryRig(PostgresRig):
 
 class RedisRig(Rig):
     missing = server_redis.MISSING
+    obeys_late = True
     lease = "{tenure}:k:w/lease"
 
     def __init__(self, server=None):
@@ -295,6 +315,10 @@ class RedisRig(Rig):
 class EtcdRig(Rig):
     missing = server_etcd.MISSING
     full_needs_mount = False
+    partial = 150
+    lands_late = False
+    black_holed_swap = "unknown"  # the kernel took the request: it may yet arrive
+    tells_deletions = True
     lease = "/tenure/w/lease"
 
     def __init__(self, server=None):
@@ -402,6 +426,8 @@ class EtcdRig(Rig):
 class KubeRig(EtcdRig):
     missing = server_kube.MISSING
     ttl_ms = 5000
+    partial = 60
+    black_holed_open, black_holed_swap = ("timeout", "unavailable"), "timeout"
     lease = "shared"
 
     def __init__(self):
@@ -414,6 +440,13 @@ class KubeRig(EtcdRig):
 
     def settle(self):
         until(self.server.healthy, limit=180)
+
+    def value(self, number):
+        """A record: a Lease holds nothing else."""
+        return json.dumps({
+            "holder": "me", "epoch": number + 1, "ttl_ms": 5000, "incarnation": "1" * 32, "grant": "2" * 32,
+            "transitions": 3, "priority": 0, "address": "", "build": "", "cause": "",
+            "acquired_at": "2026-01-31T12:00:00.250Z", "renewed_at": "2026-01-31T12:00:00.250Z"}).encode()
 
     def object(self):
         return self.server.lease(self.lease)
@@ -475,9 +508,10 @@ RIGS = {"postgres": PostgresRig, "advisory": AdvisoryRig, "redis": RedisRig, "et
         "kube": KubeRig}
 
 
-def each_running(request):
-    """The body of a fixture with params=RIGS."""
-    kind = RIGS[request.param]
+
+def running_rig(name):
+    """Its fixture, for as long as somebody needs the server."""
+    kind = RIGS[name]
     if kind.missing:
         pytest.skip(kind.missing)
     rig = kind()

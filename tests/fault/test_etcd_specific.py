@@ -1,4 +1,4 @@
-"""What goes wrong between tenure and a real etcd, and what is told about it."""
+"""What only etcd can do wrong, and what is said about it; what all servers can: test_server_calls.py."""
 
 import http.server
 import json
@@ -68,12 +68,6 @@ def own():
         yield server
 
 
-@pytest.fixture
-def proxy(etcd):
-    with Proxy(("127.0.0.1", etcd.port)) as between:
-        yield between
-
-
 def through(proxy, query=""):
     return Store(f"etcd://127.0.0.1:{proxy.port}{query}")
 
@@ -86,104 +80,7 @@ def refused(call, *args, **named):
     return caught.value
 
 
-# ---- Lost answers, lost requests ---------------------------------------------------------------
-
-def test_answer_lost_is_unknown_and_the_nonce_tells(etcd, proxy):
-    with through(proxy) as store, Store(etcd.url()) as other:
-        base = store.swap("a/lease").token
-        proxy.cut_after("down", 0)
-        lost = store.swap("a/lease", base, b"second")
-        assert lost.status == "unknown" and "not known" in lost.text
-        found = other.read("a/lease")
-        assert found.token.nonce == lost.nonce and found.prev == base.nonce
-        assert store.read("a/lease").token == found.token
-        assert store.swap("a/lease", base).status == "conflict"
-
-
-def test_change_is_never_sent_twice(etcd, proxy):
-    """libcurl repeats a request that broke on a kept connection; a swap must not be."""
-    with through(proxy) as store, Store(etcd.url()) as other:
-        token = store.swap("a/lease").token
-        for _ in range(20):
-            proxy.cut_after("down", 0)
-            lost = store.swap("a/lease", token)
-            assert lost.status == "unknown"
-            token = other.read("a/lease").token
-            assert token.nonce == lost.nonce
-
-
-def test_request_held_back_is_unknown(etcd, proxy):
-    with through(proxy) as store, Store(etcd.url()) as other:
-        base = store.swap("a/lease").token
-        proxy.hold("up")
-        late = store.swap("a/lease", base, timeout=0.3)
-        assert late.status == "unknown"
-        assert other.read("a/lease").token == base  # proves nothing: it may still land
-        proxy.release()
-
-
-def test_answer_cut_in_the_middle(etcd, proxy):
-    with through(proxy) as store:
-        base = store.swap("a/lease").token
-        proxy.cut_after("down", 150)
-        lost = store.swap("a/lease", base)
-        assert lost.status == "unknown"
-        assert store.read("a/lease").token.nonce == lost.nonce
-
-
-def test_held_read_is_a_timeout_never_absence(etcd, proxy):
-    with through(proxy) as store:
-        store.swap("a/lease")
-        proxy.hold("down")
-        assert refused(store.read, "a/lease", timeout=0.3).status == "timeout"
-        proxy.release()
-        assert store.read("a/lease").token
-
-
-def test_idle_connection_that_died_costs_nothing(etcd, proxy):
-    with through(proxy) as store:
-        base = store.swap("a/lease").token
-        proxy.cut()
-        again = store.swap("a/lease", base)
-        assert again.status == "ok"
-        proxy.half_close()
-        assert store.swap("a/lease", again.token).status == "ok"
-
-
-def test_black_hole_ends_at_the_deadline(etcd, proxy):
-    with through(proxy) as store:
-        base = store.swap("a/lease").token
-        proxy.cut()
-        proxy.black_hole = True
-        # The kernel takes the request: it may yet arrive.
-        assert store.swap("a/lease", base, timeout=0.3).status == "unknown"
-        proxy.black_hole = False
-        assert store.read("a/lease").token
-
-
 # ---- The server --------------------------------------------------------------------------------
-
-def test_stopped_server(own):
-    with Store(own.url()) as store:
-        base = store.swap("a/lease").token
-        own.pause()
-        late = store.swap("a/lease", base, timeout=0.3)
-        assert late.status == "unknown"
-        assert refused(store.read, "a/lease", timeout=0.3).status == "timeout"
-        own.resume()
-        assert settled(lambda: store.read("a/lease")).token.nonce in (base.nonce, late.nonce)
-
-
-def test_killed_server_is_a_definite_answer(own):
-    with Store(own.url()) as store:
-        base = store.swap("a/lease").token
-        own.kill()
-        answer = store.swap("a/lease", base)
-        assert answer.status == "unavailable"
-        assert f"127.0.0.1:{own.port}" in answer.text and "connect" in answer.text
-        own.start()
-        assert settled(lambda: store.read("a/lease")).token == base
-
 
 def test_snapshot_restored_repeats_revisions_but_not_nonces(own):
     with Store(own.url()) as store:
@@ -411,63 +308,7 @@ def test_neighbours_are_none_of_ours(etcd):
         assert not store.read("a/none").token
 
 
-def test_deleted_by_an_operator(etcd):
-    with Store(etcd.url()) as store:
-        token = store.swap("a/lease").token
-        assert not store.wait([("a/lease", token)], timeout=1)  # followed, and known
-        box = []
-        thread = threading.Thread(
-            target=lambda: box.append(store.wait([("a/lease", token)], timeout=60)))
-        thread.start()
-        etcd.delete(KEY)
-        thread.join()
-        assert box == [True]
-        assert not store.read("a/lease").token
-        assert store.swap("a/lease", token).status == "conflict"
-        assert store.swap("a/lease").status == "ok"  # over the orphaned companion
-
-
 # ---- Waiting -----------------------------------------------------------------------------------
-
-def test_idle_stand_by_asks_once_an_interval(etcd, proxy):
-    with through(proxy) as store, Store(etcd.url()) as other:
-        token = other.swap("a/lease").token
-        assert not store.wait([("a/lease", token)], timeout=1)
-        store.read("a/lease")
-        before = proxy.passed["up"]
-        store.read("a/lease")
-        one = proxy.passed["up"] - before
-        before = proxy.passed["up"]
-        for _ in range(5):
-            assert store.read("a/lease").token == token
-            assert not store.wait([("a/lease", token)], timeout=0.01)
-        assert proxy.passed["up"] - before == 5 * one
-        other.swap("a/lease", token)
-        assert store.wait([("a/lease", token)])
-
-
-def test_stream_is_not_believed_behind_an_address_that_did_not_answer(etcd, proxy):
-    """A balancer keeps what is open to a server that hangs, and sends what is new elsewhere."""
-    with through(proxy) as store, Store(etcd.url()) as other:
-        token = other.swap("a/control").token
-        assert not store.wait([("a/control", token)], timeout=1)
-        proxy.strand()
-        assert refused(store.read, "a/control", timeout=0.3).status == "timeout"
-        assert store.read("a/control").token == token
-        other.swap("a/control", token)
-        assert store.wait([("a/control", token)])
-
-
-def test_prefix_wait_is_not_woken_by_others(etcd):
-    with Store(etcd.url()) as store, Store(etcd.url()) as other:
-        other.swap("jobs/1")
-        mark = store.list("jobs/")[1]
-        assert not store.wait([("jobs/", mark)], timeout=0.05)
-        other.swap("members/1")
-        assert not store.wait([("jobs/", mark)], timeout=0.05)
-        other.swap("jobs/2")
-        assert store.wait([("jobs/", mark)])
-
 
 def test_long_listing_in_pages(etcd):
     with Store(etcd.url()) as store:
@@ -505,11 +346,6 @@ def test_long_listing_in_pages(etcd):
 def test_url_mistakes(url, words):
     error = refused(Store, url)
     assert error.status == "config" and words in error.text
-
-
-def test_nobody_there():
-    error = refused(Store, f"etcd://127.0.0.1:{free_port()}")
-    assert error.status == "unavailable" and "127.0.0.1" in error.text
 
 
 def test_credentials(own, tmp_path):

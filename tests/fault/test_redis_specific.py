@@ -1,6 +1,5 @@
-"""What goes wrong between tenure and a real Redis, and what is told about it."""
+"""What only Redis can do wrong, and what is said about it; what all servers can: test_server_calls.py."""
 
-import os
 import threading
 
 import pytest
@@ -39,99 +38,6 @@ def refused(call, *args, **named):
 
 # ---- Lost answers, lost requests ---------------------------------------------------------------
 
-def test_answer_lost_is_unknown_and_the_nonce_tells(redis, proxy):
-    with through(proxy) as store, Store(redis.url()) as other:
-        base = store.swap("a/lease").token
-        proxy.cut_after("down", 0)
-        lost = store.swap("a/lease", base, b"second")
-        assert lost.status == "unknown"
-        assert "not known" in lost.text
-        found = other.read("a/lease")
-        assert found.token.nonce == lost.nonce
-        assert found.data == b"second"
-        assert found.prev == base.nonce
-        # The handle itself recovers, and sees the same.
-        assert store.read("a/lease").token == found.token
-        assert store.swap("a/lease", base).status == "conflict"
-
-
-def test_answer_cut_in_the_middle_is_unknown(redis, proxy):
-    with through(proxy) as store:
-        base = store.swap("a/lease").token
-        proxy.cut_after("down", 7)
-        lost = store.swap("a/lease", base)
-        assert lost.status == "unknown"
-        assert store.read("a/lease").token.nonce == lost.nonce
-
-
-def test_request_held_back_is_unknown_and_lands_late(redis, proxy):
-    with through(proxy) as store, Store(redis.url()) as other:
-        base = store.swap("a/lease").token
-        proxy.hold("up")
-        late = store.swap("a/lease", base, timeout=0.3)
-        assert late.status == "unknown"
-        assert other.read("a/lease").token == base  # proves nothing: it may still land
-        proxy.release()
-        until(lambda: other.read("a/lease").token.nonce == late.nonce)
-
-
-def test_request_cut_on_its_way_is_unknown_but_not_applied(redis, proxy):
-    with through(proxy) as store, Store(redis.url()) as other:
-        base = store.swap("a/lease").token
-        proxy.cut_after("up", 40)
-        assert store.swap("a/lease", base).status == "unknown"
-        assert other.read("a/lease").token == base
-
-
-def test_reads_are_repeated_over_a_broken_connection(redis, proxy):
-    with through(proxy) as store:
-        base = store.swap("a/lease").token
-        proxy.cut_after("down", 5)
-        assert store.read("a/lease").token == base
-
-
-def test_held_read_is_a_timeout_never_absence(redis, proxy):
-    with through(proxy) as store:
-        store.swap("a/lease")
-        proxy.hold("down")
-        assert refused(store.read, "a/lease", timeout=0.3).status == "timeout"
-        proxy.release()
-        assert store.read("a/lease").token
-
-
-def test_idle_connection_that_died_costs_nothing(redis, proxy):
-    with through(proxy) as store:
-        base = store.swap("a/lease").token
-        proxy.cut()
-        again = store.swap("a/lease", base)
-        assert again.status == "ok"
-        proxy.half_close()
-        assert store.swap("a/lease", again.token).status == "ok"
-
-
-def test_slow_network_works(redis, proxy):
-    proxy.delay = 0.02
-    with through(proxy) as store:
-        base = store.swap("a/lease").token
-        assert store.swap("a/lease", base).status == "ok"
-        assert store.wait([("a/lease", base)])
-
-
-def test_black_hole_ends_at_the_deadline(redis, proxy):
-    proxy.black_hole = True
-    error = refused(Store, f"redis://127.0.0.1:{proxy.port}", timeout=0.3)
-    assert error.status == "timeout"
-    proxy.black_hole = False
-    with through(proxy) as store:
-        base = store.swap("a/lease").token
-        proxy.cut()
-        proxy.black_hole = True
-        # Nothing of the request has left: a definite answer.
-        assert store.swap("a/lease", base, timeout=0.3).status == "timeout"
-        proxy.black_hole = False
-        assert store.read("a/lease").token == base
-
-
 def test_batch_with_a_lost_answer(redis, proxy):
     with through(proxy) as store, Store(redis.url()) as other:
         wanted = [(f"b/{i:04}", None, b"x" * 300) for i in range(2500)]
@@ -149,28 +55,6 @@ def test_batch_with_a_lost_answer(redis, proxy):
 
 
 # ---- The server --------------------------------------------------------------------------------
-
-def test_stopped_server(redis):
-    with Store(redis.url()) as store:
-        base = store.swap("a/lease").token
-        redis.pause()
-        late = store.swap("a/lease", base, timeout=0.3)
-        assert late.status == "unknown"
-        assert refused(store.read, "a/lease", timeout=0.3).status == "timeout"
-        redis.resume()
-        # What it had received it still carries out.
-        until(lambda: store.read("a/lease").token.nonce == late.nonce)
-
-
-def test_killed_server_is_a_definite_answer(redis):
-    with Store(redis.url()) as store:
-        base = store.swap("a/lease").token
-        redis.kill()
-        answer = store.swap("a/lease", base)
-        assert answer.status == "unavailable"
-        assert f"127.0.0.1:{redis.port}" in answer.text and "refused" in answer.text
-        assert refused(store.read, "a/lease").status == "unavailable"
-
 
 def test_restart_forgets_scripts_and_begins_a_new_timeline():
     with Redis(("appendonly", "yes"), ("appendfsync", "always")) as redis:
@@ -485,21 +369,6 @@ def subscribed(redis, channel=REGISTER):
     return redis.cmd("PUBSUB", "NUMSUB", channel)[1] > 0
 
 
-def test_broken_subscription_misses_nothing(redis, proxy):
-    with through(proxy) as store, Store(redis.url()) as other:
-        base = store.swap("a/lease").token
-        thread, box = in_thread(lambda: store.wait([("a/lease", base)], timeout=60))
-        until(lambda: subscribed(redis))
-        proxy.refusing = True
-        proxy.cut()
-        other.swap("a/lease", base)
-        proxy.refusing = False
-        thread.join()
-        # Either it came back in time and saw the change, or it says that it could not.
-        assert box in ([True], ["unavailable"])
-        assert store.wait([("a/lease", base)])
-
-
 def test_subscription_that_comes_back_finds_the_change(redis, proxy):
     with through(proxy) as store, Store(redis.url()) as other:
         base = store.swap("a/lease").token
@@ -511,49 +380,6 @@ def test_subscription_that_comes_back_finds_the_change(redis, proxy):
         proxy.release()
         thread.join()
         assert box == [True]
-
-
-def test_wait_is_cancelled_while_it_connects(redis, proxy):
-    with through(proxy) as store:
-        base = store.swap("a/lease").token
-        proxy.cut()
-        proxy.black_hole = True
-        readable, writable = os.pipe()
-        thread, box = in_thread(lambda: refused(store.wait, [("a/lease", base)], timeout=600,
-                                                wake_fd=readable))
-        os.write(writable, b"x")
-        thread.join()
-        assert box[0].status == "cancelled"
-        os.close(readable)
-        os.close(writable)
-
-
-def test_idle_stand_by_asks_once_an_interval(redis):
-    def requests():
-        return int(redis.info("commandstats", "cmdstat_evalsha").split("calls=")[1].split(",")[0])
-
-    with Store(redis.url()) as store, Store(redis.url()) as other:
-        token = other.swap("a/lease").token
-        assert not store.wait([("a/lease", token)], timeout=1)
-        before = requests()
-        for _ in range(5):
-            assert store.read("a/lease").token == token
-            assert not store.wait([("a/lease", token)], timeout=0.01)
-        assert requests() - before == 5
-        # And the news come all the same.
-        other.swap("a/lease", token)
-        assert store.wait([("a/lease", token)])
-
-
-def test_prefix_wait_is_not_woken_by_others(redis):
-    with Store(redis.url()) as store, Store(redis.url()) as other:
-        other.swap("jobs/1")
-        mark = store.list("jobs/")[1]
-        assert not store.wait([("jobs/", mark)], timeout=0.05)
-        other.swap("members/1")
-        assert not store.wait([("jobs/", mark)], timeout=0.05)
-        other.swap("jobs/2")
-        assert store.wait([("jobs/", mark)])
 
 
 def test_many_different_waits_on_one_handle(redis):

@@ -1,4 +1,4 @@
-"""What goes wrong between tenure and a real kube-apiserver, and what is told about it."""
+"""What only a kube-apiserver can do wrong, and what is said about it; what all servers can: test_server_calls.py."""
 
 import base64
 import contextlib
@@ -11,7 +11,7 @@ import threading
 import pytest
 import server_kube
 from flood import Flood
-from process import free_port, until
+from process import until
 from proxy import Proxy
 from server_kube import Kube
 from server_redis import make_certificates
@@ -56,66 +56,7 @@ def refused(call, *args, **named):
     return caught.value
 
 
-# ---- Lost answers, lost requests ---------------------------------------------------------------
-
-@pytest.mark.parametrize("key", ["a/lease", "a/other"])
-def test_answer_lost_is_unknown_and_the_nonce_tells(kube, proxy, key):
-    with Store(kube.url(port=proxy.port)) as store, Store(kube.url()) as other:
-        base = store.swap(key, None, record()).token
-        for cut in (0, 60):
-            proxy.cut_after("down", cut)
-            lost = store.swap(key, base, record(epoch=8))
-            assert lost.status == "unknown" and "not known" in lost.text
-            found = other.read(key)
-            assert found.token.nonce == lost.nonce and found.prev == base.nonce
-            assert store.read(key).token == found.token
-            assert store.swap(key, base).status == "conflict"
-            base = found.token
-
-
-def test_request_held_back_is_unknown_and_a_read_is_a_timeout(kube, proxy):
-    with Store(kube.url(port=proxy.port)) as store, Store(kube.url()) as other:
-        base = store.swap("a/lease", None, record()).token
-        proxy.hold("up")
-        assert store.swap("a/lease", base, record(), timeout=0.3).status == "unknown"
-        assert other.read("a/lease").token == base  # proves nothing: it may still land
-        assert refused(store.read, "a/lease", timeout=0.3).status == "timeout"
-        proxy.release()
-        proxy.cut()
-        assert store.read("a/lease").token
-
-
-def test_nobody_there_and_black_hole(kube, proxy):
-    error = refused(Store, kube.url(port=free_port()))
-    assert error.status == "unavailable" and "localhost" in error.text
-    proxy.black_hole = True
-    assert refused(Store, kube.url(port=proxy.port), timeout=0.5).status in (
-        "timeout", "unavailable")
-
-
-def test_watch_survives_resets_and_half_open_ends(kube, proxy):
-    with Store(kube.url(port=proxy.port)) as store, Store(kube.url()) as other:
-        token = other.swap("a/lease", None, record()).token
-        assert not store.wait([("a/lease", token)], timeout=1)
-        for trouble in (proxy.cut, proxy.half_close):
-            trouble()
-            fresh = other.swap("a/lease", token, record(epoch=9)).token
-            assert store.wait([("a/lease", token)])
-            token = store.read("a/lease").token
-            assert token == fresh
-
-
-def test_watch_is_not_believed_behind_an_address_that_did_not_answer(kube, proxy):
-    """A balancer keeps what is open to a server that hangs, and sends what is new elsewhere."""
-    with Store(kube.url(port=proxy.port)) as store, Store(kube.url()) as other:
-        token = other.swap("a/control").token
-        assert not store.wait([("a/control", token)], timeout=1)
-        proxy.strand()
-        assert refused(store.read, "a/control", timeout=0.3).status == "timeout"
-        assert store.read("a/control").token == token
-        other.swap("a/control", token)
-        assert store.wait([("a/control", token)])
-
+# ---- Watches ----------------------------------------------------------------------------------
 
 def test_watch_does_not_wait_for_versions_that_a_restore_took_back(kube):
     with Store(kube.url()) as store, Store(kube.url()) as other:
@@ -138,7 +79,7 @@ def test_watch_does_not_wait_for_versions_that_a_restore_took_back(kube):
         assert store.wait([("a/control", token)])
 
 
-def test_idle_stand_by_asks_once_an_interval(kube, proxy):
+def test_idle_standby_asks_once_an_interval(kube, proxy):
     with Store(kube.url(port=proxy.port)) as store, Store(kube.url()) as other:
         token = other.swap("a/lease", None, record()).token
         watches = lambda: [("a/lease", token), ("a/control", None)]  # noqa: E731

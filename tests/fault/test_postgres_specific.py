@@ -1,4 +1,4 @@
-"""postgres: on a real server that fails in every way we could think of."""
+"""What only PostgreSQL can do wrong, and what is said about it; what all servers can: test_server_calls.py."""
 
 import os
 import pathlib
@@ -7,11 +7,10 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 
 import pytest
 import server_postgres
-from process import free_port, until
+from process import until
 from proxy import Proxy
 from server_postgres import PgBouncer, Postgres, Psql
 from server_redis import make_certificates
@@ -67,69 +66,6 @@ def opening(url, timeout=20):
 
 # ---- Unknown outcomes -------------------------------------------------------
 
-def test_an_answer_that_is_lost_is_unknown_and_resolved_by_a_read(path, key):
-    proxy, store = path
-    base = store.swap(key)
-    proxy.hold("down")
-    lost = store.swap(key, base.token, b"mine", timeout=1)
-    assert lost.status == "unknown"
-    proxy.cut()
-    proxy.release()
-    value = store.read(key)
-    assert (value.token.nonce, value.prev, value.data) == (lost.nonce, base.nonce, b"mine")
-    assert store.swap(key, value.token).status == "ok"
-
-
-def test_a_connection_that_is_cut_in_the_answer_is_unknown(path, key):
-    proxy, store = path
-    base = store.swap(key)
-    proxy.cut_after("down", 1)
-    lost = store.swap(key, base.token, b"mine")
-    assert lost.status == "unknown"
-    assert store.read(key).token.nonce == lost.nonce
-
-
-@pytest.mark.parametrize("bytes_sent", [0, 1, 40])
-def test_a_connection_that_is_cut_in_the_request_is_unknown(path, key, bytes_sent):
-    proxy, store = path
-    base = store.swap(key)
-    proxy.cut_after("up", bytes_sent)
-    assert store.swap(key, base.token).status == "unknown"
-    assert store.swap(key, base.token).status == "ok"
-
-
-def test_a_request_that_is_late_lands_late_or_never(server, path, key):
-    proxy, store = path
-    base = store.swap(key)
-    proxy.hold("up")
-    late = store.swap(key, base.token, b"late", timeout=0.5)
-    assert late.status == "unknown"
-    assert store_elsewhere(server).read(key).token == base.token  # which proves nothing
-    proxy.release()
-    until(lambda: store_elsewhere(server).read(key).token.nonce == late.nonce)
-    # Now the other way round: whoever comes first wins, and the late one never lands.
-    warm(store)
-    base = store.read(key)
-    proxy.hold("up")
-    late = store.swap(key, base.token, b"late", timeout=0.5)
-    assert late.status == "unknown"
-    with Store(server.url()) as other:
-        won = other.swap(key, base.token, b"first")
-        assert won.status == "ok"
-        passed = proxy.passed["up"]
-        proxy.release()
-        until(lambda: proxy.passed["up"] > passed)
-        assert store.swap(key, base.token).status == "conflict"
-        assert other.read(key).token == won.token
-
-
-def store_elsewhere(server, stores={}):
-    """One more handle on the server, past any proxy."""
-    if server.port not in stores:
-        stores[server.port] = Store(server.url())
-    return stores[server.port]
-
-
 def test_a_batch_whose_answer_is_lost_is_unknown_as_a_whole(path, key):
     proxy, store = path
     proxy.cut_after("down", 1)
@@ -162,21 +98,6 @@ def test_a_lock_that_lasts_is_a_timeout_and_nothing_was_changed(server, path, ke
 
 
 # ---- The server comes and goes ----------------------------------------------
-
-def test_a_server_that_is_stopped_and_goes_on(key):
-    with Postgres() as server, Store(server.url()) as store:
-        base = store.swap(key)
-        server.pause()
-        begun = time.monotonic()
-        assert fails(store.read, key, timeout=0.5).status == "timeout"
-        lost = store.swap(key, base.token, timeout=0.5)
-        assert lost.status in ("unknown", "timeout")
-        assert not store.wait([(key, base.token)], timeout=0.5)
-        assert time.monotonic() - begun < 30
-        server.resume()
-        seen = until(lambda: reading(store, key))
-        assert seen.token.nonce in (base.nonce, lost.nonce)
-
 
 def reading(store, key):
     try:
@@ -227,98 +148,7 @@ def test_sessions_that_an_operator_ends(server, key):
         assert store.read(key).token == token
 
 
-def test_connections_that_are_refused_black_holed_or_half_closed(path, key):
-    proxy, store = path
-    token = store.swap(key).token
-    proxy.refusing = True
-    proxy.cut()
-    assert fails(store.read, key, timeout=2).status == "unavailable"
-    proxy.refusing = False
-    proxy.black_hole = True
-    proxy.cut()
-    assert fails(store.read, key, timeout=0.5).status == "timeout"
-    assert store.swap(key, token, timeout=0.5).status == "timeout"
-    proxy.black_hole = False
-    proxy.cut()
-    assert store.read(key).token == token
-    proxy.half_close()
-    assert store.read(key).token == token
-
-
 # ---- Waiting ----------------------------------------------------------------
-
-def test_a_wait_after_a_read_asks_the_server_nothing(server, path, key):
-    proxy, store = path
-    token = store.swap(key).token
-    subscribe(proxy, store, key, token)
-    with Store(server.url()) as other:
-        for _ in range(3):
-            assert store.read(key).token == token
-            passed = proxy.passed["up"]
-            assert not store.wait([(key, token)], timeout=0.2)
-            assert proxy.passed["up"] == passed
-            other.swap(key + "-other")  # does not concern it
-            assert not store.wait([(key, token)], timeout=0.2)
-            assert proxy.passed["up"] == passed
-            token = other.swap(key, token).token
-            assert store.wait([(key, store.read(key).token)], timeout=0) is False
-            assert store.read(key).token == token
-
-
-def subscribe(proxy, store, key, token):
-    """Wait until a wait asks nothing any more: it listens."""
-    def quiet():
-        passed = proxy.passed["up"]
-        assert not store.wait([(key, token)], timeout=0.2)
-        return proxy.passed["up"] == passed
-
-    until(quiet)
-
-
-def test_a_change_while_the_connection_was_down_is_not_missed(server, path, key):
-    proxy, store = path
-    token = store.swap(key).token
-    _, mark = store.list(key)
-    subscribe(proxy, store, key, token)
-    with Store(server.url()) as other:
-        for watch in ((key, token), (key, mark)):
-            proxy.cut()
-            current = other.read(key).token
-            other.swap(key, current)
-            assert until(lambda: waited(store, watch))
-
-
-def waited(store, watch):
-    try:
-        return store.wait([watch], timeout=5)
-    except StoreError as error:
-        assert error.status == "unavailable", error
-        return False
-
-
-def test_a_wait_whose_connection_breaks_does_not_sleep_on(server, path, key):
-    proxy, store = path
-    token = store.swap(key).token
-    threading.Timer(0.3, proxy.cut).start()
-    try:
-        assert store.wait([(key, token)], timeout=120)
-    except StoreError as error:
-        assert error.status == "unavailable"
-
-
-def test_a_wait_is_woken_while_the_server_hangs(key):
-    with Postgres() as server, Store(server.url()) as store:
-        token = store.swap(key).token
-        reader, writer = os.pipe()
-        server.pause()
-        os.write(writer, b"x")
-        assert fails(store.wait, [(key, token)], timeout=60, wake_fd=reader).status == "cancelled"
-        server.resume()
-        assert store.read(key).token == token  # the same session, and the late answer is no trouble
-        assert not store.wait([(key, token)], timeout=0.1)
-        os.close(reader)
-        os.close(writer)
-
 
 def test_short_waits_do_not_wear_out_a_slow_connection(server, path, key):
     proxy, store = path
@@ -645,6 +475,11 @@ def full(store):
     return answer if answer.status != "ok" else None
 
 
+def test_a_host_that_nobody_knows():
+    error = opening(f"postgres://u:{SECRET}@no-such-host.invalid/x?sslmode=require", timeout=5)
+    assert error.status in ("unavailable", "timeout") and "no-such-host.invalid" in error.text
+
+
 class Starting(Postgres):
     """A standby that serves nobody until it is promoted: as after a crash, for as long as it takes."""
 
@@ -663,13 +498,6 @@ def test_opening_waits_for_a_server_that_starts():
         (server.data / "promote").touch()
         server.signal(signal.SIGUSR1)
         waits.opened().close()
-
-
-def test_a_server_that_cannot_be_reached():
-    error = opening(f"postgres://u:{SECRET}@127.0.0.1:{free_port()}/x", timeout=5)
-    assert error.status == "unavailable" and "is the server up" in error.text
-    error = opening(f"postgres://u:{SECRET}@no-such-host.invalid/x?sslmode=require", timeout=5)
-    assert error.status in ("unavailable", "timeout") and "no-such-host.invalid" in error.text
 
 
 @pytest.mark.parametrize("url, word", [
