@@ -263,12 +263,28 @@ char *tn_url_repairing(const char *text)
     return with_param(text, "repair=yes");
 }
 
+unsigned tn_url_traits(const char *text)
+{
+    static const struct {
+        const char *scheme;
+        unsigned traits;
+    } known[] = {
+        {"noop:", TN_URL_PRIVATE},
+        {"memory:", TN_URL_PRIVATE},
+        {"file:", TN_URL_IN_FILES},
+        {"sqlite:", TN_URL_IN_FILES | TN_URL_LOCKED},
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strncmp(text, known[i].scheme, strlen(known[i].scheme)) == 0)
+            return known[i].traits;
+    }
+    return 0;
+}
+
 char *tn_url_existing(const char *text)
 {
-    /* Servers are not made by opening them. */
-    bool made = strncmp(text, "file:", 5) == 0 || strncmp(text, "sqlite:", 7) == 0;
-
-    return made ? with_param(text, "create=no") : strdup(text);
+    return tn_url_traits(text) & TN_URL_IN_FILES ? with_param(text, "create=no") : strdup(text);
 }
 
 void tn_url_wipe(char *text)

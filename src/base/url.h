@@ -41,6 +41,14 @@ const char *tn_url_param(struct tn_url *url, const char *name);
 enum tenure_status tn_url_check_params(const struct tn_url *url, const char *known,
                                        struct tenure_error *err);
 
+/* What must be known of a store before it is opened; 0 for a server. */
+enum tn_url_trait {
+    TN_URL_PRIVATE = 1 << 0,  /* seen by this process alone */
+    TN_URL_IN_FILES = 1 << 1, /* the first open makes it; opens at once */
+    TN_URL_LOCKED = 1 << 2,   /* a client that hangs in a request holds up all others */
+};
+unsigned tn_url_traits(const char *text);
+
 /* The URL of the same store, opened by who repairs what is damaged there; NULL when out of memory.
  * It may hold a password: tn_url_wipe() frees it. */
 char *tn_url_repairing(const char *text);

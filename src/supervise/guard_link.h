@@ -28,7 +28,7 @@ struct tn_guard_wish {
 };
 
 /* Whose store requests are watched, each on a thread of its own. */
-enum tn_busy { TN_BUSY_DRIVER, TN_BUSY_CLERK, TN_BUSY_END };
+enum tn_busy { TN_BUSY_DRIVER, TN_BUSY_PEERS, TN_BUSY_END };
 
 struct tn_guard_link {
     pthread_mutex_t lock; /* for alive and socket, which the driver's thread uses too */

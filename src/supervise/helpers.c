@@ -24,12 +24,36 @@ static _Noreturn void become(const struct tn_helpers *h, const char *command, ch
     _exit(127);
 }
 
+static void kill_late(void *arg, int64_t now)
+{
+    const pid_t *pid = arg;
+
+    (void)now;
+    kill(-*pid, SIGKILL);
+}
+
+static void kill_group(struct tn_helpers *h, unsigned i)
+{
+    if (h->list[i].pid)
+        kill(-h->list[i].pid, SIGKILL);
+}
+
+void tn_helpers_open(struct tn_helpers *h, struct tn_loop *loop, const sigset_t *mask)
+{
+    h->mask = *mask;
+    for (unsigned i = 0; i < TN_HELPERS_MAX; i++)
+        tn_loop_timer(loop, &h->list[i].kill, kill_late, &h->list[i].pid);
+}
+
 bool tn_helpers_run(struct tn_helpers *h, enum tn_helper_kind kind, const char *command,
                     char *const *env, int64_t limit_ns)
 {
     pid_t self = getpid();
+    unsigned i = 0;
 
-    if (h->n == TN_HELPERS_MAX)
+    while (i < TN_HELPERS_MAX && h->list[i].pid)
+        i++;
+    if (i == TN_HELPERS_MAX)
         return false;
     pid_t pid = fork();
     if (pid == 0)
@@ -37,20 +61,20 @@ bool tn_helpers_run(struct tn_helpers *h, enum tn_helper_kind kind, const char *
     if (pid < 0)
         return false;
     setpgid(pid, pid); /* whoever comes first */
-    h->list[h->n].pid = pid;
-    h->list[h->n].kind = kind;
-    h->list[h->n].kill_at_ns = tenure_now() + limit_ns;
-    h->n++;
+    h->list[i].pid = pid;
+    h->list[i].kind = kind;
+    h->list[i].kill.at_ns = tenure_now() + limit_ns;
     return true;
 }
 
 bool tn_helpers_reaped(struct tn_helpers *h, pid_t pid, enum tn_helper_kind *kind)
 {
-    for (unsigned i = 0; i < h->n; i++) {
+    for (unsigned i = 0; i < TN_HELPERS_MAX; i++) {
         if (h->list[i].pid != pid)
             continue;
         *kind = h->list[i].kind;
-        h->list[i] = h->list[--h->n];
+        h->list[i].pid = 0;
+        h->list[i].kill.at_ns = TN_NEVER;
         return true;
     }
     return false;
@@ -58,42 +82,27 @@ bool tn_helpers_reaped(struct tn_helpers *h, pid_t pid, enum tn_helper_kind *kin
 
 void tn_helpers_drop(struct tn_helpers *h, enum tn_helper_kind kind)
 {
-    for (unsigned i = 0; i < h->n; i++) {
+    for (unsigned i = 0; i < TN_HELPERS_MAX; i++) {
         if (h->list[i].kind != kind)
             continue;
-        kill(-h->list[i].pid, SIGKILL);
+        kill_group(h, i);
         h->list[i].kind = TN_HELPER_DROPPED;
     }
 }
 
-void tn_helpers_time(struct tn_helpers *h, int64_t now)
-{
-    for (unsigned i = 0; i < h->n; i++) {
-        if (now < h->list[i].kill_at_ns)
-            continue;
-        kill(-h->list[i].pid, SIGKILL);
-        h->list[i].kill_at_ns = INT64_MAX / 2; /* once is enough; it will be reaped */
-    }
-}
-
-int64_t tn_helpers_due(const struct tn_helpers *h)
-{
-    int64_t due = INT64_MAX / 2;
-
-    for (unsigned i = 0; i < h->n; i++)
-        due = h->list[i].kill_at_ns < due ? h->list[i].kill_at_ns : due;
-    return due;
-}
-
 void tn_helpers_kill_all(struct tn_helpers *h)
 {
-    for (unsigned i = 0; i < h->n; i++)
-        kill(-h->list[i].pid, SIGKILL);
+    for (unsigned i = 0; i < TN_HELPERS_MAX; i++)
+        kill_group(h, i);
 }
 
 unsigned tn_helpers_pids(const struct tn_helpers *h, pid_t out[TN_HELPERS_MAX])
 {
-    for (unsigned i = 0; i < h->n; i++)
-        out[i] = h->list[i].pid;
-    return h->n;
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < TN_HELPERS_MAX; i++) {
+        if (h->list[i].pid)
+            out[n++] = h->list[i].pid;
+    }
+    return n;
 }

@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "os/loop.h"
+
 #define TN_HELPERS_MAX 16
 
 enum tn_helper_kind {
@@ -27,14 +29,14 @@ enum tn_helper_kind {
 
 struct tn_helpers {
     struct {
-        pid_t pid;
+        pid_t pid; /* 0: none */
         enum tn_helper_kind kind;
-        int64_t kill_at_ns;
+        struct tn_timer kill;
     } list[TN_HELPERS_MAX];
-    unsigned n;
     sigset_t mask; /* that they get */
 };
 
+void tn_helpers_open(struct tn_helpers *h, struct tn_loop *loop, const sigset_t *mask);
 /* Run `sh -c command`.  false: too many at once, or no process to be had. */
 bool tn_helpers_run(struct tn_helpers *h, enum tn_helper_kind kind, const char *command,
                     char *const *env, int64_t limit_ns);
@@ -42,10 +44,6 @@ bool tn_helpers_run(struct tn_helpers *h, enum tn_helper_kind kind, const char *
 bool tn_helpers_reaped(struct tn_helpers *h, pid_t pid, enum tn_helper_kind *kind);
 /* Kill those of that kind; what they end with is no result any more. */
 void tn_helpers_drop(struct tn_helpers *h, enum tn_helper_kind kind);
-/* Kill what has had its time. */
-void tn_helpers_time(struct tn_helpers *h, int64_t now);
-/* When that is due next. */
-int64_t tn_helpers_due(const struct tn_helpers *h);
 void tn_helpers_kill_all(struct tn_helpers *h);
 /* Their numbers, for whoever kills all other children.  Returns how many. */
 unsigned tn_helpers_pids(const struct tn_helpers *h, pid_t out[TN_HELPERS_MAX]);

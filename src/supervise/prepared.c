@@ -9,11 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/url.h"
 #include "core/timing.h"
 #include "os/init.h"
 #include "supervise/environment.h"
 
-#define NEVER     (INT64_MAX / 2)
 /* After the program's start, and after the release. */
 #define SETTLE_NS (100 * TN_MS)
 /* It died, or could not be started: the guard can do without. */
@@ -22,13 +22,7 @@
 bool tn_prepared_pays(const char *store)
 {
     /* No client library to load, no connection to open (figures: docs/explanation/guard.md). */
-    static const char *const quick[] = {"noop:", "memory:", "file:", "sqlite:"};
-
-    for (size_t i = 0; i < sizeof quick / sizeof quick[0]; i++) {
-        if (strncmp(store, quick[i], strlen(quick[i])) == 0)
-            return false;
-    }
-    return true;
+    return !(tn_url_traits(store) & (TN_URL_PRIVATE | TN_URL_IN_FILES));
 }
 
 /* ---- Start and end ------------------------------------------------------- */
@@ -111,26 +105,30 @@ void tn_prepared_end(struct tn_prepared *p)
 
 /* ---- When ---------------------------------------------------------------- */
 
-void tn_prepared_time(struct tn_prepared *p, struct tn_guard_link *link, bool wanted, int64_t now)
+static void start_or_end(void *arg, int64_t now)
 {
-    if (wanted == (p->pid > 0)) {
-        p->due_ns = NEVER;
-        return;
-    }
-    if (p->due_ns == NEVER)
-        p->due_ns = now + SETTLE_NS;
-    if (now < p->due_ns)
-        return;
-    p->due_ns = now + AGAIN_NS;
-    if (wanted)
-        start(p, link);
+    struct tn_prepared *p = arg;
+
+    p->timer.at_ns = now + AGAIN_NS;
+    if (p->wanted)
+        start(p, p->link);
     else
         kill(p->pid, SIGKILL); /* and reaped like any other child */
 }
 
-int64_t tn_prepared_due(const struct tn_prepared *p)
+void tn_prepared_open(struct tn_prepared *p, struct tn_loop *loop, struct tn_guard_link *link)
 {
-    return p->due_ns;
+    p->link = link;
+    tn_loop_timer(loop, &p->timer, start_or_end, p);
+}
+
+void tn_prepared_want(struct tn_prepared *p, bool wanted, int64_t now)
+{
+    p->wanted = wanted;
+    if (wanted == (p->pid > 0))
+        p->timer.at_ns = TN_NEVER;
+    else if (p->timer.at_ns == TN_NEVER)
+        p->timer.at_ns = now + SETTLE_NS;
 }
 
 bool tn_prepared_reaped(struct tn_prepared *p, pid_t pid, int64_t now)
@@ -139,6 +137,6 @@ bool tn_prepared_reaped(struct tn_prepared *p, pid_t pid, int64_t now)
         return false;
     tn_init_forget(pid);
     p->pid = 0;
-    p->due_ns = now + AGAIN_NS;
+    p->timer.at_ns = now + AGAIN_NS;
     return true;
 }

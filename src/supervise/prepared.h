@@ -15,23 +15,26 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "os/loop.h"
 #include "supervise/guard_link.h"
 
 struct tn_prepared {
-    pid_t pid;      /* 0: none */
-    int64_t due_ns; /* there should be one, or none: that is seen to then */
+    pid_t pid; /* 0: none */
+    bool wanted;
+    struct tn_timer timer; /* there should be one, or none: that is seen to then */
+    struct tn_guard_link *link;
 };
 
 /* Does it take long to open such a store? */
 bool tn_prepared_pays(const char *store);
 
+void tn_prepared_open(struct tn_prepared *p, struct tn_loop *loop, struct tn_guard_link *link);
+
 /*
  * Called often: wanted says whether there should be one.  Starts it, or ends it,
  * a moment later, so that nobody's start or end has to wait for it.
  */
-void tn_prepared_time(struct tn_prepared *p, struct tn_guard_link *link, bool wanted, int64_t now);
-/* When it wants to be called at the latest. */
-int64_t tn_prepared_due(const struct tn_prepared *p);
+void tn_prepared_want(struct tn_prepared *p, bool wanted, int64_t now);
 /* A child was reaped.  true: it was this one. */
 bool tn_prepared_reaped(struct tn_prepared *p, pid_t pid, int64_t now);
 /* End it, and reap it. */

@@ -10,12 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define NEVER (INT64_MAX / 2)
+#include "tenure/store.h"
 
 /* ---- What to ask --------------------------------------------------------- */
 
 /* "host:port", "[::1]:port" */
-static enum tenure_status resolve(struct tn_probe *p, const char *text, size_t len,
+static enum tenure_status resolve(struct tn_probe_target *p, const char *text, size_t len,
                                   struct tenure_error *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
@@ -41,15 +41,13 @@ static enum tenure_status resolve(struct tn_probe *p, const char *text, size_t l
     return TENURE_OK;
 }
 
-enum tenure_status tn_probe_open(struct tn_probe *p, const struct tn_probe_options *o,
-                                 struct tenure_error *err)
+enum tenure_status tn_probe_parse(struct tn_probe_target *p, const struct tn_probe_options *o,
+                                  struct tenure_error *err)
 {
     const char *spec = o->spec;
 
     memset(p, 0, sizeof *p);
     p->o = *o;
-    p->fd = -1;
-    p->next_ns = NEVER;
     if (!spec)
         return TENURE_OK;
     if (strncmp(spec, "exec:", 5) == 0 && spec[5]) {
@@ -82,22 +80,22 @@ enum tenure_status tn_probe_open(struct tn_probe *p, const struct tn_probe_optio
 
 static void hang_up(struct tn_probe *p)
 {
-    if (p->fd >= 0)
-        close(p->fd);
-    p->fd = -1;
+    if (p->watch.fd >= 0)
+        close(p->watch.fd);
+    tn_watch_set(&p->watch, -1, 0);
     p->asking = p->sent = false;
 }
 
 void tn_probe_switch(struct tn_probe *p, bool on, int64_t now)
 {
     hang_up(p);
-    p->on = on && p->kind != TN_PROBE_NONE;
+    p->on = on && p->to.kind != TN_PROBE_NONE;
     p->failures = 0;
     p->failed = p->trusted = false;
-    p->next_ns = p->on ? now + p->o.delay_ns : NEVER;
+    p->timer.at_ns = p->on ? now + p->to.o.delay_ns : TN_NEVER;
     /* The first word is due when the delay is over and the time for one has passed. */
-    if (p->on && p->kind == TN_PROBE_NOTIFY)
-        p->next_ns += p->o.timeout_ns;
+    if (p->on && p->to.kind == TN_PROBE_NOTIFY)
+        p->timer.at_ns += p->to.o.timeout_ns;
 }
 
 void tn_probe_result(struct tn_probe *p, bool well, int64_t now)
@@ -109,20 +107,22 @@ void tn_probe_result(struct tn_probe *p, bool well, int64_t now)
     p->bad += !well;
     p->trusted |= well;
     p->failures = well ? 0 : p->failures + 1;
-    p->failed = p->failures >= p->o.threshold;
-    p->next_ns = now + (p->kind == TN_PROBE_NOTIFY ? p->o.timeout_ns : p->o.interval_ns);
+    p->failed = p->failures >= p->to.o.threshold;
+    p->timer.at_ns =
+        now + (p->to.kind == TN_PROBE_NOTIFY ? p->to.o.timeout_ns : p->to.o.interval_ns);
 }
 
 /* "localhost" has two addresses, and a program may listen on the second only. */
 static bool dial_from(struct tn_probe *p, unsigned first)
 {
     hang_up(p);
-    for (p->address_at = first; p->address_at < p->address_count; p->address_at++) {
-        const struct sockaddr_storage *to = &p->addresses[p->address_at];
+    for (p->address_at = first; p->address_at < p->to.address_count; p->address_at++) {
+        const struct sockaddr_storage *to = &p->to.addresses[p->address_at];
 
-        p->fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (p->fd >= 0 && (connect(p->fd, (const struct sockaddr *)to, sizeof *to) == 0 ||
-                           errno == EINPROGRESS)) {
+        int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        tn_watch_set(&p->watch, fd, POLLOUT);
+        if (fd >= 0 &&
+            (connect(fd, (const struct sockaddr *)to, sizeof *to) == 0 || errno == EINPROGRESS)) {
             p->asking = true;
             return true;
         }
@@ -133,19 +133,19 @@ static bool dial_from(struct tn_probe *p, unsigned first)
 
 bool tn_probe_time(struct tn_probe *p, int64_t now)
 {
-    if (!p->on || now < p->next_ns)
+    if (!p->on)
         return false;
-    if (p->asking || p->kind == TN_PROBE_NOTIFY) {
+    if (p->asking || p->to.kind == TN_PROBE_NOTIFY) {
         tn_probe_result(p, false, now); /* no answer in time */
         return false;
     }
-    if (p->kind == TN_PROBE_EXEC) {
+    if (p->to.kind == TN_PROBE_EXEC) {
         p->asking = true;
-        p->next_ns = NEVER; /* the command's own limit ends it, and that is a result */
+        p->timer.at_ns = TN_NEVER; /* the command's own limit ends it, and that is a result */
         return true;
     }
     if (dial_from(p, 0))
-        p->next_ns = now + p->o.timeout_ns;
+        p->timer.at_ns = now + p->to.o.timeout_ns;
     else
         tn_probe_result(p, false, now);
     return false;
@@ -154,7 +154,7 @@ bool tn_probe_time(struct tn_probe *p, int64_t now)
 static void take_answer(struct tn_probe *p, int64_t now)
 {
     char text[256];
-    ssize_t n = recv(p->fd, text, sizeof text - 1, 0);
+    ssize_t n = recv(p->watch.fd, text, sizeof text - 1, 0);
     int code = 0;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -166,42 +166,42 @@ static void take_answer(struct tn_probe *p, int64_t now)
     tn_probe_result(p, code >= 200 && code < 400, now);
 }
 
-void tn_probe_ready(struct tn_probe *p, int64_t now)
+static void on_ready(void *arg, short events)
 {
+    struct tn_probe *p = arg;
+    int64_t now = tenure_now();
     char text[512];
     int error = 0;
     socklen_t size = sizeof error;
 
-    if (p->fd < 0)
-        return;
+    (void)events;
     if (p->sent) {
         take_answer(p, now);
         return;
     }
-    getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    getsockopt(p->watch.fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error && dial_from(p, p->address_at + 1))
         return;
-    if (error || p->kind == TN_PROBE_TCP) {
+    if (error || p->to.kind == TN_PROBE_TCP) {
         tn_probe_result(p, error == 0, now);
         return;
     }
     int len = snprintf(text, sizeof text,
                        "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: tenure\r\nConnection: "
                        "close\r\n\r\n",
-                       p->path, p->host);
-    if (send(p->fd, text, (size_t)len, MSG_NOSIGNAL) != len)
+                       p->to.path, p->to.host);
+    if (send(p->watch.fd, text, (size_t)len, MSG_NOSIGNAL) != len) {
         tn_probe_result(p, false, now);
-    else
-        p->sent = true;
+        return;
+    }
+    p->sent = true;
+    tn_watch_set(&p->watch, p->watch.fd, POLLIN);
 }
 
-int tn_probe_fd(const struct tn_probe *p, short *events)
+void tn_probe_open(struct tn_probe *p, const struct tn_probe_target *to, struct tn_loop *loop,
+                   void (*due)(void *arg, int64_t now_ns), void *arg)
 {
-    *events = p->sent ? POLLIN : POLLOUT;
-    return p->fd;
-}
-
-int64_t tn_probe_due(const struct tn_probe *p)
-{
-    return p->on ? p->next_ns : NEVER;
+    *p = (struct tn_probe){.to = *to};
+    tn_loop_watch(loop, &p->watch, -1, on_ready, p);
+    tn_loop_timer(loop, &p->timer, due, arg);
 }

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tenure/status.h"
+#include "os/loop.h"
 
 enum tn_probe_kind { TN_PROBE_NONE, TN_PROBE_EXEC, TN_PROBE_HTTP, TN_PROBE_TCP, TN_PROBE_NOTIFY };
 
@@ -29,19 +29,26 @@ struct tn_probe_options {
     int threshold; /* so many failures in a row */
 };
 
-struct tn_probe {
+/* What a specification means. */
+struct tn_probe_target {
     struct tn_probe_options o;
     enum tn_probe_kind kind;
     const char *command; /* EXEC */
     char host[128], path[256];
     struct sockaddr_storage addresses[TN_PROBE_ADDRESSES]; /* of the name; tried in turn */
-    unsigned address_count, address_at;
+    unsigned address_count;
+};
 
-    bool on;         /* there is something to probe */
-    bool asking;     /* a probe is out */
-    int fd;          /* its socket; -1 */
-    bool sent;       /* HTTP: the request is out */
-    int64_t next_ns; /* ask then; or, if asking, give up then */
+struct tn_probe {
+    struct tn_probe_target to;
+    unsigned changes; /* of the target, that were asked for */
+    unsigned address_at;
+
+    bool on;               /* there is something to probe */
+    bool asking;           /* a probe is out */
+    struct tn_watch watch; /* its socket */
+    bool sent;             /* HTTP: the request is out */
+    struct tn_timer timer; /* probe then; or, if asking, give up then */
     int failures;
     bool failed;  /* at or above the threshold */
     bool trusted; /* it has answered well at least once since it was switched on */
@@ -49,15 +56,13 @@ struct tn_probe {
 };
 
 /* Understand spec.  May block for the resolution of a name.  CONFIG otherwise. */
-enum tenure_status tn_probe_open(struct tn_probe *p, const struct tn_probe_options *o,
-                                 struct tenure_error *err);
+enum tenure_status tn_probe_parse(struct tn_probe_target *to, const struct tn_probe_options *o,
+                                  struct tenure_error *err);
+/* Switched off; due: its time has come, tn_probe_time() has to be called. */
+void tn_probe_open(struct tn_probe *p, const struct tn_probe_target *to, struct tn_loop *loop,
+                   void (*due)(void *arg, int64_t now_ns), void *arg);
 /* The program has started, or is gone. */
 void tn_probe_switch(struct tn_probe *p, bool on, int64_t now);
-/* What to poll, and for what; -1 for nothing. */
-int tn_probe_fd(const struct tn_probe *p, short *events);
-int64_t tn_probe_due(const struct tn_probe *p);
-/* Its socket is ready. */
-void tn_probe_ready(struct tn_probe *p, int64_t now);
 /* Time has passed.  true: run the command of an EXEC probe now, and tell the result. */
 bool tn_probe_time(struct tn_probe *p, int64_t now);
 /* A result that came from elsewhere: a command that ended, a word of the program. */

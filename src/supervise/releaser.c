@@ -1,6 +1,5 @@
 #include "supervise/releaser.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -16,7 +15,7 @@
 #include "driver/driver.h"
 #include "guard/protocol.h"
 #include "lease/lease.h"
-#include "os/poll.h"
+#include "os/loop.h"
 #include "os/trim.h"
 #include "supervise/environment.h"
 
@@ -177,20 +176,50 @@ static void keep_open(tenure_store **store, int fd)
     tenure_value_free(&buffer);
 }
 
-/* true: release.  false: whoever could have said so is gone. */
-static bool await_word(int socket, int fd, tenure_store **store)
+struct standby {
+    struct tn_loop loop;
+    struct tn_watch guard;
+    struct tn_timer check;
+    tenure_store **store;
+    int facts_fd;
+    bool over, go;
+};
+
+static void on_word(void *arg, short events)
 {
-    struct pollfd from = {.fd = socket, .events = POLLIN};
-    int ready = 0;
+    struct standby *s = arg;
     char word = 0;
 
-    while (ready == 0) {
-        keep_open(store, fd);
-        tn_trim();
-        prctl(PR_SET_NAME, *store ? "tenure-releaser" : "tenure-opening", 0, 0, 0);
-        ready = tn_poll(&from, 1, tenure_now() + (*store ? KEEP_NS : REOPEN_NS));
+    (void)events;
+    s->over = true; /* without a word: whoever could have said it is gone */
+    s->go =
+        recv(s->guard.fd, &word, sizeof word, 0) == (ssize_t)sizeof word && word == TN_RELEASER_GO;
+}
+
+static void check_store(void *arg, int64_t now)
+{
+    struct standby *s = arg;
+
+    (void)now;
+    keep_open(s->store, s->facts_fd);
+    tn_trim();
+    prctl(PR_SET_NAME, *s->store ? "tenure-releaser" : "tenure-opening", 0, 0, 0);
+    s->check.at_ns = tenure_now() + (*s->store ? KEEP_NS : REOPEN_NS);
+}
+
+static bool await_word(int socket, int fd, tenure_store **store)
+{
+    struct standby s = {.store = store, .facts_fd = fd};
+
+    if (tn_loop_open(&s.loop, NULL) == TENURE_OK) {
+        tn_loop_watch(&s.loop, &s.guard, socket, on_word, &s);
+        tn_loop_timer(&s.loop, &s.check, check_store, &s);
+        check_store(&s, 0);
+        while (!s.over)
+            tn_loop_turn(&s.loop);
     }
-    return recv(socket, &word, sizeof word, 0) == (ssize_t)sizeof word && word == TN_RELEASER_GO;
+    tn_loop_close(&s.loop);
+    return s.go;
 }
 
 enum tenure_status tn_release_when_told(int socket, int fd, struct tenure_error *err)

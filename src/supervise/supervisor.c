@@ -3,19 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/url.h"
 #include "core/timing.h"
 #include "driver/driver.h"
-#include "os/poll.h"
 #include "os/trim.h"
 #include "supervise/supervisor_inner.h"
 
@@ -67,17 +65,43 @@ static int64_t grace(void *arg)
 
 /* Only a process's first open of a store in files may make it, and the state's would be its first
  * seal: on a standby whose share has gone meanwhile that would be an empty one under the mount
- * point. What is wrong with it is for the seal to say. */
-static void meet_state(const struct tn_supervisor *s)
+ * point.  So it is opened once at the start.  What is wrong with it is for the seal to say. */
+struct first_open {
+    struct tn_task task;
+    const char *url;
+};
+
+static void open_once(struct tn_task *task)
 {
-    const char *state = s->options->state;
     tenure_store *store = NULL;
 
-    if (strcmp(state, s->options->elector.store) == 0 ||
-        (strncmp(state, "file:", 5) != 0 && strncmp(state, "sqlite:", 7) != 0))
-        return;
-    if (tenure_store_open(state, tenure_now() + 2 * TN_S, &store, NULL) == TENURE_OK)
+    if (tenure_store_open(((struct first_open *)task)->url, tenure_now() + 2 * TN_S, &store,
+                          NULL) == TENURE_OK)
         tenure_store_close(store);
+}
+
+static void opened_once(struct tn_task *task)
+{
+    (void)task;
+}
+
+static void free_first_open(struct tn_task *task)
+{
+    free(task);
+}
+
+static enum tenure_status open_state_once(struct tn_supervisor *s, struct tenure_error *err)
+{
+    const char *url = s->options->state;
+
+    if (strcmp(url, s->options->elector.store) == 0 || !(tn_url_traits(url) & TN_URL_IN_FILES))
+        return TENURE_OK;
+    struct first_open *first = malloc(sizeof *first);
+    if (!first)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    *first = (struct first_open){
+        .task = {.run = open_once, .done = opened_once, .free = free_first_open}, .url = url};
+    return tn_worker_post(s->peer_worker, &first->task, err);
 }
 
 static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_hooks *hooks,
@@ -94,7 +118,8 @@ static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_
     enum tenure_status status = tn_program_user(&s->options->program, &o.user, err);
 
     hooks->seal = on_seal;
-    meet_state(s);
+    if (!status)
+        status = open_state_once(s, err);
     return status ? status : tn_state_socket_open(&o, &s->socket, err);
 }
 
@@ -108,7 +133,7 @@ void tn_supervisor_leave(struct tn_supervisor *s)
     if (s->leaving)
         return;
     s->leaving = true;
-    s->restart_at_ns = TN_NEVER;
+    s->restart.at_ns = TN_NEVER;
     tn_election_stopping(s->election);
     tn_notify(&s->notify, "STOPPING=1\nSTATUS=stopping");
     tn_driver_shutdown(s->elector);
@@ -137,9 +162,6 @@ void tn_supervisor_fail(struct tn_supervisor *s, enum tenure_status status, cons
         tn_guard_link_stop(&s->link, s->stop_signal, tenure_now() + tn_supervisor_grace(s));
 }
 
-/* Memory is given back once the news have been dealt with, never while a program waits to start. */
-#define TRIM_NS (2 * TN_S)
-
 /* A driver that waits for what nobody needs has so long to notice that. */
 #define NEEDLESS_NS (200 * TN_MS)
 /* Asked again: so long for what comes to an end by itself; the rest is left to the guard. */
@@ -159,8 +181,7 @@ static void see_to_the_end(struct tn_supervisor *s, int64_t now)
 
     if (!s->leaving && !s->halted)
         return;
-    if (s->signals_seen > 1 && s->hurry_ns == TN_NEVER &&
-        (!runs || s->hook.kept_until_ns != TN_NEVER))
+    if (s->signals_seen > 1 && s->hurry_ns == TN_NEVER && (!runs || s->hook.kept.at_ns != TN_NEVER))
         s->hurry_ns = now + HURRY_NS;
     if (!runs && s->give_up_ns == TN_NEVER && !tn_driver_owes(s->elector))
         s->give_up_ns = now + NEEDLESS_NS;
@@ -168,48 +189,37 @@ static void see_to_the_end(struct tn_supervisor *s, int64_t now)
         tn_supervisor_withdraw(s, now);
 }
 
-static void pass_time(struct tn_supervisor *s)
+/* What follows from whatever happened in this turn. */
+static void settle(struct tn_supervisor *s)
 {
+    const int64_t ends[] = {s->hurry_ns, s->quit_at_ns, s->give_up_ns, s->withdraw_by_ns};
     int64_t now = tenure_now();
 
     tn_supervisor_guard_time(s, now);
-    tn_supervisor_orphans_time(s, now);
-    tn_helpers_time(&s->helpers, now);
-    tn_supervisor_reload_time(s);
-    tn_supervisor_health_time(s, now);
-    tn_supervisor_control_time(s, now);
-    tn_supervisor_clients_time(s, now);
-    tn_supervisor_hooks_time(s, now);
+    tn_supervisor_health_judge(s);
     see_to_the_end(s, now);
-    if (now >= s->restart_at_ns)
-        tn_supervisor_start_program(s);
-    if (now >= s->trim_at_ns) {
-        tn_trim(); /* news are rare; between them there is little to do */
-        s->trim_at_ns = TN_NEVER;
-    }
-    if (now >= s->pet_at_ns) {
-        tn_notify(&s->notify, "WATCHDOG=1");
-        s->pet_at_ns = now + s->notify.watchdog_ns;
-    }
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        s->end.at_ns = ends[i] > now ? min64(s->end.at_ns, ends[i]) : s->end.at_ns;
 }
 
-static int64_t next_due(const struct tn_supervisor *s)
+static void trim_now(void *arg, int64_t now)
 {
-    int64_t next = min64(s->restart_at_ns, min64(s->pet_at_ns, s->trim_at_ns));
+    (void)arg;
+    (void)now;
+    tn_trim(); /* news are rare; between them there is little to do */
+}
 
-    next = min64(next, min64(s->quiet_at_ns, s->quit_at_ns));
-    next = min64(next, min64(s->give_up_ns, min64(s->withdraw_by_ns, s->hurry_ns)));
-    next = min64(next, s->hook.kept_until_ns);
-    next = min64(next, min64(tn_supervisor_guard_due(s), tn_supervisor_orphans_due(s)));
-    next = min64(next, tn_helpers_due(&s->helpers));
-    next = min64(next, tn_probe_due(&s->probe));
-    next = min64(next, tn_probe_due(&s->candidate_probe));
-    return min64(next, tn_supervisor_control_due(s));
+static void ping_watchdog(void *arg, int64_t now)
+{
+    struct tn_supervisor *s = arg;
+
+    tn_notify(&s->notify, "WATCHDOG=1");
+    s->ping.at_ns = now + s->notify.watchdog_ns;
 }
 
 /* The grace of a standby's program is not the elector's to wait for, who has nothing to drain.
  * A guard that does not end it in time is not waited for. */
-static void halt(struct tn_supervisor *s)
+void tn_supervisor_halt(struct tn_supervisor *s)
 {
     if (!s->halted)
         s->quit_at_ns = tenure_now() + tn_supervisor_grace(s) + TN_S;
@@ -227,47 +237,24 @@ static bool is_over(struct tn_supervisor *s)
     if (!s->halted && now < s->give_up_ns)
         return false;
     return now >= s->withdraw_by_ns ||
-           (s->withdraw_by_ns != TN_NEVER && s->paper == 0 && tn_clerk_idle(&s->clerk));
+           (s->withdraw_by_ns != TN_NEVER && s->peer_jobs == 0 && tn_peer_sync_idle(&s->peers));
+}
+
+static void on_late(void *arg, short events)
+{
+    const struct tn_supervisor *s = arg;
+    uint64_t count;
+
+    (void)events;
+    if (read(s->late.fd, &count, sizeof count) < 0)
+        return; /* it was moved on meanwhile */
 }
 
 static void loop(struct tn_supervisor *s)
 {
     while (!is_over(s)) {
-        struct pollfd fds[] = {
-            {.fd = s->link.socket, .events = POLLIN},
-            {.fd = s->link.pidfd, .events = POLLIN},
-            {.fd = s->mailbox.event_fd, .events = POLLIN},
-            {.fd = s->signal_fd, .events = POLLIN},
-            {.fd = s->late_fd, .events = POLLIN},
-            {.fd = s->notified.fd, .events = POLLIN},
-            {.fd = -1},
-            {.fd = -1},
-        };
-        uint64_t count;
-
-        fds[6].fd = tn_probe_fd(&s->probe, &fds[6].events);
-        fds[7].fd = tn_probe_fd(&s->candidate_probe, &fds[7].events);
-        if (tn_poll(fds, 8, next_due(s)) < 0)
-            continue;
-        if (fds[4].revents && read(s->late_fd, &count, sizeof count) < 0)
-            continue; /* it was moved on meanwhile */
-        if (fds[0].revents & POLLIN)
-            tn_supervisor_reports(s);
-        if (fds[1].revents || (fds[0].revents & POLLHUP))
-            tn_supervisor_guard_died(s);
-        if (fds[3].revents)
-            tn_supervisor_take_signals(s);
-        if (fds[2].revents && !tn_supervisor_take_mail(s))
-            halt(s);
-        if (fds[5].revents)
-            tn_supervisor_health_notified(s);
-        if (fds[6].revents)
-            tn_probe_ready(&s->probe, tenure_now());
-        if (fds[7].revents)
-            tn_probe_ready(&s->candidate_probe, tenure_now());
-        if (fds[2].revents)
-            s->trim_at_ns = tenure_now() + TRIM_NS;
-        pass_time(s);
+        tn_loop_turn(&s->loop);
+        settle(s);
     }
 }
 
@@ -278,6 +265,39 @@ static int64_t open_by(const struct tn_run_options *o)
     return o->start_timeout_ns > 0 ? tenure_now() + o->start_timeout_ns : TN_NEVER;
 }
 
+/* In the order in which a turn deals with them. */
+static enum tenure_status open_loop(struct tn_supervisor *s, struct tenure_error *err)
+{
+    struct tn_loop *l = &s->loop;
+    enum tenure_status status = tn_loop_open(l, err);
+
+    tn_loop_watch(l, &s->guard_report, -1, tn_supervisor_on_report, s);
+    tn_loop_watch(l, &s->guard_end, -1, tn_supervisor_guard_died, s);
+    tn_loop_watch(l, &s->signal, tn_supervisor_signals_open(), tn_supervisor_take_signals, s);
+    tn_loop_watch(l, &s->late, timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK), on_late,
+                  s);
+    s->mailbox.taken.run = tn_supervisor_take_mail;
+    tn_loop_timer(l, &s->orphans, tn_supervisor_orphans_time, s);
+    tn_helpers_open(&s->helpers, l, &s->options->program.mask);
+    tn_supervisor_health_init(s);
+    s->peer_worker = tn_worker_new("tenure-peers", l);
+    s->name_worker = tn_worker_new("tenure-names", l);
+    tn_supervisor_control_open(s);
+    tn_loop_timer(l, &s->quiet, tn_supervisor_clients_time, s);
+    tn_loop_timer(l, &s->hook.kept, tn_supervisor_hooks_time, s);
+    tn_loop_timer(l, &s->restart, tn_supervisor_restart_time, s);
+    tn_loop_timer(l, &s->trim, trim_now, s);
+    tn_loop_timer(l, &s->ping, ping_watchdog, s);
+    tn_loop_timer(l, &s->answer_by, NULL, NULL);
+    tn_loop_timer(l, &s->end, NULL, NULL);
+    tn_prepared_open(&s->prepared, l, &s->link);
+    if (!status && (!s->peer_worker || !s->name_worker))
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    if (!status && (s->signal.fd < 0 || s->late.fd < 0))
+        return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
+    return status;
+}
+
 static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error *err)
 {
     struct tenure_elector_options o = s->options->elector;
@@ -285,12 +305,9 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     tenure_elector *elector = NULL;
     enum tenure_status status;
 
-    s->signal_fd = tn_supervisor_signals_open();
-    s->late_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    s->mailbox.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->broken = true;
-    if (s->signal_fd < 0 || s->late_fd < 0 || s->mailbox.event_fd < 0)
-        return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
+    if ((status = open_loop(s, err)))
+        return status;
     s->broken = false;
     if ((status = tn_role_file_open(&s->role_file, s->options->warm_file, err)) ||
         (status = tn_supervisor_health_open(s, err)))
@@ -300,7 +317,7 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     if (s->options->state && (status = open_socket(s, &hooks, err)))
         return status;
     /* Nobody else sees what is in these. */
-    s->controlled = strncmp(o.store, "noop:", 5) != 0 && strncmp(o.store, "memory:", 7) != 0;
+    s->controlled = !(tn_url_traits(o.store) & TN_URL_PRIVATE);
     if (s->controlled)
         hooks.control = tn_supervisor_on_control;
     else
@@ -360,9 +377,10 @@ static void close_all(struct tn_supervisor *s)
     tn_trace_file_close(s->trace);
     tn_state_socket_close(s->socket);
     s->socket = NULL;
-    if (!tn_clerk_idle(&s->clerk))
+    if (!tn_peer_sync_idle(&s->peers))
         abandon(s);
-    tn_clerk_end(&s->clerk);
+    tn_worker_free(s->peer_worker);
+    tn_worker_free(s->name_worker);
     tn_election_free(s->election);
     tn_supervisor_health_close(s);
     tn_prepared_end(&s->prepared);
@@ -370,12 +388,11 @@ static void close_all(struct tn_supervisor *s)
     tn_guard_link_close(&s->link);
     tn_notify_close(&s->notify);
     tn_role_file_close(&s->role_file);
-    if (s->signal_fd >= 0)
-        close(s->signal_fd);
-    if (s->late_fd >= 0)
-        close(s->late_fd);
-    if (s->mailbox.event_fd >= 0)
-        close(s->mailbox.event_fd);
+    if (s->signal.fd >= 0)
+        close(s->signal.fd);
+    if (s->late.fd >= 0)
+        close(s->late.fd);
+    tn_loop_close(&s->loop);
 }
 
 /* What was closed when we were started would otherwise become something of ours,
@@ -408,40 +425,21 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
     struct tn_supervisor s = {.options = options,
                               .facts = options->facts,
                               .codes = codes,
-                              .signal_fd = -1,
-                              .late_fd = -1,
                               .stop_signal = options->stop_signal,
                               .notified = TN_NOTIFIED_NONE,
                               .role_file = TN_ROLE_FILE_NONE,
-                              .prepared.due_ns = TN_NEVER,
-                              .restart_at_ns = TN_NEVER,
-                              .quiet_at_ns = TN_NEVER,
-                              .hook.kept_until_ns = TN_NEVER,
                               .quit_at_ns = TN_NEVER,
                               .give_up_ns = TN_NEVER,
                               .withdraw_by_ns = TN_NEVER,
                               .hurry_ns = TN_NEVER,
-                              .drain_by_ns = TN_NEVER,
-                              .trim_at_ns = TN_NEVER,
-                              .paper_at_ns = TN_NEVER,
-                              .yield_at_ns = TN_NEVER,
-                              .preempt_at_ns = TN_NEVER,
-                              .pet_at_ns = TN_NEVER};
+                              .drain_by_ns = TN_NEVER};
     struct tenure_error err = {0};
 
     fill_standard_descriptors();
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take our children's ends away */
     pthread_mutex_init(&s.mailbox.lock, NULL);
     pthread_cond_init(&s.mailbox.quiet, NULL);
-    s.mailbox.event_fd = -1;
     s.link = TN_GUARD_LINK_NONE;
-    s.helpers.mask = options->program.mask;
-    s.clerk.store = options->elector.store;
-    s.clerk.name = options->elector.name;
-    s.clerk.prefer = options->prefer;
-    s.clerk.tell = tn_supervisor_on_news;
-    s.clerk.arg = &s;
-    tn_clerk_init(&s.clerk);
     tn_log_setup(options->log, options->elector.name,
                  options->elector.id ? options->elector.id : "");
     tn_notify_open(&s.notify, getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"));
@@ -458,9 +456,9 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
         tn_supervisor_enrol(&s);
         tn_notify(&s.notify, "READY=1\nSTATUS=standby");
         if (s.notify.watchdog_ns > 0)
-            s.pet_at_ns = 0;
+            s.ping.at_ns = 0;
         if (options->warm)
-            s.restart_at_ns = 0;
+            s.restart.at_ns = 0;
         s.began = true;
         loop(&s);
     }

@@ -10,8 +10,8 @@
 
 #include "api/api.h"
 #include "os/log.h"
-#include "supervise/clerk.h"
 #include "supervise/guard_link.h"
+#include "supervise/peer_sync.h"
 #include "supervise/probe.h"
 #include "supervise/program.h"
 #include "tenure/elector.h"

@@ -30,17 +30,16 @@ void tn_supervisor_stop_clients(struct tn_supervisor *s)
     if (s->state == TN_PROGRAM_HOOK)
         return;
     s->state = TN_PROGRAM_HOOK; /* nothing runs, and the release waits */
-    s->quiet_at_ns = now + s->options->answer_ns;
-    if (deadline > 0 && s->quiet_at_ns > deadline)
-        s->quiet_at_ns = deadline;
-    tn_guard_link_keep(&s->link, s->quiet_at_ns);
+    s->quiet.at_ns = now + s->options->answer_ns;
+    if (deadline > 0 && s->quiet.at_ns > deadline)
+        s->quiet.at_ns = deadline;
+    tn_guard_link_keep(&s->link, s->quiet.at_ns);
 }
 
-void tn_supervisor_clients_time(struct tn_supervisor *s, int64_t now)
+void tn_supervisor_clients_time(void *arg, int64_t now)
 {
-    if (now < s->quiet_at_ns)
-        return;
-    s->quiet_at_ns = TN_NEVER;
+    struct tn_supervisor *s = arg;
+
     if (s->epoch != 0) {
         s->self.ended_epoch = s->epoch;
         s->self.ended_ns = now;

@@ -24,9 +24,9 @@
 #define HEAR_NS       (100 * TN_MS)
 /* Who steps aside because its program is ill does not contend for so long. */
 #define ILL_MS        10000
-/* Paperwork waits until whatever caused it is over: a write in the store at the
+/* The peer sync waits until whatever caused it is over: a write in the store at the
  * wrong moment would be in the way of the next leader. */
-#define PAPER_NS      (200 * TN_MS)
+#define SYNC_NS       (200 * TN_MS)
 /* The last of it: the next leader comes first, and a store that is slow is not waited for. */
 #define NEXT_FIRST_NS (20 * TN_MS)
 #define WITHDRAW_NS   TN_S
@@ -77,7 +77,7 @@ void tn_supervisor_on_control(void *arg, const struct tenure_control *control, c
     }
     decide_claim(s, may_claim, delay_ns);
     pthread_mutex_unlock(&m->lock);
-    tn_supervisor_wake(m);
+    tn_supervisor_wake(s);
 }
 
 /* Somebody leads a later term: the hand-over is done. */
@@ -93,7 +93,7 @@ void tn_supervisor_seen_leader(struct tn_supervisor *s, uint64_t epoch)
     if (over)
         apply_claim(s);
     if (s->options->preempt && epoch != 0 && epoch != s->epoch)
-        s->preempt_at_ns = tenure_now() + s->options->preempt_delay_ns;
+        s->preempt.at_ns = tenure_now() + s->options->preempt_delay_ns;
 }
 
 void tn_supervisor_healthy(struct tn_supervisor *s, bool healthy)
@@ -107,10 +107,10 @@ void tn_supervisor_healthy(struct tn_supervisor *s, bool healthy)
     s->self.healthy = healthy;
     tn_election_healthy(s->election, healthy, NULL);
     apply_claim(s);
-    tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL);
+    tn_supervisor_sync(s, TN_PEER_ANNOUNCE | TN_PEER_MEMBERSHIP);
 }
 
-/* ---- Paperwork ----------------------------------------------------------- */
+/* ---- Peer sync ----------------------------------------------------------- */
 
 static void read_boot(char *out, size_t size)
 {
@@ -147,13 +147,13 @@ void tn_supervisor_enrol(struct tn_supervisor *s)
     tn_log_setup(s->options->log, o->name, c->id);
 }
 
-void tn_supervisor_paper(struct tn_supervisor *s, unsigned jobs)
+void tn_supervisor_sync(struct tn_supervisor *s, unsigned jobs)
 {
     if (!s->controlled || s->withdraw_by_ns != TN_NEVER)
         return;
-    s->paper |= jobs;
-    if (s->paper_at_ns == TN_NEVER)
-        s->paper_at_ns = tenure_now() + PAPER_NS;
+    s->peer_jobs |= jobs;
+    if (s->sync.at_ns == TN_NEVER)
+        s->sync.at_ns = tenure_now() + SYNC_NS;
 }
 
 /* A candidate that could not seal its state says so, while it holds the lease and after that. */
@@ -171,24 +171,24 @@ static const char *state_of(const struct tn_supervisor *s)
     return s->self.healthy && !s->unsealed ? "standby" : "unhealthy";
 }
 
-static void hand_in(struct tn_supervisor *s)
+static void post_sync(struct tn_supervisor *s)
 {
     struct tenure_candidate self = s->self;
 
     snprintf(self.state, sizeof self.state, "%s", state_of(s));
     self.healthy = self.healthy && !s->unsealed;
-    s->announced |= (s->paper & TN_CLERK_ANNOUNCE) != 0;
-    tn_clerk_do(&s->clerk, s->paper, &self, s->epoch);
-    s->paper = 0;
-    s->paper_at_ns = TN_NEVER;
+    s->announced |= (s->peer_jobs & TN_PEER_ANNOUNCE) != 0;
+    tn_peer_sync_post(&s->peers, s->peer_jobs, &self, s->epoch);
+    s->peer_jobs = 0;
+    s->sync.at_ns = TN_NEVER;
 }
 
-void tn_supervisor_paper_now(struct tn_supervisor *s, unsigned jobs)
+void tn_supervisor_sync_now(struct tn_supervisor *s, unsigned jobs)
 {
     if (!s->controlled || s->withdraw_by_ns != TN_NEVER)
         return;
-    s->paper |= jobs;
-    hand_in(s);
+    s->peer_jobs |= jobs;
+    post_sync(s);
 }
 
 void tn_supervisor_withdraw(struct tn_supervisor *s, int64_t now)
@@ -198,36 +198,24 @@ void tn_supervisor_withdraw(struct tn_supervisor *s, int64_t now)
     pthread_mutex_unlock(&s->mailbox.lock);
 
     s->withdraw_by_ns = now + WITHDRAW_NS;
-    s->paper = s->announced && well ? TN_CLERK_WITHDRAW : 0;
-    s->paper_at_ns = s->paper ? now + NEXT_FIRST_NS : TN_NEVER;
+    s->peer_jobs = s->announced && well ? TN_PEER_WITHDRAW : 0;
+    s->sync.at_ns = s->peer_jobs ? now + NEXT_FIRST_NS : TN_NEVER;
 }
 
-/* On the clerk's thread. */
-void tn_supervisor_on_news(void *arg, const struct tn_clerk_news *news)
+static void on_synced(void *arg, const struct tn_peer_result *result)
 {
-    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+    struct tn_supervisor *s = arg;
 
-    pthread_mutex_lock(&m->lock);
-    m->news.done |= news->done;
-    m->news.aside |= news->aside;
-    if (news->done & TN_CLERK_RANK)
-        m->news.better = news->better;
-    pthread_mutex_unlock(&m->lock);
-    tn_supervisor_wake(m);
-}
-
-void tn_supervisor_take_news(struct tn_supervisor *s, const struct tn_clerk_news *news)
-{
-    if (news->done & TN_CLERK_RANK) {
+    if (result->done & TN_PEER_RANK) {
         pthread_mutex_lock(&s->mailbox.lock);
-        bool changed = s->mailbox.better != news->better;
-        s->mailbox.better = news->better;
+        bool changed = s->mailbox.better != result->better;
+        s->mailbox.better = result->better;
         pthread_mutex_unlock(&s->mailbox.lock);
         if (changed)
             apply_claim(s);
     }
-    if (news->done & TN_CLERK_ASIDE)
-        tn_supervisor_aside_done(s, news->aside);
+    if (result->done & TN_PEER_STEP_DOWN)
+        tn_supervisor_step_down_done(s, result->handed_over);
 }
 
 /* ---- Requests ------------------------------------------------------------ */
@@ -236,7 +224,7 @@ void tn_supervisor_take_news(struct tn_supervisor *s, const struct tn_clerk_news
 static void answer(struct tn_supervisor *s, const char *request)
 {
     snprintf(s->self.answer, sizeof s->self.answer, "%s", request);
-    tn_supervisor_paper_now(s, TN_CLERK_ANNOUNCE);
+    tn_supervisor_sync_now(s, TN_PEER_ANNOUNCE);
 }
 
 static void take_request(struct tn_supervisor *s, const struct tenure_control *c)
@@ -252,7 +240,7 @@ static void take_request(struct tn_supervisor *s, const struct tenure_control *c
                strcmp(c->to, s->id) != 0) {
         tn_log("yielding", "asked to hand over%s%s", c->to[0] ? " to " : "", c->to);
         s->yield_for_ms = s->unwell && c->for_ms < ILL_MS ? ILL_MS : c->for_ms;
-        s->yield_at_ns = tenure_now() + (c->to[0] ? HEAR_NS : 0);
+        s->yield.at_ns = tenure_now() + (c->to[0] ? HEAR_NS : 0);
     }
 }
 
@@ -269,36 +257,50 @@ void tn_supervisor_take_control(struct tn_supervisor *s, const struct tenure_con
         tn_notify(&s->notify, "STATUS=%s", c->paused ? "PAUSED" : "resumed");
     }
     if (!s->enrolled)
-        tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL | TN_CLERK_RANK);
+        tn_supervisor_sync(s, TN_PEER_ANNOUNCE | TN_PEER_MEMBERSHIP | TN_PEER_RANK);
     s->enrolled = true;
     if (fresh)
         take_request(s, c);
     if (c->roll != s->roll) /* somebody came, went, or fell ill */
-        tn_supervisor_paper(s, TN_CLERK_RANK);
+        tn_supervisor_sync(s, TN_PEER_RANK);
     s->roll = c->roll;
 }
 
 /* ---- Time ---------------------------------------------------------------- */
 
-int64_t tn_supervisor_control_due(const struct tn_supervisor *s)
+static void yield_now(void *arg, int64_t now)
 {
-    int64_t next = s->paper_at_ns < s->yield_at_ns ? s->paper_at_ns : s->yield_at_ns;
+    struct tn_supervisor *s = arg;
 
-    return next < s->preempt_at_ns ? next : s->preempt_at_ns;
+    (void)now;
+    if (s->epoch != 0)
+        tenure_elector_yield(s->elector, s->yield_for_ms);
 }
 
-void tn_supervisor_control_time(struct tn_supervisor *s, int64_t now)
+static void preempt_now(void *arg, int64_t now)
 {
-    if (now >= s->yield_at_ns) {
-        s->yield_at_ns = TN_NEVER;
-        if (s->epoch != 0)
-            tenure_elector_yield(s->elector, s->yield_for_ms);
-    }
-    if (now >= s->preempt_at_ns) {
-        s->preempt_at_ns = TN_NEVER;
-        if (s->epoch == 0 && s->self.healthy && !s->paused)
-            tn_supervisor_paper(s, TN_CLERK_PREEMPT);
-    }
-    if (now >= s->paper_at_ns)
-        hand_in(s);
+    struct tn_supervisor *s = arg;
+
+    (void)now;
+    if (s->epoch == 0 && s->self.healthy && !s->paused)
+        tn_supervisor_sync(s, TN_PEER_PREEMPT);
+}
+
+static void sync_now(void *arg, int64_t now)
+{
+    (void)now;
+    post_sync(arg);
+}
+
+void tn_supervisor_control_open(struct tn_supervisor *s)
+{
+    s->peers = (struct tn_peer_sync){.store = s->options->elector.store,
+                                     .name = s->options->elector.name,
+                                     .prefer = s->options->prefer,
+                                     .finished = on_synced,
+                                     .worker = s->peer_worker,
+                                     .arg = s};
+    tn_loop_timer(&s->loop, &s->yield, yield_now, s);
+    tn_loop_timer(&s->loop, &s->preempt, preempt_now, s);
+    tn_loop_timer(&s->loop, &s->sync, sync_now, s);
 }

@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/url.h"
 #include "core/timing.h"
 #include "os/poll.h"
 #include "supervise/guard_watch.h"
@@ -20,7 +21,7 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- What the driver and the clerk tell the guard --------------------------- */
+/* ---- What the driver and the peer sync tell the guard --------------------------- */
 
 static void watch(struct tn_supervisor *s, int64_t deadline_ns, int64_t told_ns)
 {
@@ -30,7 +31,7 @@ static void watch(struct tn_supervisor *s, int64_t deadline_ns, int64_t told_ns)
 
     atomic_store(&s->deadline_ns, deadline_ns);
     atomic_store(&s->late_ns, late);
-    timerfd_settime(s->late_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    timerfd_settime(s->late.fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
 static bool publish(void *arg, int64_t deadline_ns)
@@ -63,29 +64,27 @@ static void on_request(void *arg, int64_t until_ns)
     tn_guard_link_busy(&s->link, TN_BUSY_DRIVER, hangs_at(until_ns));
 }
 
-static void on_paper(void *arg, int64_t until_ns)
+static void on_peer_request(void *arg, int64_t until_ns)
 {
     struct tn_supervisor *s = arg;
 
-    tn_guard_link_busy(&s->link, TN_BUSY_CLERK, hangs_at(until_ns));
+    tn_guard_link_busy(&s->link, TN_BUSY_PEERS, hangs_at(until_ns));
 }
 
 void tn_supervisor_guard_hooks(struct tn_supervisor *s, struct tn_driver_hooks *hooks)
 {
     hooks->publish = publish;
-    if (strncmp(s->options->elector.store, "sqlite:", 7) == 0) {
+    if (tn_url_traits(s->options->elector.store) & TN_URL_LOCKED) {
         hooks->request = on_request;
-        s->clerk.request = on_paper;
+        s->peers.request = on_peer_request;
     }
 }
 
 /* ---- The guard's guard --------------------------------------------------- */
 
-/* It had so long to answer the order to start the program. */
-#define ANSWER_NS (10 * TN_S)
 /* And so long when it is late already: little of the half margin that is left before the deadline.
  */
-#define LOOK_NS   (2 * TN_MS)
+#define LOOK_NS (2 * TN_MS)
 
 static bool guard_is_late(const struct tn_supervisor *s, int64_t now)
 {
@@ -95,7 +94,7 @@ static bool guard_is_late(const struct tn_supervisor *s, int64_t now)
         (s->state == TN_PROGRAM_HOOK && (!s->hook.runs || s->hook.killed)))
         return false;
     return (late > 0 && now >= late) ||
-           (s->state == TN_PROGRAM_ASKED && now - s->started_ns >= ANSWER_NS);
+           (s->state == TN_PROGRAM_ASKED && now - s->started_ns >= TN_GUARD_ANSWER_NS);
 }
 
 /* No KILL at the deadline, or no answer at all. */
@@ -128,15 +127,13 @@ static bool wants_releaser(const struct tn_supervisor *s)
 void tn_supervisor_guard_time(struct tn_supervisor *s, int64_t now)
 {
     check_guard(s, now);
-    tn_prepared_time(&s->prepared, &s->link, wants_releaser(s), now);
+    tn_prepared_want(&s->prepared, wants_releaser(s), now);
 }
 
-int64_t tn_supervisor_guard_due(const struct tn_supervisor *s)
+void tn_supervisor_watch_guard(struct tn_supervisor *s)
 {
-    int64_t answer = s->state == TN_PROGRAM_ASKED ? s->started_ns + ANSWER_NS : TN_NEVER;
-    int64_t due = tn_prepared_due(&s->prepared);
-
-    return answer < due ? answer : due;
+    tn_watch_set(&s->guard_report, s->link.socket, POLLIN);
+    tn_watch_set(&s->guard_end, s->link.pidfd, POLLIN);
 }
 
 /* How long before the deadline the guard asks the program to stop, if nobody else has.  Somewhat
@@ -182,6 +179,7 @@ enum tenure_status tn_supervisor_guard_open(struct tn_supervisor *s, struct tenu
 
     if (!status)
         status = tn_guard_link_start(&s->link, err);
+    tn_supervisor_watch_guard(s);
     /* A wish that cannot be met is refused before anybody contends. */
     if (!status && (o->contain != TN_CONTAIN_AUTO || o->watchdog))
         status = tn_guard_link_greet(&s->link, err);

@@ -17,12 +17,12 @@ static void program_is_ill(struct tn_supervisor *s)
     tn_log("unhealthy", "the program is not well: the probe failed %d times in a row",
            s->probe.failures);
     if (s->epoch != 0 && s->controlled && !s->paused)
-        tn_supervisor_paper_now(s, TN_CLERK_ASIDE);
+        tn_supervisor_sync_now(s, TN_PEER_STEP_DOWN);
     else
-        tn_supervisor_aside_done(s, false);
+        tn_supervisor_step_down_done(s, false);
 }
 
-void tn_supervisor_aside_done(struct tn_supervisor *s, bool found)
+void tn_supervisor_step_down_done(struct tn_supervisor *s, bool found)
 {
     if (!s->unwell)
         return;
@@ -38,9 +38,9 @@ static void judge(struct tn_supervisor *s)
     const struct tn_probe *c = &s->candidate_probe, *p = &s->probe;
     bool well = true;
 
-    if (c->kind != TN_PROBE_NONE)
+    if (c->to.kind != TN_PROBE_NONE)
         well = c->trusted && !c->failed;
-    if (s->options->warm && p->kind != TN_PROBE_NONE)
+    if (s->options->warm && p->to.kind != TN_PROBE_NONE)
         well = well && p->on && p->trusted && !p->failed;
     tn_supervisor_healthy(s, well);
 }
@@ -52,48 +52,16 @@ void tn_supervisor_health_result(struct tn_supervisor *s, enum tn_helper_kind ki
     tn_probe_result(p, well, tenure_now());
 }
 
-void tn_supervisor_health_notified(struct tn_supervisor *s)
+void tn_supervisor_health_notified(void *arg, short events)
 {
+    struct tn_supervisor *s = arg;
+
+    (void)events;
     if (tn_notified_take(&s->notified, s->link.pid))
         tn_supervisor_health_result(s, TN_HELPER_PROBE, true);
 }
 
 /* ---- The loop's side ----------------------------------------------------- */
-
-enum tenure_status tn_supervisor_health_open(struct tn_supervisor *s, struct tenure_error *err)
-{
-    enum tenure_status status = tn_probe_open(&s->probe, &s->options->probe, err);
-
-    if (!status)
-        status = tn_probe_open(&s->candidate_probe, &s->options->candidate_probe, err);
-    if (!status && s->candidate_probe.kind == TN_PROBE_NOTIFY)
-        status = tenure_fail(err, TENURE_CONFIG,
-                             "--candidate-probe: notify needs a program; give another probe");
-    if (!status && s->probe.kind == TN_PROBE_NOTIFY)
-        status = tn_notified_open(&s->notified, &s->options->program, err);
-    if (!status) {
-        tn_probe_switch(&s->candidate_probe, true, tenure_now());
-        /* Not healthy before the first answer; nothing has been started yet. */
-        s->mailbox.unhealthy = s->candidate_probe.kind != TN_PROBE_NONE ||
-                               (s->options->warm && s->probe.kind != TN_PROBE_NONE);
-    }
-    return status;
-}
-
-void tn_supervisor_health_close(struct tn_supervisor *s)
-{
-    tn_probe_switch(&s->probe, false, 0);
-    tn_probe_switch(&s->candidate_probe, false, 0);
-    tn_probe_change_drop(s->probe_change);
-    tn_probe_change_drop(s->candidate_change);
-    tn_notified_close(&s->notified);
-}
-
-void tn_supervisor_health_program(struct tn_supervisor *s, bool runs)
-{
-    tn_helpers_drop(&s->helpers, TN_HELPER_PROBE); /* it was about the program before */
-    tn_probe_switch(&s->probe, runs, tenure_now());
-}
 
 static void ask(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind kind, int64_t now)
 {
@@ -106,9 +74,66 @@ static void ask(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind
     if (!tn_probe_time(p, now))
         return;
     char **env = tn_program_env(s->options->program.env, &facts);
-    if (!env || !tn_helpers_run(&s->helpers, kind, p->command, env, p->o.timeout_ns))
+    if (!env || !tn_helpers_run(&s->helpers, kind, p->to.command, env, p->to.o.timeout_ns))
         tn_probe_result(p, false, now);
     tn_program_env_free(env);
+}
+
+static void ask_program(void *arg, int64_t now)
+{
+    struct tn_supervisor *s = arg;
+
+    ask(s, &s->probe, TN_HELPER_PROBE, now);
+}
+
+static void ask_candidate(void *arg, int64_t now)
+{
+    struct tn_supervisor *s = arg;
+
+    ask(s, &s->candidate_probe, TN_HELPER_CANDIDATE_PROBE, now);
+}
+
+void tn_supervisor_health_init(struct tn_supervisor *s)
+{
+    const struct tn_probe_target none = {0};
+
+    tn_probe_open(&s->probe, &none, &s->loop, ask_program, s);
+    tn_probe_open(&s->candidate_probe, &none, &s->loop, ask_candidate, s);
+}
+
+enum tenure_status tn_supervisor_health_open(struct tn_supervisor *s, struct tenure_error *err)
+{
+    struct tn_probe_target *program = &s->probe.to, *candidate = &s->candidate_probe.to;
+    enum tenure_status status = tn_probe_parse(program, &s->options->probe, err);
+
+    if (!status)
+        status = tn_probe_parse(candidate, &s->options->candidate_probe, err);
+    if (!status && candidate->kind == TN_PROBE_NOTIFY)
+        status = tenure_fail(err, TENURE_CONFIG,
+                             "--candidate-probe: notify needs a program; give another probe");
+    if (!status && program->kind == TN_PROBE_NOTIFY)
+        status = tn_notified_open(&s->notified, &s->options->program, err);
+    if (!status) {
+        tn_loop_watch(&s->loop, &s->notification, s->notified.fd, tn_supervisor_health_notified, s);
+        tn_probe_switch(&s->candidate_probe, true, tenure_now());
+        /* Not healthy before the first answer; nothing has been started yet. */
+        s->mailbox.unhealthy = candidate->kind != TN_PROBE_NONE ||
+                               (s->options->warm && program->kind != TN_PROBE_NONE);
+    }
+    return status;
+}
+
+void tn_supervisor_health_close(struct tn_supervisor *s)
+{
+    tn_probe_switch(&s->probe, false, 0);
+    tn_probe_switch(&s->candidate_probe, false, 0);
+    tn_notified_close(&s->notified);
+}
+
+void tn_supervisor_health_program(struct tn_supervisor *s, bool runs)
+{
+    tn_helpers_drop(&s->helpers, TN_HELPER_PROBE); /* it was about the program before */
+    tn_probe_switch(&s->probe, runs, tenure_now());
 }
 
 /* Results come from several sides; they are counted where all of them pass. */
@@ -126,12 +151,10 @@ static void tell(struct tn_supervisor *s, struct tn_probe *p, enum tn_probe_of w
     }
 }
 
-void tn_supervisor_health_time(struct tn_supervisor *s, int64_t now)
+void tn_supervisor_health_judge(struct tn_supervisor *s)
 {
     tell(s, &s->probe, TN_PROBE_OF_PROGRAM);
     tell(s, &s->candidate_probe, TN_PROBE_OF_CANDIDATE);
-    ask(s, &s->probe, TN_HELPER_PROBE, now);
-    ask(s, &s->candidate_probe, TN_HELPER_CANDIDATE_PROBE, now);
     judge(s);
     if (s->probe.failed)
         program_is_ill(s);

@@ -135,12 +135,12 @@ void tn_supervisor_hook(struct tn_supervisor *s, enum tn_helper_kind kind)
  * if we crash meanwhile. */
 static void keep_lease(struct tn_supervisor *s)
 {
-    s->hook.kept_until_ns = atomic_load(&s->deadline_ns);
-    tn_guard_link_keep(&s->link, s->hook.kept_until_ns);
+    s->hook.kept.at_ns = atomic_load(&s->deadline_ns);
+    tn_guard_link_keep(&s->link, s->hook.kept.at_ns);
     tn_guard_link_facts(&s->link, "", 0);
     tn_log("hook", "the hook for 'stopped' could not be run; %s",
-           s->hook.kept_until_ns > tenure_now() ? "the lease is kept until its deadline"
-                                                : "the term had no time left");
+           s->hook.kept.at_ns > tenure_now() ? "the lease is kept until its deadline"
+                                             : "the term had no time left");
 }
 
 static void run_stopped(struct tn_supervisor *s)
@@ -203,12 +203,10 @@ void tn_supervisor_hooks_lost(struct tn_supervisor *s)
         run_stopped(s);
 }
 
-void tn_supervisor_hooks_time(struct tn_supervisor *s, int64_t now)
+void tn_supervisor_hooks_time(void *arg, int64_t now)
 {
-    if (now < s->hook.kept_until_ns)
-        return;
-    s->hook.kept_until_ns = TN_NEVER;
-    tn_supervisor_finish_death(s);
+    (void)now;
+    tn_supervisor_finish_death(arg);
 }
 
 /* ---- Of others ----------------------------------------------------------- */

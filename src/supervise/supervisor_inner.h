@@ -6,18 +6,19 @@
 #include <stdatomic.h>
 
 #include "driver/driver.h"
+#include "os/worker.h"
 #include "state/http/socket.h"
 #include "status/outage.h"
 #include "supervise/helpers.h"
 #include "supervise/notified.h"
 #include "supervise/notify.h"
 #include "supervise/prepared.h"
-#include "supervise/probe_change.h"
 #include "supervise/role_file.h"
 #include "supervise/supervisor.h"
 #include "supervise/trace_file.h"
 
-#define TN_NEVER (INT64_MAX / 2)
+/* The guard has so long to answer the order to start the program. */
+#define TN_GUARD_ANSWER_NS (10 * TN_S)
 
 enum tn_program_state {
     TN_PROGRAM_NONE,     /* nothing of it is left, for certain */
@@ -32,7 +33,7 @@ enum tn_program_state {
 struct tn_mailbox {
     pthread_mutex_t lock;
     pthread_cond_t quiet; /* signalled when a stop is done */
-    int event_fd;
+    struct tn_call taken; /* in the loop */
 
     /* The callbacks. */
     bool start;
@@ -67,11 +68,11 @@ struct tn_mailbox {
     /* What else decides whether we may claim. */
     bool unhealthy;
     unsigned better; /* candidates that should go first */
-
-    struct tn_clerk_news news;
 };
 
 struct tn_supervisor {
+    struct tn_loop loop;
+    struct tn_watch guard_report, guard_end, signal, late, notification;
     const struct tn_run_options *options;
     struct tn_facts *facts; /* of the options; the driver writes there */
     const struct tn_run_codes *codes;
@@ -88,14 +89,14 @@ struct tn_supervisor {
     _Atomic(tenure_elector *) elector;
     struct tn_election *election; /* what we tell of it */
     struct tn_api *api;           /* NULL: to nobody */
-    int signal_fd;
-    int late_fd; /* timerfd: the guard should have acted by now */
     _Atomic int64_t deadline_ns;
-    _Atomic int64_t late_ns; /* when it fires; 0: no grant (supervise/guard_watch.h) */
-    bool orphaned;           /* the guard is dead, and what it guarded is ours to end */
-    bool orphans_told;       /* that it does not die */
+    _Atomic int64_t
+        late_ns;       /* when the timer of late.fd fires; 0: no grant (supervise/guard_watch.h) */
+    bool orphaned;     /* the guard is dead, and what it guarded is ours to end */
+    bool orphans_told; /* that it does not die */
     int64_t orphaned_ns;
-    bool has_terminal; /* a hang-up means that the terminal is gone, and us with it */
+    struct tn_timer orphans; /* looked for again */
+    bool has_terminal;       /* a hang-up means that the terminal is gone, and us with it */
 
     /* The program. */
     enum tn_program_state state;
@@ -112,42 +113,42 @@ struct tn_supervisor {
     char why[64];        /* the stop that was passed on */
     bool restart_wanted; /* we end it to start it again */
     int64_t started_ns;
-    unsigned crashes;      /* in a row, each soon after its start */
-    int64_t restart_at_ns; /* the pause ends */
-    int64_t quiet_at_ns;   /* without a program: what clients were told has run out */
-    int64_t trim_at_ns;    /* what the news needed is given back */
+    unsigned crashes;          /* in a row, each soon after its start */
+    struct tn_timer answer_by; /* the guard must have answered the order to start */
+    struct tn_timer restart;   /* the pause ends */
+    struct tn_timer quiet;     /* without a program: what clients were told has run out */
+    struct tn_timer trim;      /* what the news needed is given back */
 
     /* Its hooks. */
     struct {
         bool runs; /* the guard has one: */
         enum tn_helper_kind kind;
-        bool killed;           /* KILL has gone out to it */
-        unsigned due;          /* kinds, as bits: when no other runs */
-        int64_t kept_until_ns; /* --on-stopped cannot be run: the lease is kept until then */
+        bool killed;          /* KILL has gone out to it */
+        unsigned due;         /* kinds, as bits: when no other runs */
+        struct tn_timer kept; /* --on-stopped cannot be run: the lease is kept until then */
     } hook;
 
     /* Its health. */
     struct tn_probe probe, candidate_probe;
-    struct tn_probe_change *probe_change, *candidate_change; /* under way; or NULL */
-    struct tn_notified notified;                             /* the program's own word */
-    bool unwell; /* the probe says so, and something is being done about it */
+    struct tn_worker *name_worker; /* resolves the names in new probes */
+    struct tn_notified notified;   /* the program's own word */
+    bool unwell;                   /* the probe says so, and something is being done about it */
 
     /* The other candidates. */
     bool controlled; /* the store is shared: there are others */
     bool paused;
     uint64_t roll; /* of the control register, when we last looked who is there */
     struct tenure_candidate self;
-    struct tn_clerk clerk;
-    unsigned paper; /* jobs for the clerk */
-    bool enrolled;  /* the store is open, and told who we are */
+    struct tn_peer_sync peers;
+    struct tn_worker *peer_worker;
+    unsigned peer_jobs; /* not posted yet */
+    bool enrolled;      /* the store is open, and told who we are */
     bool announced;
-    int64_t paper_at_ns;
-    int64_t yield_at_ns;
+    struct tn_timer sync, yield, preempt;
     int64_t yield_for_ms;
-    int64_t preempt_at_ns;
 
     struct tn_outage outage; /* of the store, as it was told */
-    int64_t pet_at_ns;       /* word to the service manager */
+    struct tn_timer ping;    /* word to the service manager */
     bool began;              /* the loop ran */
     bool leaving;            /* we are on our way out */
     bool halted;             /* the elector is; what still runs has its grace */
@@ -155,6 +156,7 @@ struct tn_supervisor {
     int64_t give_up_ns;      /* leaving, and the driver waits for something that nobody needs */
     int64_t withdraw_by_ns;  /* our record in the store is being removed */
     int64_t hurry_ns;        /* asked more than once: nothing is waited for beyond this */
+    struct tn_timer end;     /* the next of these */
     int signals_seen;
     int64_t drain_by_ns; /* asked to go: the grace ends, whether the driver knows already or not */
     int stop_signal;
@@ -164,7 +166,7 @@ struct tn_supervisor {
 };
 
 /* supervisor_mail.c */
-void tn_supervisor_wake(struct tn_mailbox *m);
+void tn_supervisor_wake(struct tn_supervisor *s);
 /* The state could not be sealed, for the first time in this term. */
 void tn_supervisor_unsealed(struct tn_supervisor *s, const char *why);
 /* The loop will not run: whoever asks for a stop is not kept waiting. */
@@ -172,30 +174,33 @@ void tn_supervisor_mail_close(struct tn_mailbox *m);
 /* Have the elector and its driver write into the mailbox. */
 void tn_supervisor_hear(struct tn_supervisor *s, struct tenure_elector_options *o,
                         struct tn_driver_hooks *hooks);
-/* false: the elector has halted, and the loop ends when nothing runs any more. */
-bool tn_supervisor_take_mail(struct tn_supervisor *s);
+/* In the loop. */
+void tn_supervisor_take_mail(struct tn_call *call);
 
 /* supervisor.c */
 /* Begin to go: the elector is shut down, its halt ends the loop. */
 void tn_supervisor_leave(struct tn_supervisor *s);
 /* The store could not be opened. */
 void tn_supervisor_fail(struct tn_supervisor *s, enum tenure_status status, const char *text);
+/* The elector has: the loop ends when nothing runs any more. */
+void tn_supervisor_halt(struct tn_supervisor *s);
 /* How long a planned stop may take. */
 int64_t tn_supervisor_grace(const struct tn_supervisor *s);
 
 /* supervisor_guard.c */
 /* Start a guard.  CONFIG if it cannot do what was wished. */
 enum tenure_status tn_supervisor_guard_open(struct tn_supervisor *s, struct tenure_error *err);
-/* Have the driver and the clerk tell it the deadline, and what they are busy with. */
+/* Have the driver and the peer sync tell it the deadline, and what they are busy with. */
 void tn_supervisor_guard_hooks(struct tn_supervisor *s, struct tn_driver_hooks *hooks);
 /* Does it do its duty?  Else it is ended, and the program with it. */
 void tn_supervisor_guard_time(struct tn_supervisor *s, int64_t now);
-int64_t tn_supervisor_guard_due(const struct tn_supervisor *s);
+/* Its reports and its end are waited for in the loop; none if it is dead. */
+void tn_supervisor_watch_guard(struct tn_supervisor *s);
 
 /* supervisor_signals.c */
 /* Blocks what is handled; a signalfd, or -1. */
 int tn_supervisor_signals_open(void);
-void tn_supervisor_take_signals(struct tn_supervisor *s);
+void tn_supervisor_take_signals(void *arg, short events);
 
 /* supervisor_api.c */
 /* Before the elector: what happens is told to it.  NULL: out of memory. */
@@ -207,6 +212,7 @@ enum tenure_status tn_supervisor_listen(struct tn_supervisor *s, struct tenure_e
 /* A term has begun. */
 void tn_supervisor_lead(struct tn_supervisor *s, uint64_t epoch);
 void tn_supervisor_start_program(struct tn_supervisor *s);
+void tn_supervisor_restart_time(void *arg, int64_t now);
 void tn_supervisor_stop_program(struct tn_supervisor *s, int64_t by_ns);
 /* End it, and start it again. */
 void tn_supervisor_restart_program(struct tn_supervisor *s, const char *why);
@@ -221,17 +227,18 @@ void tn_supervisor_tree_dead(struct tn_supervisor *s, int64_t at_ns);
 
 /* supervisor_reports.c */
 void tn_supervisor_reports(struct tn_supervisor *s);
-void tn_supervisor_guard_died(struct tn_supervisor *s);
+/* The guard has reported, or is dead. */
+void tn_supervisor_on_report(void *arg, short events);
+void tn_supervisor_guard_died(void *arg, short events);
 /* KILL for everything that descends from us, but for hooks and probes.  true: nothing is left. */
 bool tn_supervisor_kill_tree(struct tn_supervisor *s);
 /* Without a guard: end what it guarded, then start another one. */
-void tn_supervisor_orphans_time(struct tn_supervisor *s, int64_t now);
-int64_t tn_supervisor_orphans_due(const struct tn_supervisor *s);
+void tn_supervisor_orphans_time(void *arg, int64_t now);
 
 /* supervisor_clients.c: elections without a program */
 void tn_supervisor_lead_clients(struct tn_supervisor *s);
 void tn_supervisor_stop_clients(struct tn_supervisor *s);
-void tn_supervisor_clients_time(struct tn_supervisor *s, int64_t now);
+void tn_supervisor_clients_time(void *arg, int64_t now);
 /* A term has begun, and its work: told to everybody. */
 void tn_supervisor_note_start(struct tn_supervisor *s, int64_t at_ns);
 /* What the releaser must know if we crash, before anything can run.  false: that term is over. */
@@ -239,8 +246,6 @@ bool tn_supervisor_leave_facts(struct tn_supervisor *s);
 
 /* supervisor_reload.c */
 void tn_supervisor_reload(struct tn_supervisor *s);
-/* What had to be made ready for it may be. */
-void tn_supervisor_reload_time(struct tn_supervisor *s);
 
 /* supervisor_hooks.c */
 /* One of our own term, when it runs and no other does. */
@@ -254,37 +259,38 @@ void tn_supervisor_hooks_end(struct tn_supervisor *s);
 void tn_supervisor_hooked(struct tn_supervisor *s, const struct tn_guard_report *r);
 /* The guard is dead, and its hook with it. */
 void tn_supervisor_hooks_lost(struct tn_supervisor *s);
-void tn_supervisor_hooks_time(struct tn_supervisor *s, int64_t now);
+void tn_supervisor_hooks_time(void *arg, int64_t now);
 /* A child of ours was reaped. */
 void tn_supervisor_reaped(struct tn_supervisor *s, pid_t pid, int status);
 
 /* supervisor_health.c */
+/* Registers the probes, which probe nothing yet. */
+void tn_supervisor_health_init(struct tn_supervisor *s);
 enum tenure_status tn_supervisor_health_open(struct tn_supervisor *s, struct tenure_error *err);
 void tn_supervisor_health_close(struct tn_supervisor *s);
 /* The program runs, or does not. */
 void tn_supervisor_health_program(struct tn_supervisor *s, bool runs);
 void tn_supervisor_health_result(struct tn_supervisor *s, enum tn_helper_kind kind, bool well);
-void tn_supervisor_health_notified(struct tn_supervisor *s);
-void tn_supervisor_health_time(struct tn_supervisor *s, int64_t now);
-/* The clerk found somebody to hand over to, or nobody. */
-void tn_supervisor_aside_done(struct tn_supervisor *s, bool found);
+void tn_supervisor_health_notified(void *arg, short events);
+/* What follows from the results; after each turn. */
+void tn_supervisor_health_judge(struct tn_supervisor *s);
+/* A candidate to hand over to was found, or none. */
+void tn_supervisor_step_down_done(struct tn_supervisor *s, bool found);
 
 /* supervisor_control.c */
 void tn_supervisor_enrol(struct tn_supervisor *s);
 void tn_supervisor_on_control(void *arg, const struct tenure_control *control, const char *damage,
                               bool *may_claim, int64_t *delay_ns);
-void tn_supervisor_on_news(void *arg, const struct tn_clerk_news *news);
-void tn_supervisor_take_news(struct tn_supervisor *s, const struct tn_clerk_news *news);
 void tn_supervisor_take_control(struct tn_supervisor *s, const struct tenure_control *c,
                                 bool fresh);
 void tn_supervisor_seen_leader(struct tn_supervisor *s, uint64_t epoch);
 void tn_supervisor_healthy(struct tn_supervisor *s, bool healthy);
-/* Jobs for the clerk, soon; or at once. */
-void tn_supervisor_paper(struct tn_supervisor *s, unsigned jobs);
-void tn_supervisor_paper_now(struct tn_supervisor *s, unsigned jobs);
+/* Jobs of the peer sync, soon; or at once. */
+void tn_supervisor_sync(struct tn_supervisor *s, unsigned jobs);
+void tn_supervisor_sync_now(struct tn_supervisor *s, unsigned jobs);
 /* We leave: remove our record, if the store is well, instead of all other jobs. */
 void tn_supervisor_withdraw(struct tn_supervisor *s, int64_t now);
-int64_t tn_supervisor_control_due(const struct tn_supervisor *s);
-void tn_supervisor_control_time(struct tn_supervisor *s, int64_t now);
+/* Their timers. */
+void tn_supervisor_control_open(struct tn_supervisor *s);
 
 #endif

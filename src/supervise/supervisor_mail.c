@@ -1,46 +1,45 @@
 /* The mailbox: what other threads tell the supervisor's loop, and what it makes of that. */
-#include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/url.h"
+#include "core/timing.h"
 #include "driver/driver.h"
 #include "supervise/supervisor_inner.h"
 
 /* ---- Callbacks, on other threads: leave word, wake the loop -------------- */
 
-void tn_supervisor_wake(struct tn_mailbox *m)
+void tn_supervisor_wake(struct tn_supervisor *s)
 {
-    uint64_t one = 1;
-
-    while (write(m->event_fd, &one, sizeof one) < 0 && errno == EINTR)
-        continue;
+    tn_loop_post(&s->loop, &s->mailbox.taken);
 }
 
 static void on_started(void *arg, const struct tenure_term *term)
 {
-    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+    struct tn_supervisor *s = arg;
+    struct tn_mailbox *m = &s->mailbox;
 
     pthread_mutex_lock(&m->lock);
     m->start = true;
     m->epoch = term->epoch;
     pthread_mutex_unlock(&m->lock);
-    tn_supervisor_wake(m);
+    tn_supervisor_wake(s);
 }
 
 /* Returns only when nothing of the program is left (I8). */
 static void on_stopped(void *arg, const struct tenure_term *term, const char *why)
 {
-    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+    struct tn_supervisor *s = arg;
+    struct tn_mailbox *m = &s->mailbox;
 
     (void)term;
     pthread_mutex_lock(&m->lock);
     m->start = false;
     m->stop = true;
     snprintf(m->why, sizeof m->why, "%s", why);
-    tn_supervisor_wake(m);
+    tn_supervisor_wake(s);
     while (m->stop && !m->closed)
         pthread_cond_wait(&m->quiet, &m->lock);
     pthread_mutex_unlock(&m->lock);
@@ -48,23 +47,26 @@ static void on_stopped(void *arg, const struct tenure_term *term, const char *wh
 
 static void on_new_leader(void *arg, const char *leader, uint64_t epoch)
 {
-    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+    struct tn_supervisor *s = arg;
+    struct tn_mailbox *m = &s->mailbox;
 
     pthread_mutex_lock(&m->lock);
     m->leader_changed = true;
     snprintf(m->leader, sizeof m->leader, "%s", leader);
     m->leader_epoch = epoch;
     pthread_mutex_unlock(&m->lock);
-    tn_supervisor_wake(m);
+    tn_supervisor_wake(s);
 }
 
-static void tell_renewal(struct tn_mailbox *m, int64_t took_ns)
+static void tell_renewal(struct tn_supervisor *s, int64_t took_ns)
 {
+    struct tn_mailbox *m = &s->mailbox;
+
     pthread_mutex_lock(&m->lock);
     m->renewed = true;
     m->renewal_ns = took_ns;
     pthread_mutex_unlock(&m->lock);
-    tn_supervisor_wake(m);
+    tn_supervisor_wake(s);
 }
 
 /* On the callbacks' thread, once a term. */
@@ -77,15 +79,17 @@ void tn_supervisor_unsealed(struct tn_supervisor *s, const char *why)
     m->unsealed = true;
     snprintf(m->unsealed_why, sizeof m->unsealed_why, "%s", why);
     pthread_mutex_unlock(&m->lock);
-    tn_supervisor_wake(m);
+    tn_supervisor_wake(s);
 }
 
-static void tell_given_up(struct tn_mailbox *m)
+static void tell_given_up(struct tn_supervisor *s)
 {
+    struct tn_mailbox *m = &s->mailbox;
+
     pthread_mutex_lock(&m->lock);
     m->gave_up = true;
     pthread_mutex_unlock(&m->lock);
-    tn_supervisor_wake(m);
+    tn_supervisor_wake(s);
 }
 
 /* On the driver's thread: whoever reads our stderr must not be able to hold it up. */
@@ -97,9 +101,9 @@ static void on_trace(void *arg, const struct tenure_trace *t)
     char trouble[sizeof m->trouble];
 
     if (t->kind == TENURE_TRACE_RENEWED && tn_log_wants(TN_LEVEL_DEBUG))
-        tell_renewal(m, t->took_ns);
+        tell_renewal(s, t->took_ns);
     if (t->kind == TENURE_TRACE_STOPPING && strcmp(t->text, tn_stop_text(TN_STOP_UNSEALED)) == 0)
-        tell_given_up(m);
+        tell_given_up(s);
     tn_trace_file_event(s->trace, t);
     tn_election_trace(s->election, t);
     if (!ill && t->kind != TENURE_TRACE_RECOVERED)
@@ -116,7 +120,7 @@ static void on_trace(void *arg, const struct tenure_trace *t)
     }
     pthread_mutex_unlock(&m->lock);
     if (news)
-        tn_supervisor_wake(m);
+        tn_supervisor_wake(s);
 }
 
 static void on_lead(void *arg, int64_t lead_until_ns, int64_t deadline_ns, uint64_t epoch)
@@ -126,23 +130,25 @@ static void on_lead(void *arg, int64_t lead_until_ns, int64_t deadline_ns, uint6
 
 static void on_failed(void *arg, enum tenure_status status, const char *text)
 {
-    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+    struct tn_supervisor *s = arg;
+    struct tn_mailbox *m = &s->mailbox;
 
     pthread_mutex_lock(&m->lock);
     m->failed = status;
     snprintf(m->failure, sizeof m->failure, "%s", text);
     pthread_mutex_unlock(&m->lock);
-    tn_supervisor_wake(m);
+    tn_supervisor_wake(s);
 }
 
 static void on_halted(void *arg)
 {
-    struct tn_mailbox *m = &((struct tn_supervisor *)arg)->mailbox;
+    struct tn_supervisor *s = arg;
+    struct tn_mailbox *m = &s->mailbox;
 
     pthread_mutex_lock(&m->lock);
     m->halted = true;
     pthread_mutex_unlock(&m->lock);
-    tn_supervisor_wake(m);
+    tn_supervisor_wake(s);
 }
 
 void tn_supervisor_mail_close(struct tn_mailbox *m)
@@ -177,7 +183,7 @@ static bool lost(const char *why)
 
 static void take_stop(struct tn_supervisor *s, const char *why)
 {
-    s->restart_at_ns = TN_NEVER;
+    s->restart.at_ns = TN_NEVER;
     snprintf(s->why, sizeof s->why, "%s", why);
     if (lost(why)) {
         bool ends = s->options->on_loss == TN_LOSS_EXIT || s->leaving;
@@ -199,14 +205,14 @@ static void take_unsealed(struct tn_supervisor *s, const char *why)
     tn_log("state", "the state is not sealed yet: %s", why);
     s->unsealed = true;
     snprintf(s->self.trouble, sizeof s->self.trouble, "%.*s", (int)sizeof s->self.trouble - 1, why);
-    tn_supervisor_paper(s, TN_CLERK_ANNOUNCE);
+    tn_supervisor_sync(s, TN_PEER_ANNOUNCE);
 }
 
 static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t epoch)
 {
     tn_supervisor_seen_leader(s, epoch);
     if (s->unsealed) /* which is another state now */
-        tn_supervisor_paper(s, TN_CLERK_ANNOUNCE);
+        tn_supervisor_sync(s, TN_PEER_ANNOUNCE);
     tn_supervisor_hook_leader(s, leader, epoch);
     if (strcmp(leader, s->id) == 0)
         return;
@@ -242,20 +248,21 @@ static void take_trouble(struct tn_supervisor *s, const char *trouble, bool refu
     }
 }
 
-bool tn_supervisor_take_mail(struct tn_supervisor *s)
+/* Memory is given back once the news have been dealt with, never while a program waits to start. */
+#define TRIM_NS (2 * TN_S)
+
+void tn_supervisor_take_mail(struct tn_call *call)
 {
+    struct tn_supervisor *s =
+        (struct tn_supervisor *)((char *)call - offsetof(struct tn_supervisor, mailbox.taken));
     struct tn_mailbox *m = &s->mailbox;
     struct tn_mailbox mail;
-    uint64_t count;
 
-    if (read(m->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
-        return false;
     pthread_mutex_lock(&m->lock);
     mail = *m;
     m->start = m->unsealed = m->gave_up = m->renewed = m->leader_changed = m->control_changed =
         m->request_fresh = m->troubled = false;
     m->failed = TENURE_OK;
-    memset(&m->news, 0, sizeof m->news);
     pthread_mutex_unlock(&m->lock);
 
     if (mail.failed)
@@ -278,9 +285,9 @@ bool tn_supervisor_take_mail(struct tn_supervisor *s)
         tn_supervisor_lead(s, mail.epoch);
     if (mail.control_changed)
         tn_supervisor_take_control(s, &mail.control, mail.request_fresh);
-    if (mail.news.done)
-        tn_supervisor_take_news(s, &mail.news);
     if (mail.leader_changed)
         take_leader(s, mail.leader, mail.leader_epoch);
-    return !mail.halted;
+    if (mail.halted)
+        tn_supervisor_halt(s);
+    s->trim.at_ns = tenure_now() + TRIM_NS;
 }

@@ -71,7 +71,7 @@ void tn_supervisor_note_start(struct tn_supervisor *s, int64_t at_ns)
     tn_election_began(s->election, s->epoch);
     tn_election_running(s->election, true);
     tn_supervisor_hook(s, TN_HELPER_STARTED);
-    tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL);
+    tn_supervisor_sync(s, TN_PEER_ANNOUNCE | TN_PEER_MEMBERSHIP);
 }
 
 static enum tenure_status describe(struct tn_supervisor *s, int *block, struct tenure_error *err)
@@ -110,7 +110,7 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
     if (s->state != TN_PROGRAM_NONE || s->leaving || (s->epoch == 0 && !s->options->warm) ||
         !s->options->program.args)
         return;
-    s->restart_at_ns = s->orphaned ? tenure_now() + WARM_NS : TN_NEVER;
+    s->restart.at_ns = s->orphaned ? tenure_now() + WARM_NS : TN_NEVER;
     if (s->orphaned)
         return; /* there is no guard yet */
     if (s->fired && s->fired_epoch == s->epoch && s->epoch != 0)
@@ -134,11 +134,18 @@ void tn_supervisor_start_program(struct tn_supervisor *s)
     if (tn_guard_link_spawn(&s->link, block)) {
         s->state = TN_PROGRAM_ASKED;
         s->started_ns = tenure_now();
+        s->answer_by.at_ns = s->started_ns + TN_GUARD_ANSWER_NS;
     } else {
         tn_log("guard", "the guard takes no orders; ending it");
         tn_guard_link_shoot(&s->link); /* its death ends this term, and a new one is started */
     }
     close(block);
+}
+
+void tn_supervisor_restart_time(void *arg, int64_t now)
+{
+    (void)now;
+    tn_supervisor_start_program(arg);
 }
 
 /* A running program leads from now on.  It reads the file after it has prepared
@@ -273,7 +280,7 @@ static void ended_by_itself(struct tn_supervisor *s)
 
     s->crashes = tenure_now() - s->started_ns < STEADY_NS ? s->crashes + 1 : 1;
     if (s->restart_wanted || (s->epoch == 0 && then != TN_EXIT_EXIT && !hopeless)) {
-        s->restart_at_ns = tenure_now() + pause_after(s->crashes);
+        s->restart.at_ns = tenure_now() + pause_after(s->crashes);
     } else if (then == TN_EXIT_EXIT || hopeless) {
         s->exit_code = code_of(s);
         tn_supervisor_leave(s); /* before the end is told; see give_up() */
@@ -282,7 +289,7 @@ static void ended_by_itself(struct tn_supervisor *s)
         end_term(s, tn_stop_text(TN_STOP_PROGRAM));
         s->epoch = 0;
     } else if (then == TN_EXIT_RESTART && s->crashes < (unsigned)s->options->crash_limit) {
-        s->restart_at_ns = tenure_now() + pause_after(s->crashes);
+        s->restart.at_ns = tenure_now() + pause_after(s->crashes);
     } else {
         give_up(s);
     }
@@ -303,9 +310,9 @@ void tn_supervisor_finish_death(struct tn_supervisor *s)
         leave_term(s);
     else if (!s->fired) /* else the word to stop is on its way from the driver */
         ended_by_itself(s);
-    if (s->options->warm && !s->leaving && s->epoch == 0 && s->restart_at_ns == TN_NEVER)
-        s->restart_at_ns = tenure_now() + WARM_NS;
-    tn_supervisor_paper(s, TN_CLERK_ANNOUNCE | TN_CLERK_ROLL);
+    if (s->options->warm && !s->leaving && s->epoch == 0 && s->restart.at_ns == TN_NEVER)
+        s->restart.at_ns = tenure_now() + WARM_NS;
+    tn_supervisor_sync(s, TN_PEER_ANNOUNCE | TN_PEER_MEMBERSHIP);
 }
 
 void tn_supervisor_tree_dead(struct tn_supervisor *s, int64_t at_ns)
@@ -338,6 +345,6 @@ void tn_supervisor_refused(struct tn_supervisor *s)
     if (s->epoch != 0)
         tn_driver_ended(s->elector, s->epoch);
     else
-        s->restart_at_ns = tenure_now() + WARM_NS;
+        s->restart.at_ns = tenure_now() + WARM_NS;
     answer_stop(s);
 }

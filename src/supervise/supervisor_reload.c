@@ -1,4 +1,5 @@
 /* New settings while it runs: what can change does, the owner has said what cannot. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/timing.h"
@@ -13,47 +14,78 @@ static bool same_probe(const struct tn_probe_options *a, const struct tn_probe_o
            a->timeout_ns == b->timeout_ns && a->threshold == b->threshold;
 }
 
-/* What a change that is under way would bring is out of date in any case. */
-static void change_probe(struct tn_supervisor *s, const struct tn_probe *now,
-                         const struct tn_probe_options *o, struct tn_probe_change **change)
-{
-    struct tenure_error err = {0};
+/* Its name is resolved on a worker: that may take as long as it likes, and the loop has other
+ * duties. */
+struct probe_change {
+    struct tn_task task;
+    struct tn_supervisor *supervisor; /* of the loop */
+    struct tn_probe *probe;
+    enum tn_helper_kind kind;
+    unsigned number; /* what a change before it brings is out of date */
+    struct tn_probe_options options;
+    struct tn_probe_target target;
+    enum tenure_status status;
+    struct tenure_error err;
+};
 
-    tn_probe_change_drop(*change);
-    *change = NULL;
-    if (!same_probe(&now->o, o) &&
-        tn_probe_change_begin(o, s->mailbox.event_fd, change, &err) != TENURE_OK)
-        tn_log("reload", "the probe stays as it was: %s", err.text);
+static void parse(struct tn_task *task)
+{
+    struct probe_change *c = (struct probe_change *)task;
+
+    c->status = tn_probe_parse(&c->target, &c->options, &c->err);
+}
+
+static void free_change(struct tn_task *task)
+{
+    free(task);
 }
 
 /* The former one stays if the new one cannot be understood. */
-static void take_change(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind kind,
-                        struct tn_probe_change **change, bool on)
+static void apply_change(struct tn_task *task)
 {
-    struct tenure_error err = {0};
-    enum tenure_status status;
-    struct tn_probe fresh;
+    struct probe_change *c = (struct probe_change *)task;
+    struct tn_supervisor *s = c->supervisor;
+    struct tn_probe *p = c->probe;
 
-    if (!tn_probe_change_done(*change, &fresh, &status, &err))
+    if (c->number != p->changes)
         return;
-    tn_probe_change_drop(*change);
-    *change = NULL;
-    if (!status && fresh.kind == TN_PROBE_NOTIFY && (kind != TN_HELPER_PROBE || s->notified.fd < 0))
-        status = tenure_fail(&err, TENURE_CONFIG, "notify needs a start of tenure");
-    if (status) {
-        tn_log("reload", "the probe stays as it was: %s", err.text);
+    if (!c->status && c->target.kind == TN_PROBE_NOTIFY &&
+        (c->kind != TN_HELPER_PROBE || s->notified.fd < 0))
+        c->status = tenure_fail(&c->err, TENURE_CONFIG, "notify needs a start of tenure");
+    if (c->status) {
+        tn_log("reload", "the probe stays as it was: %s", c->err.text);
         return;
     }
-    tn_helpers_drop(&s->helpers, kind);
+    tn_helpers_drop(&s->helpers, c->kind);
     tn_probe_switch(p, false, tenure_now());
-    *p = fresh;
-    tn_probe_switch(p, on, tenure_now());
+    p->to = c->target;
+    tn_probe_switch(p, c->kind == TN_HELPER_CANDIDATE_PROBE || s->state == TN_PROGRAM_RUNNING,
+                    tenure_now());
 }
 
-void tn_supervisor_reload_time(struct tn_supervisor *s)
+static void change_probe(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind kind,
+                         const struct tn_probe_options *o)
 {
-    take_change(s, &s->probe, TN_HELPER_PROBE, &s->probe_change, s->state == TN_PROGRAM_RUNNING);
-    take_change(s, &s->candidate_probe, TN_HELPER_CANDIDATE_PROBE, &s->candidate_change, true);
+    struct tenure_error err = {0};
+    enum tenure_status status = TENURE_NOMEM;
+
+    p->changes++;
+    if (same_probe(&p->to.o, o))
+        return;
+    struct probe_change *c = calloc(1, sizeof *c);
+    if (c) {
+        *c = (struct probe_change){
+            .task = {.run = parse, .done = apply_change, .free = free_change},
+            .supervisor = s,
+            .probe = p,
+            .kind = kind,
+            .number = p->changes,
+            .options = *o,
+        };
+        status = tn_worker_post(s->name_worker, &c->task, &err);
+    }
+    if (status)
+        tn_log("reload", "the probe stays as it was: %s", c ? err.text : "out of memory");
 }
 
 static void change_times(struct tn_supervisor *s, const struct tn_run_options *next)
@@ -76,7 +108,7 @@ void tn_supervisor_reload(struct tn_supervisor *s)
     tn_log_setup(next->log, next->elector.name, s->id);
     tn_log_limit(next->log_level);
     change_times(s, next);
-    change_probe(s, &s->probe, &next->probe, &s->probe_change);
-    change_probe(s, &s->candidate_probe, &next->candidate_probe, &s->candidate_change);
+    change_probe(s, &s->probe, TN_HELPER_PROBE, &next->probe);
+    change_probe(s, &s->candidate_probe, TN_HELPER_CANDIDATE_PROBE, &next->candidate_probe);
     s->options = next;
 }

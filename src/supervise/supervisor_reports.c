@@ -1,5 +1,6 @@
 /* What the guard reports, and what is done when it can report no more. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -135,12 +136,22 @@ static void start_guard(struct tn_supervisor *s)
 {
     struct tenure_error err;
 
-    if (!tn_guard_link_start(&s->link, &err) && !tn_guard_link_greet(&s->link, &err))
+    bool ok = !tn_guard_link_start(&s->link, &err) && !tn_guard_link_greet(&s->link, &err);
+    tn_supervisor_watch_guard(s);
+    if (ok)
         return;
     tn_log("failed", "%s", err.text);
     s->exit_code = s->codes->broken;
     s->failed = true;
     tn_supervisor_leave(s);
+}
+
+/* Soon at first, ten times a second in the end. */
+static int64_t orphans_pause(int64_t since_ns)
+{
+    int64_t pause = since_ns / 4 > TN_MS / 2 ? since_ns / 4 : TN_MS / 2;
+
+    return pause < 100 * TN_MS ? pause : 100 * TN_MS;
 }
 
 /*
@@ -149,8 +160,10 @@ static void start_guard(struct tn_supervisor *s)
  * there are none.  Only then may the lease be released (I8).  Who hangs in the
  * kernel does not die at once, so nobody waits for that here.
  */
-void tn_supervisor_orphans_time(struct tn_supervisor *s, int64_t now)
+void tn_supervisor_orphans_time(void *arg, int64_t now)
 {
+    struct tn_supervisor *s = arg;
+
     if (!s->orphaned)
         return;
     if (!tn_supervisor_kill_tree(s)) {
@@ -160,6 +173,7 @@ void tn_supervisor_orphans_time(struct tn_supervisor *s, int64_t now)
                    "the guard died, and what it guarded is killed but does not die (stuck in "
                    "a disk or a network file system?); the lease is kept until it has");
         }
+        s->orphans.at_ns = now + orphans_pause(now - s->orphaned_ns);
         return;
     }
     s->orphaned = s->orphans_told = false;
@@ -171,21 +185,22 @@ void tn_supervisor_orphans_time(struct tn_supervisor *s, int64_t now)
     tn_supervisor_tree_dead(s, tenure_now());
 }
 
-/* Soon at first, ten times a second in the end. */
-int64_t tn_supervisor_orphans_due(const struct tn_supervisor *s)
+void tn_supervisor_on_report(void *arg, short events)
 {
-    int64_t now = tenure_now(), pause = (now - s->orphaned_ns) / 4;
-
-    if (!s->orphaned)
-        return TN_NEVER;
-    pause = pause > TN_MS / 2 ? pause : TN_MS / 2;
-    return now + (pause < 100 * TN_MS ? pause : 100 * TN_MS);
+    if (events & POLLIN)
+        tn_supervisor_reports(arg);
+    if (events & POLLHUP)
+        tn_supervisor_guard_died(arg, events);
 }
 
-void tn_supervisor_guard_died(struct tn_supervisor *s)
+void tn_supervisor_guard_died(void *arg, short events)
 {
+    struct tn_supervisor *s = arg;
+
+    (void)events;
     tn_supervisor_reports(s); /* its last words */
     tn_guard_link_mourn(&s->link);
+    tn_supervisor_watch_guard(s);
     tn_driver_fired(s->elector);
     if (s->state == TN_PROGRAM_ASKED || s->state == TN_PROGRAM_STARTING ||
         s->state == TN_PROGRAM_RUNNING)

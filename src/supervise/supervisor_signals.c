@@ -48,11 +48,13 @@ static void reap(struct tn_supervisor *s)
         tn_supervisor_reaped(s, pid, status);
 }
 
-void tn_supervisor_take_signals(struct tn_supervisor *s)
+void tn_supervisor_take_signals(void *arg, short events)
 {
+    struct tn_supervisor *s = arg;
     struct signalfd_siginfo info;
 
-    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    (void)events;
+    while (read(s->signal.fd, &info, sizeof info) == (ssize_t)sizeof info) {
         int signal = (int)info.ssi_signo;
 
         if (signal == SIGHUP && s->options->reload) {

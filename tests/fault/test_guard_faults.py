@@ -339,7 +339,7 @@ def test_what_does_not_die_holds_nobody_up():
         world.next_leader(row.epoch)
 
 
-@pytest.mark.parametrize("thread", ["tenure-driver", "tenure-clerk"])
+@pytest.mark.parametrize("thread", ["tenure-driver", "tenure-peers"])
 def test_standby_frozen_inside_a_transaction(thread):
     """It keeps the lock of the whole file.  Its guard ends it, and the others go on."""
     preload = w.BUILD / "tests" / "support" / "libfreeze.so"
@@ -360,7 +360,7 @@ def test_standby_frozen_inside_a_transaction(thread):
             world.forget(leader)
 
         def ended():
-            if thread == "tenure-clerk":  # asked as often as needed: its clerk answers
+            if thread == "tenure-peers":  # asked as often as needed: its peer sync answers
                 subprocess.run([w.TENURE, "candidates", "--name", "w", "--store", world.url],
                                capture_output=True, check=False)
             return frozen.proc.poll() == -signal.SIGKILL
@@ -368,7 +368,7 @@ def test_standby_frozen_inside_a_transaction(thread):
         eventually("it is frozen, and ended", ended)
         world.forget(frozen)
         flag.unlink()
-        if thread == "tenure-clerk":
+        if thread == "tenure-peers":
             leader.signal(signal.SIGKILL)
             world.forget(leader)
         world.start()

@@ -1,0 +1,190 @@
+#include "supervise/peer_sync.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/control.h"
+#include "core/timing.h"
+#include "tenure/lease.h"
+
+#define LIMIT_NS (3 * TN_S) /* for one job */
+#define CALL_NS  (2 * TN_S)
+
+bool tn_peer_outranks(const struct tenure_candidate *a, const struct tenure_candidate *b,
+                      enum tn_prefer prefer)
+{
+    int order = strverscmp(a->build, b->build);
+
+    if (a->priority != b->priority)
+        return a->priority > b->priority;
+    return (prefer == TN_PREFER_OLDEST && order < 0) || (prefer == TN_PREFER_NEWEST && order > 0);
+}
+
+/* ---- Jobs ---------------------------------------------------------------- */
+
+struct ranking {
+    const struct tn_peer_sync *sync;
+    const struct tenure_candidate *self;
+    unsigned better;
+};
+
+static bool rank(void *arg, const struct tenure_candidate *other)
+{
+    struct ranking *r = arg;
+
+    if (strcmp(other->id, r->self->id) != 0 && strcmp(other->state, "standby") == 0 &&
+        tn_peer_outranks(other, r->self, r->sync->prefer))
+        r->better++;
+    return true;
+}
+
+struct search {
+    const char *self;
+    bool found;
+};
+
+static bool find_standby(void *arg, const struct tenure_candidate *other)
+{
+    struct search *s = arg;
+
+    s->found =
+        other->healthy && strcmp(other->state, "standby") == 0 && strcmp(other->id, s->self) != 0;
+    return !s->found;
+}
+
+/* True if the leader was asked: by its own control register, like everybody else.  No call is made
+ * where no candidate is announced: that nobody answers is known only when a call has timed out. */
+static bool step_down(const struct tn_peer_sync *p, tenure_store *store,
+                      const struct tenure_candidate *self, uint64_t epoch)
+{
+    struct tenure_candidate found = TENURE_CANDIDATE;
+    struct search search = {.self = self->id};
+
+    tenure_candidates(store, p->name, find_standby, &search, tenure_now() + LIMIT_NS, NULL);
+    int64_t by = tenure_now() + CALL_NS;
+    return search.found &&
+           tenure_control_call(store, p->name, NULL, &found, by, NULL) == TENURE_OK &&
+           tenure_control_yield(store, p->name, epoch, found.id, 0, tenure_now() + LIMIT_NS,
+                                NULL) == TENURE_OK;
+}
+
+static void preempt(const struct tn_peer_sync *p, tenure_store *store,
+                    const struct tenure_candidate *self)
+{
+    struct tenure_lease_view lease = TENURE_LEASE_VIEW;
+    struct tenure_candidate leader = TENURE_CANDIDATE;
+    int64_t by = tenure_now() + LIMIT_NS;
+
+    if (tenure_lease_look(store, p->name, &lease, by, NULL) != TENURE_OK ||
+        lease.state != TENURE_LEASE_HELD || strcmp(lease.holder, self->id) == 0)
+        return;
+    leader.priority = lease.priority;
+    memcpy(leader.build, lease.build, sizeof leader.build);
+    if (tn_peer_outranks(self, &leader, p->prefer))
+        tenure_control_yield(store, p->name, lease.epoch, self->id, 0, by, NULL);
+}
+
+/* From now on one request, or a few, that end in so long. */
+static int64_t within(const struct tn_peer_sync *p, int64_t span_ns)
+{
+    int64_t until = tenure_now() + span_ns;
+
+    if (p->request)
+        p->request(p->arg, until);
+    return until;
+}
+
+/* ---- On the worker ------------------------------------------------------- */
+
+struct sync_task {
+    struct tn_task task;
+    struct tn_peer_sync *sync; /* its constants; the rest belongs to the loop */
+    struct tenure_candidate self;
+    uint64_t epoch;
+    struct tn_peer_result result;
+};
+
+static void do_jobs(const struct tn_peer_sync *p, tenure_store *store, struct sync_task *t)
+{
+    struct ranking ranking = {.sync = p, .self = &t->self};
+    unsigned jobs = t->result.done;
+
+    if (jobs & TN_PEER_ANNOUNCE)
+        tn_candidate_announce(store, p->name, &t->self, within(p, LIMIT_NS), NULL);
+    if (jobs & TN_PEER_MEMBERSHIP)
+        tn_control_roll(store, p->name, within(p, LIMIT_NS), NULL);
+    if (jobs & TN_PEER_RANK) {
+        tenure_candidates(store, p->name, rank, &ranking, within(p, LIMIT_NS), NULL);
+        t->result.better = ranking.better;
+    }
+    if (jobs & TN_PEER_STEP_DOWN) {
+        within(p, CALL_NS + 3 * LIMIT_NS);
+        t->result.handed_over = step_down(p, store, &t->self, t->epoch);
+    }
+    if (jobs & TN_PEER_PREEMPT) {
+        within(p, LIMIT_NS);
+        preempt(p, store, &t->self);
+    }
+    if (jobs & TN_PEER_WITHDRAW)
+        tn_candidate_withdraw(store, p->name, t->self.id, within(p, LIMIT_NS), NULL);
+    within(p, LIMIT_NS); /* to close may mean to write */
+}
+
+static void run(struct tn_task *task)
+{
+    struct sync_task *t = (struct sync_task *)task;
+    struct tn_peer_sync *p = t->sync;
+    tenure_store *store = NULL;
+
+    if (tenure_store_open(p->store, within(p, LIMIT_NS), &store, NULL) == TENURE_OK)
+        do_jobs(p, store, t);
+    tenure_store_close(store);
+    if (p->request)
+        p->request(p->arg, 0);
+}
+
+static void start(struct tn_peer_sync *p);
+
+static void done(struct tn_task *task)
+{
+    struct sync_task *t = (struct sync_task *)task;
+    struct tn_peer_sync *p = t->sync;
+
+    p->running = false;
+    start(p);
+    p->finished(p->arg, &t->result);
+}
+
+static void free_task(struct tn_task *task)
+{
+    free(task);
+}
+
+static void start(struct tn_peer_sync *p)
+{
+    struct sync_task *t = p->jobs && !p->running ? calloc(1, sizeof *t) : NULL;
+
+    if (!t)
+        return; /* out of memory: with the next jobs */
+    t->task = (struct tn_task){.run = run, .done = done, .free = free_task};
+    t->sync = p;
+    t->self = p->self;
+    t->epoch = p->epoch;
+    t->result.done = p->jobs;
+    p->jobs = 0;
+    p->running = tn_worker_post(p->worker, &t->task, NULL) == TENURE_OK;
+}
+
+void tn_peer_sync_post(struct tn_peer_sync *p, unsigned jobs, const struct tenure_candidate *self,
+                       uint64_t epoch)
+{
+    p->jobs = jobs & TN_PEER_WITHDRAW ? TN_PEER_WITHDRAW : p->jobs | jobs;
+    p->self = *self;
+    p->epoch = epoch;
+    start(p);
+}
+
+bool tn_peer_sync_idle(const struct tn_peer_sync *p)
+{
+    return !p->running;
+}

@@ -1,0 +1,59 @@
+/*
+ * supervise/peer_sync.h - the candidate's records in the store, on a worker.
+ *
+ * Announcing oneself, answering calls, finding out who else is there: none of it is
+ * urgent and all of it may block, so it must not happen on the driver's thread.
+ * The store is open only while there is something to do.
+ */
+#ifndef TN_SUPERVISE_PEER_SYNC_H
+#define TN_SUPERVISE_PEER_SYNC_H
+
+#include "os/worker.h"
+#include "tenure/control.h"
+
+enum tn_peer_job {
+    TN_PEER_ANNOUNCE = 1 << 0,   /* write our record */
+    TN_PEER_MEMBERSHIP = 1 << 1, /* have the others read the records again */
+    TN_PEER_RANK = 1 << 2,       /* how many better candidates stand by? */
+    TN_PEER_STEP_DOWN = 1 << 3,  /* find a healthy candidate, and request a hand-over to it */
+    TN_PEER_PREEMPT = 1 << 4,    /* we outrank the leader: request a hand-over to us */
+    TN_PEER_WITHDRAW = 1 << 5,   /* remove our record; the last job, instead of all others */
+};
+
+/* Which of two candidates with the same priority is better. */
+enum tn_prefer { TN_PREFER_NONE, TN_PREFER_OLDEST, TN_PREFER_NEWEST };
+
+struct tn_peer_result {
+    unsigned done; /* jobs */
+    unsigned better;
+    bool handed_over; /* a healthy candidate was found, and the hand-over requested */
+};
+
+struct tn_peer_sync {
+    const char *store;
+    const char *name;
+    enum tn_prefer prefer;
+    void (*finished)(void *arg, const struct tn_peer_result *result); /* in the loop */
+    /* On the worker's thread: a store request is on, and ends by until_ns; 0: it has ended.  May be
+     * NULL. */
+    void (*request)(void *arg, int64_t until_ns);
+    void *arg;
+    struct tn_worker *worker;
+
+    bool running;
+    unsigned jobs; /* for when it has finished */
+    struct tenure_candidate self;
+    uint64_t epoch; /* of our own term, for STEP_DOWN */
+};
+
+/* Jobs, at once or after those that run; self and epoch are copied. */
+void tn_peer_sync_post(struct tn_peer_sync *p, unsigned jobs, const struct tenure_candidate *self,
+                       uint64_t epoch);
+/* Nothing is under way. */
+bool tn_peer_sync_idle(const struct tn_peer_sync *p);
+
+/* a is a better leader than b. */
+bool tn_peer_outranks(const struct tenure_candidate *a, const struct tenure_candidate *b,
+                      enum tn_prefer prefer);
+
+#endif
