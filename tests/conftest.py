@@ -1,7 +1,7 @@
 """What all tests that drive real processes share.
 
 Run by `meson test`, or by hand:
-    /usr/bin/python3 -m pytest tests/fault/test_redis_faults.py
+    /usr/bin/python3 -m pytest tests/fault/test_redis_specific.py
 The build folder is ./build, or what TENURE_BUILD says.
 """
 

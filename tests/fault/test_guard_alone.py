@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+import cgroup
 import pytest
 import world as w
 from world import BUILD, TENURE, WITNESS, World, eventually
@@ -141,15 +142,6 @@ class Guard:
         return (self.dir / "release-grant").exists()
 
 
-def own_cgroup():
-    """The directory of the cgroup v2 that we are in."""
-    mounts = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
-    points = [line.split()[4] for line in mounts if " - cgroup2 " in line]
-    own = [line for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()
-           if line.startswith("0::")]
-    return pathlib.Path(points[0] + own[0][3:]) if points and own else None
-
-
 @pytest.fixture(params=[GROUP] + ([PIDNS, CGROUP] if os.geteuid() == 0 else []),
                 ids=lambda c: {GROUP: "group", PIDNS: "pidns", CGROUP: "cgroup"}[c])
 def contain(request):
@@ -159,11 +151,11 @@ def contain(request):
 SLEEP = ("sleep", "1000")
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not own_cgroup(), reason="needs root, and a cgroup v2")
+@pytest.mark.skipif(cgroup.missing() is not None, reason=str(cgroup.missing()))
 def test_a_cgroup_that_is_there_already_is_not_used(tmp_path):
     """Whoever is in it would be killed with the program."""
     stranger = subprocess.Popen(SLEEP)
-    parent = own_cgroup() / f"test-{stranger.pid}-{time.monotonic_ns()}"  # nobody else's names are there
+    parent = cgroup.own_cgroup() / f"test-{stranger.pid}-{time.monotonic_ns()}"  # nobody else's names are there
     parent.mkdir()
 
     def plant():

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import tempfile
 
+import cgroup
 import pytest
 import world as w
 from world import TENURE, WITNESS, World, eventually
@@ -273,7 +274,7 @@ def test_what_a_program_leaves_behind_is_ended(contain, word):
         assert any(r.kind == 1 for r in world.table.rows())
 
 
-@pytest.mark.skipif(not IS_ROOT, reason="needs a cgroup of its own")
+@pytest.mark.skipif(cgroup.missing() is not None, reason=str(cgroup.missing()))
 def test_cgroup():
     with World(ttl_ms=15000, options=["--contain", "cgroup"],
                words=["daemon", "stubborn"]) as world:

@@ -10,9 +10,9 @@ import datetime
 import itertools
 import multiprocessing
 import os
-import pathlib
 import signal
 
+import cgroup
 import world as w
 from bed import Bed, pair, settle
 
@@ -34,24 +34,11 @@ CONTAINS = ("group", "pidns", "cgroup")
 PROGRAMS = {"plain": ("stubborn",), "daemon": ("stubborn", "brood", "daemon")}
 
 
-def cgroups():
-    """Where cgroup v2 is mounted, or None."""
-    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
-        if " - cgroup2 " in line:
-            return pathlib.Path(line.split()[4])
-    return None
-
-
-def own_cgroup():
-    own = pathlib.Path("/proc/self/cgroup").read_text().rpartition("0::")[2].split()[0]
-    return cgroups() / own.lstrip("/")
-
-
 class Freezer:
     """A cgroup whose members do not run."""
 
     def __init__(self):
-        self.dir = own_cgroup() / f"tenure-freezer-{os.getpid()}"
+        self.dir = cgroup.own_cgroup() / f"tenure-freezer-{os.getpid()}"
 
     def __enter__(self):
         self.dir.mkdir()
@@ -81,7 +68,7 @@ def missing(cell):
     """Why it cannot be tried here, or None."""
     if os.geteuid() != 0 and (cell.contain != "group" or cell.needs_freezer()):
         return "only root may"
-    if not cgroups() and (cell.contain == "cgroup" or cell.needs_freezer()):
+    if not cgroup.mount_point() and (cell.contain == "cgroup" or cell.needs_freezer()):
         return "there is no cgroup v2"
     return None
 
@@ -167,7 +154,7 @@ def strike(bed, cell, term, freezer):
 def remove_cgroups(guard):
     """A guard that was killed leaves its cgroup behind."""
     w.eventually("its end", lambda: not w.state(guard))
-    for path in own_cgroup().glob(f"tenure-{guard}-*"):
+    for path in cgroup.own_cgroup().glob(f"tenure-{guard}-*"):
         with contextlib.suppress(OSError):  # somebody dies there still: it is left behind
             path.rmdir()
 
