@@ -18,6 +18,8 @@
 static atomic_int flush_ms;         /* how long each flush takes */
 static atomic_int flushes;          /* so far */
 static atomic_bool stop_at_journal; /* the next flush of a journal stops its thread */
+static atomic_bool fail_at_journal; /* the next flush of a journal fails */
+static atomic_int read_ms;          /* how long it takes to read a large document */
 static sem_t stopped, woken;
 
 int __real_fdatasync(int fd);
@@ -50,7 +52,21 @@ ssize_t __wrap_pwrite64(int fd, const void *bytes, size_t n, off_t at)
         sem_post(&stopped);
         sem_wait(&woken);
     }
+    if (is_journal(fd) && atomic_exchange(&fail_at_journal, false)) {
+        errno = EIO;
+        return -1;
+    }
     return __real_pwrite64(fd, bytes, n, at);
+}
+
+ssize_t __real_pread64(int fd, void *bytes, size_t n, off_t at);
+ssize_t __wrap_pread64(int fd, void *bytes, size_t n, off_t at);
+
+ssize_t __wrap_pread64(int fd, void *bytes, size_t n, off_t at)
+{
+    if (read_ms && n >= LARGE)
+        usleep((useconds_t)read_ms * 1000);
+    return __real_pread64(fd, bytes, n, at);
 }
 
 /* ---- Help ------------------------------------------------------------------ */
@@ -312,6 +328,36 @@ static void a_take_over_goes_on(void **state)
     tenure_store_close(writer);
 }
 
+/* The same below a journal whose writer has died between link and fill.  Every call gets further,
+ * although each of the two takes longer to read than a call may. */
+static void a_take_over_from_the_dead_goes_on(void **state)
+{
+    struct bed *bed = *state;
+    enum tenure_status status;
+    int calls = 0;
+
+    fill_group(bed, 12);
+    uint64_t before = highest(bed);
+    tenure_store *dead = bed_open(bed, "");
+    fail_at_journal = true;
+    assert_int_not_equal(create_within(dead, GROUP "/dead", 60000), TENURE_OK);
+    tenure_store_close(dead);
+    assert_int_equal(highest(bed), before + 1);
+    tenure_store *writer = bed_open(bed, "");
+    read_ms = 40;
+    do {
+        status = create_within(writer, GROUP "/new", 60);
+        assert_true(status == TENURE_OK || status == TENURE_TIMEOUT);
+    } while (status && ++calls < 200);
+    assert_int_equal(status, TENURE_OK);
+    assert_int_equal(highest(bed), before + 2);
+    assert_int_equal(drafts(bed), 0);
+    read_ms = 0;
+    must_hold(writer, bed, GROUP "/11", large);
+    must_hold(writer, bed, GROUP "/new", "new");
+    tenure_store_close(writer);
+}
+
 /* One that is given up leaves nothing behind. */
 static void a_draft_goes_with_its_handle(void **state)
 {
@@ -367,6 +413,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stopped_writer_is_overcome, setup, teardown),
         cmocka_unit_test_setup_teardown(readers_write_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_take_over_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_take_over_from_the_dead_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_draft_goes_with_its_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_journal_is_renewed_beside, setup, teardown),
     };

@@ -142,6 +142,7 @@ struct tn_journal {
     uint64_t frames, tail, end;  /* frames read; where the next one goes; bytes in the file */
     uint64_t live;               /* bytes that a snapshot would take */
     struct timespec salvaged_at; /* the file's own time then */
+    uint64_t given_up;           /* the newest, which was not filled: number is below it; or 0 */
     int64_t stalled_ns; /* not whole: since when its writer has got no further; 0: unknown */
     struct tn_journal_draft *draft; /* or NULL */
 
@@ -187,6 +188,9 @@ enum tenure_status tn_journal_list(struct tn_file *f, const struct tn_journal *j
 /* Read journal `number` from its beginning.  *found is false if it is not there. */
 enum tenure_status tn_journal_load(struct tn_file *f, struct tn_journal *j, uint64_t number,
                                    bool *found, int64_t deadline, struct tenure_error *err);
+/* Was it filled, or cannot that be ruled out?  Reads little of it; false if it is not there. */
+enum tenure_status tn_journal_filled(struct tn_file *f, const struct tn_journal *j, uint64_t number,
+                                     bool *filled, struct tenure_error *err);
 /* Read on behind what was read, at least one frame; TIMEOUT leaves j as far as it came. */
 enum tenure_status tn_journal_follow(struct tn_file *f, struct tn_journal *j, bool thorough,
                                      int64_t deadline, struct tenure_error *err);

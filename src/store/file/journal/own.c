@@ -36,15 +36,23 @@ bool tn_journal_long(const struct tn_journal *j)
 
 /* ---- Before the link -------------------------------------------------------- */
 
-/* The newest journal from `top` down that has all that was there before it; none: j is empty. */
+/* The newest journal from `top` down that has all that was there before it; none: j is empty.
+ * What an earlier call has read of it is kept, so that each gets further. */
 static enum tenure_status load_newest(struct tn_file *f, struct tn_journal *j, uint64_t low,
                                       uint64_t top, int64_t deadline, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
-    bool found;
+    bool found = true;
 
     for (uint64_t number = top; number && number >= low && !status; number--) {
-        status = tn_journal_load(f, j, number, &found, deadline, err);
+        status = tn_journal_filled(f, j, number, &found, err);
+        if (status || !found)
+            continue;
+        if (j->number == number && !j->salvaged)
+            status = tn_journal_follow(f, j, true, deadline, err);
+        else
+            status = tn_journal_load(f, j, number, &found, deadline, err);
+        j->given_up = number < top ? top : 0;
         if (!status && found && j->whole)
             return TENURE_OK;
     }
@@ -191,19 +199,14 @@ static enum tenure_status still_there(struct tn_file *f, struct tn_journal *j, b
 /* What was being written when we copied the one below it may be whole by now: then that counts.
  * *is: it is not, and what we copied is still the newest. */
 static enum tenure_status still_newest(struct tn_file *f, const struct tn_journal *j, bool *is,
-                                       int64_t deadline, struct tenure_error *err)
+                                       struct tenure_error *err)
 {
-    struct tn_journal probe = {.fd = -1};
     enum tenure_status status = TENURE_OK;
-    bool found;
+    bool filled = false;
 
-    *is = true;
-    memcpy(probe.group, j->group, sizeof probe.group);
-    for (uint64_t n = j->draft->top; n > j->number && n >= j->draft->low && *is && !status; n--) {
-        status = tn_journal_load(f, &probe, n, &found, deadline, err);
-        *is = !status && !(found && probe.whole);
-    }
-    tn_journal_clear(&probe);
+    for (uint64_t n = j->draft->top; n > j->number && n >= j->draft->low && !filled && !status; n--)
+        status = tn_journal_filled(f, j, n, &filled, err);
+    *is = !filled;
     return status;
 }
 
@@ -235,6 +238,7 @@ static void move_in(struct tn_journal *j, int fd, const struct stat *st)
         close(j->fd);
     j->fd = fd;
     j->number = d->head.number;
+    j->given_up = 0;
     j->dev = st->st_dev;
     j->ino = st->st_ino;
     memcpy(j->seed, d->head.nonce, TENURE_NONCE_SIZE);
@@ -305,7 +309,7 @@ static enum tenure_status take_over(struct tn_file *f, struct tn_journal *j, int
     if (!status && !taken)
         status = still_there(f, j, &is, err);
     if (!status && is && !j->salvaged)
-        status = still_newest(f, j, &is, deadline, err);
+        status = still_newest(f, j, &is, err);
     /* If that fails it stays as it is: because of J4, and because it may be whole by now, and
      * somebody have gone on from it. */
     if (!status && is)

@@ -117,22 +117,29 @@ static enum tenure_status damaged(const struct tn_file *f, const struct tn_journ
                        path, (unsigned long long)at, what);
 }
 
+/* The head of the frame at `at`.  OK with *is false: there is none. */
+static enum tenure_status head_at(struct tn_file *f, const struct tn_journal *j, uint64_t at,
+                                  unsigned char head[TN_FRAME_HEAD], struct tn_frame *frame,
+                                  bool *is, struct tenure_error *err)
+{
+    *is = read_at(j->fd, head, TN_FRAME_HEAD, at);
+    if (!*is && errno)
+        return tn_file_fail(err, errno, "cannot read a journal of", f->root, j->group);
+    *is = *is && tn_frame_decode(head, j->seed, frame);
+    return TENURE_OK;
+}
+
 /* The frame at `at`, into the buffer.  OK with *is false: there is none. */
 static enum tenure_status frame_at(struct tn_file *f, struct tn_journal *j, uint64_t at,
                                    struct tn_frame *frame, bool *is, bool *sound,
                                    struct tenure_error *err)
 {
     unsigned char head[TN_FRAME_HEAD];
+    enum tenure_status status = head_at(f, j, at, head, frame, is, err);
 
-    *is = *sound = false;
-    if (!read_at(j->fd, head, sizeof head, at)) {
-        if (errno)
-            return tn_file_fail(err, errno, "cannot read a journal of", f->root, j->group);
-        return TENURE_OK;
-    }
-    if (!tn_frame_decode(head, j->seed, frame))
-        return TENURE_OK;
-    *is = true;
+    *sound = false;
+    if (status || !*is)
+        return status;
     if (!tn_journal_room(j, tn_frame_size(frame->len)))
         return tenure_fail(err, TENURE_NOMEM, "out of memory for a journal");
     if (!read_at(j->fd, j->buffer, TN_FRAME_HEAD + frame->len, at)) {
@@ -239,8 +246,9 @@ enum tenure_status tn_journal_follow(struct tn_file *f, struct tn_journal *j, bo
     return status;
 }
 
-static enum tenure_status load(struct tn_file *f, struct tn_journal *j, uint64_t number,
-                               bool *found, int64_t deadline, struct tenure_error *err)
+/* Open journal `number` and read its first line. */
+static enum tenure_status open_journal(struct tn_file *f, struct tn_journal *j, uint64_t number,
+                                       bool *found, struct tenure_error *err)
 {
     unsigned char block[TN_JOURNAL_BLOCK];
     struct tn_journal_head head;
@@ -270,15 +278,52 @@ static enum tenure_status load(struct tn_file *f, struct tn_journal *j, uint64_t
     memcpy(j->seed, head.nonce, TENURE_NONCE_SIZE);
     j->tail = TN_JOURNAL_BLOCK;
     j->loading = true;
-    return tn_journal_follow(f, j, true, deadline, err);
+    return TENURE_OK;
 }
 
 enum tenure_status tn_journal_load(struct tn_file *f, struct tn_journal *j, uint64_t number,
                                    bool *found, int64_t deadline, struct tenure_error *err)
 {
-    enum tenure_status status = load(f, j, number, found, deadline, err);
+    enum tenure_status status = open_journal(f, j, number, found, err);
 
+    if (!status && *found)
+        status = tn_journal_follow(f, j, true, deadline, err);
     return status == TENURE_CORRUPT && f->repair ? tn_journal_salvage(f, j, number, err) : status;
+}
+
+/* From head to head up to the frame that makes it whole, or to where there is none. */
+static enum tenure_status find_whole(struct tn_file *f, struct tn_journal *j, bool *filled,
+                                     struct tenure_error *err)
+{
+    unsigned char head[TN_FRAME_HEAD];
+    struct tn_frame frame;
+    bool is, sound = false;
+    enum tenure_status status = head_at(f, j, j->tail, head, &frame, &is, err);
+
+    while (!status && is && frame.number == j->frames && !(frame.flags & TN_FRAME_WHOLE)) {
+        j->frames++;
+        j->tail += tn_frame_size(frame.len);
+        status = head_at(f, j, j->tail, head, &frame, &is, err);
+    }
+    if (!status && is)
+        status = frame_at(f, j, j->tail, &frame, &is, &sound, err);
+    *filled = sound && frame.number == j->frames;
+    if (!status && !*filled) /* what stands behind damage tells that it was filled */
+        status = anything_behind(f, j, j->tail, filled, err);
+    return status;
+}
+
+enum tenure_status tn_journal_filled(struct tn_file *f, const struct tn_journal *j, uint64_t number,
+                                     bool *filled, struct tenure_error *err)
+{
+    struct tn_journal probe = {.fd = -1};
+
+    memcpy(probe.group, j->group, sizeof probe.group);
+    enum tenure_status status = open_journal(f, &probe, number, filled, err);
+    if (!status && *filled)
+        status = find_whole(f, &probe, filled, err);
+    tn_journal_clear(&probe);
+    return status == TENURE_CORRUPT ? TENURE_OK : status;
 }
 
 /* ---- Up to date ------------------------------------------------------------ */
@@ -306,15 +351,15 @@ static bool given_up(struct tn_journal *j, unsigned *looks)
     return tenure_now() - j->stalled_ns >= PATIENCE_NS;
 }
 
-/* Were we about to take over from below a journal that was given up, which is still the newest? */
+/* Are we about to take over from below a journal that was given up, which is still the newest? */
 static bool taking_over(struct tn_file *f, const struct tn_journal *j)
 {
     struct tenure_error ignored;
     uint64_t low, high;
     size_t count;
 
-    return j->draft && j->draft->top > j->number &&
-           !tn_journal_list(f, j, &low, &high, &count, &ignored) && high == j->draft->top;
+    return j->given_up && !tn_journal_list(f, j, &low, &high, &count, &ignored) &&
+           high == j->given_up;
 }
 
 /* Find the newest and read it.  *again: it went away meanwhile. */

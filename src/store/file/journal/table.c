@@ -188,7 +188,7 @@ void tn_journal_forget(struct tn_journal *j)
         close(j->fd);
     j->fd = -1;
     j->n = 0;
-    j->number = j->frames = j->tail = j->end = j->live = 0;
+    j->number = j->frames = j->tail = j->end = j->live = j->given_up = 0;
     j->owner = j->whole = j->salvaged = j->loading = false;
     j->stalled_ns = 0;
 }
