@@ -274,6 +274,38 @@ def test_a_batch_over_several_elections_goes_alone(server, path, key):
         other("COMMIT")
 
 
+def test_commits_of_documents_notify_nobody(server, key):
+    """A commit that notifies makes the commits of all other elections wait for its flush."""
+    document, plain = f"{key}/state/c/1", f"{key}/lease"
+    heard = ""
+    with Psql(server) as listener, Store(server.url()) as store:
+        listener("LISTEN tenure")
+        token = store.swap(document).token
+        assert store.swap(document, token).status == "ok"
+        assert store.swap_many([(f"{key}/state/d/{i}", None, b"1") for i in range(40)])[0] == "ok"
+        assert store.swap_many([(f"{key}/state/e/1", None, b"1"), (plain, None, b"1")])[0] == "ok"
+
+        def hear():
+            nonlocal heard
+            heard += listener("SELECT 1")
+            return plain in heard
+
+        until(hear)
+        assert "/state/" not in heard and 'payload ""' not in heard
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_a_wait_for_documents_ends_with_their_change(server, key, prefix):
+    """Also of what the waiting session has read before."""
+    document = f"{key}/state/c/1"
+    with Store(server.url()) as writer, Store(server.url("?poll=100ms")) as waiter:
+        token = writer.swap(document).token
+        assert not waiter.wait([(document, token)], timeout=0.2)  # it listens from now on
+        seen = waiter.list(f"{key}/state/c/")[1] if prefix else waiter.read(document).token
+        assert writer.swap(document, token).status == "ok"
+        assert waiter.wait([(f"{key}/state/c/" if prefix else document, seen)], timeout=60)
+
+
 def test_a_batch_that_meets_a_change_under_way_looks_again(server, path, key):
     """Its snapshot still has the row as it was; the comparison is with what was committed (C2)."""
     _, store = path

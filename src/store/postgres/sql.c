@@ -44,9 +44,16 @@
     "(SELECT CASE WHEN " name " IS NULL THEN pg_advisory_xact_lock(" EVERYBODY ") IS NOT NULL"     \
     " ELSE pg_advisory_xact_lock_shared(" EVERYBODY ") IS NOT NULL"                                \
     " AND pg_advisory_xact_lock(" ONE(name) ") IS NOT NULL END, @T AS timeline WHERE " SYNC ") l"
+/*
+ * Not of the state: a commit that notifies holds a lock of the whole server until it is on disk, so
+ * that those of all elections would go one after the other.  A wait that is about documents
+ * compares from time to time (wait.c).
+ */
+#define NOTIFIED "strpos(key, '/state/') = 0"
 /* How many changed; and which, unless it was all of them. */
 #define CHANGED(all)                                                                               \
-    ", c AS (SELECT count(*) AS n FROM d) SELECT c.n, k.key, @T, @M FROM c"                        \
+    ", c AS (SELECT count(*) AS n, count(*) FILTER (WHERE " NOTIFIED ") AS notified FROM d)"       \
+    " SELECT c.n, k.key, @T, @M FROM c"                                                            \
     " LEFT JOIN LATERAL (SELECT key FROM d WHERE c.n < " all " OR c.n <= 32) k ON true"
 enum { TEXTS = 1009, INT8S = 1016, UUIDS = 2951, BOOLS = 1000, BYTEAS = 1001 }; /* arrays */
 
@@ -181,37 +188,41 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                      TN_PG_UUID, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA, TN_PG_INT8}},
 };
 
+#define PIECE_MAX 256 /* bytes of what stands for @N, @M or @T */
+
 /* Writers notify in the very statement that writes, and only if it wrote.  A
  * large batch says '', which means: look at everything. */
-static void notices(const struct tn_pg *pg, char one[192], char many[192])
+static void notices(const struct tn_pg *pg, char one[PIECE_MAX], char many[PIECE_MAX])
 {
     const char *schema = pg->conf.schema;
 
     if (pg->conf.notify) {
-        snprintf(one, 192, "pg_notify('%s', key)", schema);
-        snprintf(many, 192,
-                 "CASE WHEN n > 0 THEN pg_notify('%s', CASE WHEN n > 32 THEN '' ELSE key END) END",
+        snprintf(one, PIECE_MAX, "CASE WHEN " NOTIFIED " THEN pg_notify('%s', key) END", schema);
+        snprintf(many, PIECE_MAX,
+                 "CASE WHEN notified > 0 AND (n > 32 OR " NOTIFIED
+                 ") THEN pg_notify('%s', CASE WHEN n > 32"
+                 " THEN '' ELSE key END) END",
                  schema);
     } else {
-        snprintf(one, 192, "NULL");
-        snprintf(many, 192, "NULL");
+        snprintf(one, PIECE_MAX, "NULL");
+        snprintf(many, PIECE_MAX, "NULL");
     }
 }
 
 /* A primary stays on its timeline for as long as it runs, so on a session of our
  * own it is a constant.  Behind a pooler every statement has to ask. */
-static void timeline(const struct tn_pg *pg, char out[192])
+static void timeline(const struct tn_pg *pg, char out[PIECE_MAX])
 {
     if (!pg->pooled && !pg->unprepared)
-        snprintf(out, 192, "%lld::int8", (long long)pg->timeline);
+        snprintf(out, PIECE_MAX, "%lld::int8", (long long)pg->timeline);
     else
-        snprintf(out, 192, "CASE WHEN pg_is_in_recovery() THEN -1::int8 ELSE %s END",
+        snprintf(out, PIECE_MAX, "CASE WHEN pg_is_in_recovery() THEN -1::int8 ELSE %s END",
                  pg->timeless ? "0::int8" : TN_PG_TIMELINE);
 }
 
 enum tenure_status tn_pg_sql_fill(struct tn_pg *pg, struct tenure_error *err)
 {
-    char one[192], many[192], time[192];
+    char one[PIECE_MAX], many[PIECE_MAX], time[PIECE_MAX];
     const char *const with[TN_PG_WORDS] = {pg->conf.schema, one, many, time};
 
     notices(pg, one, many);

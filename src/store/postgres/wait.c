@@ -5,6 +5,9 @@
  * What this session has read while it listens is remembered.  A commit that
  * such a read did not show is notified after it, so as long as nothing is
  * notified, nothing has changed: a wait that follows a read asks nothing.
+ *
+ * Changes of the state are not notified (sql.c): a wait that they may concern
+ * compares again and again as well.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -25,11 +28,17 @@ static struct tn_pg_seen *seen_find(struct tn_pg *pg, const char *key)
     return NULL;
 }
 
+/* Is every change of it notified? */
+static bool is_notified(const char *key)
+{
+    return !strstr(key, "/state/");
+}
+
 void tn_pg_remember(struct tn_pg *pg, const char *key, const struct tenure_token *token)
 {
     struct tn_pg_seen *s = seen_find(pg, key);
 
-    if (!pg->listening)
+    if (!pg->listening || !is_notified(key))
         return;
     if (!s) {
         s = &pg->seen[pg->seen_next];
@@ -195,7 +204,10 @@ static enum tenure_status wait_once(struct tn_pg *pg, const struct tenure_watch 
         return err->code = TENURE_UNAVAILABLE; /* the server, not our time, is up */
     if (status || any)
         return status;
-    if (!pg->listening)
+    bool poll = !pg->listening;
+    for (size_t i = 0; i < n && !poll; i++)
+        poll = watches[i].prefix || !is_notified(watches[i].key);
+    if (poll)
         until = min64(until, tenure_now() + poll_span(pg));
     status = tn_pg_lock_look(pg, watches, n, by, &until, err);
     while (!status) {
