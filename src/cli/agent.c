@@ -18,21 +18,23 @@
 static const char help[] =
     "usage: tenure agent [--config FILE] [--log FORMAT] [--log-level LEVEL]\n"
     "\n"
-    "Takes part in the elections of FILE (default: TENURE_CONFIG, ./tenure.yaml,\n"
-    "/etc/tenure/tenure.yaml): with a program each, run only while leading, as\n"
-    "`tenure run` does; or without one, for programs in any language that ask.\n"
-    "tenure.yaml(5) has the keys, `tenure config check` says what they come to.\n"
+    "Runs every election in FILE (default: TENURE_CONFIG, ./tenure.yaml,\n"
+    "/etc/tenure/tenure.yaml).  An election with a program runs it only while\n"
+    "leading, as `tenure run` does; one without a program answers programs that ask\n"
+    "over HTTP. tenure.yaml(5) documents the keys; `tenure config check` shows their\n"
+    "effect.\n"
     "\n"
-    "  --config FILE        what to do\n"
-    "  --log FORMAT         on stderr: auto, text, json, none; wins over log.format\n"
-    "  --log-level LEVEL    error, warn, info, debug; wins over log.level\n"
+    "  --config FILE        the configuration file\n"
+    "  --log FORMAT         auto, text, json, none, on stderr; overrides log.format\n"
+    "  --log-level LEVEL    error, warn, info, debug; overrides log.level\n"
     "\n"
-    "SIGHUP reads FILE again: what can change does, what cannot is named in the log.\n"
-    "SIGTERM stops the programs, releases their leases, and ends.\n"
+    "SIGHUP reloads FILE: settings that can change at run time do, and the log names\n"
+    "those that need a restart.  SIGTERM stops the programs, releases their leases\n"
+    "and exits.\n"
     "\n"
-    "Exit: 0 when asked to stop; 1 FILE cannot be read; 2 usage, or FILE cannot work;\n"
-    "      when every election has ended by itself, the highest of their codes, which\n"
-    "      are those of `tenure run`.\n";
+    "Exit: 0 stopped on request; 1 FILE cannot be read; 2 usage error or invalid\n"
+    "      FILE; when every election has ended by itself, the highest of their exit\n"
+    "      codes (those of `tenure run`).\n";
 
 enum { OPT_CONFIG = CLI_OPT_OWN, OPT_LOG, OPT_LOG_LEVEL, OPT_ELECTION, OPT_INNER };
 
@@ -132,7 +134,8 @@ static const struct tn_run_options *reload_child(void *arg)
     struct tn_run_options *next = &a->effective[!a->turn];
 
     if (!c || read_child(a, c, &err) != TENURE_OK) {
-        tn_log("reload", "nothing changes: %s", c ? err.text : "out of memory");
+        tn_log("reload", "reload failed, keeping the current settings: %s",
+               c ? err.text : "out of memory");
         if (c)
             tn_config_free(c);
         free(later);
@@ -147,7 +150,7 @@ static const struct tn_run_options *reload_child(void *arg)
         tn_log("reload", "changed: %s%s%s", change.done[0] ? change.done : "nothing",
                change.restart[0] ? "; needs a restart of the agent: " : "", change.restart);
     else
-        tn_log("reload", "nothing of this election has changed");
+        tn_log("reload", "nothing changed for this election");
     a->turn = !a->turn;
     return next;
 }
@@ -162,7 +165,7 @@ static enum tenure_status sit_down(struct tn_run_options *o, struct tenure_error
     fcntl(TN_FLEET_PAIR, F_SETFD, FD_CLOEXEC);
     o->facts = tn_facts_map(TN_FLEET_FACTS);
     if (!o->facts)
-        return tenure_fail(err, TENURE_UNAVAILABLE, "this is for `tenure agent` to call: %s",
+        return tenure_fail(err, TENURE_UNAVAILABLE, "only `tenure agent` may call this: %s",
                            strerror(errno));
     snprintf(address, sizeof address, "fd:%d", TN_FLEET_PAIR);
     while (o->api.listen[n])
@@ -272,8 +275,7 @@ static bool reload(void *arg)
     struct agent *a = arg;
     bool ok = apply(a, in_log) == CLI_OK;
 
-    tn_log("reload", ok ? "%s was read again" : "%s cannot be used; everything stays as it was",
-           a->path);
+    tn_log("reload", ok ? "reloaded %s" : "%s is invalid; keeping the current settings", a->path);
     return ok;
 }
 
@@ -361,4 +363,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return code;
 }
 
-const struct cli_verb cli_agent = {"agent", "the elections of a configuration file", help, run};
+const struct cli_verb cli_agent = {"agent", "run the elections of a configuration file", help, run};

@@ -7,10 +7,10 @@
 static const char help[] =
     "usage: tenure candidates --name NAME [--store URL] [--timeout 5s] [--json]\n"
     "\n"
-    "Lists the candidates as they last announced themselves; asks all of them, and\n"
-    "shows who answers within half a second.\n"
+    "Lists the candidates as they last announced themselves, pings all of them, and\n"
+    "shows which ones answer within half a second.\n"
     "\n"
-    "Exit: 0, 1 the store refused, 2 usage or no such store.\n";
+    "Exit: 0 done, 1 the store refused the request, 2 usage error or no such store.\n";
 
 struct listing {
     bool json;
@@ -72,4 +72,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return code;
 }
 
-const struct cli_verb cli_candidates = {"candidates", "list who stands by", help, run};
+const struct cli_verb cli_candidates = {"candidates", "list the candidates", help, run};

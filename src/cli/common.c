@@ -84,7 +84,7 @@ static void warn_of_secrets(const struct cli_verb *verb, const char *url)
     tenure_url_redact(url, shown, sizeof shown);
     if (strstr(shown, ":***@"))
         cli_fail(verb, 0,
-                 "warning: a password on the command line can be read by everybody here; put the "
+                 "warning: a password on the command line is visible to every user; put the "
                  "URL into TENURE_STORE");
 }
 
@@ -106,7 +106,7 @@ bool cli_common_take(struct cli_common *c, const struct cli_verb *verb, int opt)
     case CLI_OPT_TIMEOUT:
         c->timeout_ns = cli_duration(verb, "--timeout", optarg);
         if (c->timeout_ns == 0)
-            exit(cli_misuse(verb, "--timeout '%.40s': give more than nothing", optarg));
+            exit(cli_misuse(verb, "--timeout '%.40s': must be greater than 0", optarg));
         return true;
     case CLI_OPT_HELP:
         fputs(verb->help, stdout);
@@ -131,7 +131,7 @@ static void unknown_option(const struct cli_verb *verb, const char *word,
         similar += strlen(name) > 2 && strncmp(options->name, name + 2, strlen(name + 2)) == 0;
     }
     if (similar > 1)
-        snprintf(hint, sizeof hint, " (there are %zu that begin so)", similar);
+        snprintf(hint, sizeof hint, " (%zu options begin like this)", similar);
     else
         tn_did_you_mean(name, names, hint, sizeof hint);
     cli_misuse(verb, "unrecognized option '%s'%s; 'tenure %s --help' lists them", name, hint,
@@ -200,7 +200,7 @@ static bool take_name(const struct cli_verb *verb, int argc, char **argv, struct
         cli_misuse(verb, "unexpected '%.40s': give %s", argv[optind],
                    c->all ? "a name or --all" : "one election, once");
     else if (!c->name && !c->any)
-        cli_misuse(verb, "which election? give --name NAME");
+        cli_misuse(verb, "missing --name NAME");
     else
         return !c->name || cli_named(verb, c->name);
     return false;

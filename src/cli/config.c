@@ -16,12 +16,12 @@ static const char help[] =
     "usage: tenure config check [FILE] [--json]\n"
     "\n"
     "Reads FILE (default: TENURE_CONFIG, ./tenure.yaml, /etc/tenure/tenure.yaml) as\n"
-    "`tenure agent` would, and prints what takes effect: secrets hidden, each timing\n"
-    "with its arithmetic.  Or everything that is wrong, with file, line and the fix.\n"
+    "`tenure agent` would and prints the effective settings, with secrets hidden and\n"
+    "the arithmetic behind each timing.  Reports every error with its line and a fix.\n"
     "\n"
-    "  --json               for programs\n"
+    "  --json               print one JSON object\n"
     "\n"
-    "Exit: 0 it can be used, 1 it cannot be read, 2 it cannot work, or usage.\n";
+    "Exit: 0 FILE is valid, 1 FILE cannot be read, 2 usage error or invalid FILE.\n";
 
 /* ---- Finding and reading the file, for `agent` too ----------------------- */
 
@@ -131,11 +131,11 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         cli_common_take(&c, verb, opt);
     }
     if (optind >= argc || strcmp(argv[optind], "check") != 0)
-        return cli_misuse(verb, "say what to do: check");
+        return cli_misuse(verb, "missing subcommand: check");
     if (argc - optind > 2)
         return cli_misuse(verb, "give one FILE at a time");
     return check(verb, cli_config_path(argv[optind + 1]), c.json);
 }
 
-const struct cli_verb cli_config = {"config", "check a configuration file, and show what it means",
+const struct cli_verb cli_config = {"config", "check a configuration file and show its effect",
                                     help, run};

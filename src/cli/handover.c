@@ -12,20 +12,21 @@ static const char handover_help[] =
     "usage: tenure handover --name NAME [--store URL] [--to ID] [--timeout 60s]\n"
     "                       [--json]\n"
     "\n"
-    "Asks the leader to drain its program and to hand over to a candidate that is\n"
-    "waiting and healthy: ID, or the one with the highest priority.  Waits until it\n"
-    "leads, and prints how long no program ran.\n"
+    "Asks the leader to drain its program and hand over to a healthy standby: ID, or\n"
+    "the one with the highest priority.  Waits until the successor leads, and prints\n"
+    "how long no program was running.\n"
     "\n"
-    "Exit: 0 done, 1 nobody could take over (nothing was changed), or not in time, or\n"
-    "      another one than ID has it; 2 usage or no such store; 3 nobody leads.\n";
+    "Exit: 0 done; 1 no standby can take over (nothing was changed), time-out, or a\n"
+    "      candidate other than ID won; 2 usage error or no such store; 3 no leader.\n";
 
 static const char step_down_help[] =
     "usage: tenure step-down --name NAME [--store URL] [--for 30s] [--timeout 5s]\n"
     "\n"
-    "Asks the leader to drain its program, to release, and not to contend for a\n"
-    "while.  Whoever is there takes over; nobody, if nobody is.\n"
+    "Asks the leader to drain its program, release its lease, and stay out of the\n"
+    "election for a while.  Any standby takes over; without one, nobody leads.\n"
     "\n"
-    "Exit: 0 asked, 1 the store refused, 2 usage or no such store, 3 nobody leads.\n";
+    "Exit: 0 request recorded, 1 the store refused the request, 2 usage error or no\n"
+    "      such store, 3 no leader.\n";
 
 static int show(const struct cli_common *c, const struct tenure_handover *r, const char *to)
 {
@@ -43,7 +44,7 @@ static int show(const struct cli_common *c, const struct tenure_handover *r, con
                cli_plain(), r->from, cli_green(), r->to, cli_plain(), r->epoch);
         if (r->gap_ns >= 0)
             printf("  no program ran for %.1f ms%s\n", (double)r->gap_ns / 1e6,
-                   r->same_clock ? "" : " (by the clocks of two machines)");
+                   r->same_clock ? "" : " (measured with two machines' clocks)");
     }
     return to && strcmp(to, r->to) != 0 ? CLI_FAILED : CLI_OK;
 }
@@ -111,7 +112,7 @@ static int run_step_down(const struct cli_verb *verb, int argc, char **argv)
     return code;
 }
 
-const struct cli_verb cli_handover = {"handover", "let another candidate lead", handover_help,
-                                      run_handover};
-const struct cli_verb cli_step_down = {"step-down", "let the leader go for a while", step_down_help,
-                                       run_step_down};
+const struct cli_verb cli_handover = {"handover", "hand leadership over to a standby",
+                                      handover_help, run_handover};
+const struct cli_verb cli_step_down = {"step-down", "make the leader step down for a while",
+                                       step_down_help, run_step_down};

@@ -12,17 +12,17 @@ static const char help[] =
     "usage: tenure history --name NAME [--follow] [--store URL] [--json]\n"
     "                      [--timeout 5s]\n"
     "\n"
-    "Lists the last terms of an election, the oldest first: who led, from when and\n"
-    "for how long, why it began and why it ended, and how long nobody led before it.\n"
-    "The candidates write it beside the lease, the last 64 terms.  A time with ~ is\n"
-    "an estimate: nobody saw that term end.  A time that nobody knows is a -.\n"
+    "Lists the last 64 terms of an election, oldest first: the leader, when the term\n"
+    "began and how long it lasted, why it began and ended, and the gap without a\n"
+    "leader before it.  Candidates record this beside the lease.  ~ marks an estimate\n"
+    "(nobody saw the term end), - an unknown time.\n"
     "\n"
-    "  --follow   and then, until Ctrl-C, each term as it begins and again as it ends\n"
+    "  --follow   then print each term as it begins and as it ends, until Ctrl-C\n"
     "  --json     one JSON object: name, history (epoch, holder, from_ms, to_ms,\n"
-    "             estimated, cause, end, gap_ms, current); with --follow a line each\n"
+    "             estimated, cause, end, gap_ms, current); with --follow one a line\n"
     "\n"
-    "Exit: 0, 1 the store refused or the register is damaged, 2 usage or no such\n"
-    "      store.\n";
+    "Exit: 0 done, 1 the store refused the request or the history is damaged, 2 usage\n"
+    "      error or no such store.\n";
 
 /* What is shown: the terms, and which of them goes on. */
 struct shown {
@@ -221,4 +221,4 @@ done:
     return code;
 }
 
-const struct cli_verb cli_history = {"history", "list who led, and why it changed", help, run};
+const struct cli_verb cli_history = {"history", "list past terms and why they ended", help, run};

@@ -22,7 +22,7 @@ static void usage(FILE *to)
         if (verbs[i]->summary) /* those without are not for people */
             fprintf(to, "  %-11s %s\n", verbs[i]->name, verbs[i]->summary);
     }
-    fputs("\n  tenure VERB --help    says more; tenure --version says which this is\n", to);
+    fputs("\n  tenure VERB --help describes a verb; tenure --version prints the version\n", to);
 }
 
 static const struct cli_verb *find(const char *name)
@@ -45,7 +45,7 @@ static int unknown(const char *name)
                 (size_t)snprintf(names + n, sizeof names - n, "%s%s", n ? " " : "", verbs[i]->name);
     }
     tn_did_you_mean(name, names, hint, sizeof hint);
-    fprintf(stderr, "tenure: there is no verb '%.40s'%s; 'tenure help' lists them\n", name, hint);
+    fprintf(stderr, "tenure: unknown verb '%.40s'%s; see 'tenure help'\n", name, hint);
     return CLI_USAGE;
 }
 

@@ -12,23 +12,25 @@
 static const char pause_help[] =
     "usage: tenure pause --name NAME [--store URL] [--reason TEXT] [--timeout 5s]\n"
     "\n"
-    "Nobody takes over until `tenure resume`: who leads goes on leading for as long\n"
-    "as it renews its lease, and if it stops, nobody leads.  `tenure status` says so.\n"
-    "It may come before the first `tenure run`, and makes the store then.\n"
+    "Suspends fail-over until `tenure resume`: the leader keeps leading for as long\n"
+    "as it renews its lease, and no candidate takes over if it stops.  `tenure\n"
+    "status` shows the pause.  Works before the first `tenure run`; the store is then\n"
+    "created.\n"
     "\n"
-    "  --reason TEXT    for those who wonder\n"
+    "  --reason TEXT    shown by `tenure status`\n"
     "\n"
-    "Exit: 0 done, 1 the store refused, 2 usage error or invalid store URL.\n";
+    "Exit: 0 done, 1 the store refused the request, 2 usage error or invalid store\n"
+    "      URL.\n";
 
 static const char resume_help[] =
     "usage: tenure resume --name NAME [--store URL] [--force] [--timeout 5s]\n"
     "\n"
     "Ends a pause: leadership can change hands again.\n"
     "\n"
-    "  --force          also if what is asked of the candidates cannot be\n"
-    "                   read any more: an empty register replaces it\n"
+    "  --force          also if the control register is damaged; it is then replaced\n"
+    "                   by an empty one\n"
     "\n"
-    "Exit: 0 done, 1 the store refused, 2 usage or no such store.\n";
+    "Exit: 0 done, 1 the store refused the request, 2 usage error or no such store.\n";
 
 /*
  * Replace what cannot be read.  If it is the store itself that cannot read it, some
@@ -42,7 +44,8 @@ static enum tenure_status replace(tenure_store **store, const struct cli_common 
     if (status == TENURE_CORRUPT && cli_repair(verb, c, store, by)) {
         status = tenure_control_reset(*store, c->name, by, err);
         if (!status)
-            cli_fail(verb, 0, "what was asked of %s was damaged: it is replaced", c->name);
+            cli_fail(verb, 0, "the control register of %s was damaged and has been replaced",
+                     c->name);
     }
     return status;
 }
@@ -54,7 +57,7 @@ static void doubt(const struct cli_verb *verb, tenure_store *store, const char *
 
     if (tenure_lease_look(store, name, &view, by, NULL) == TENURE_OK &&
         view.state == TENURE_LEASE_ABSENT)
-        cli_fail(verb, 0, "nobody has ever led %s: is that its name?", name);
+        cli_fail(verb, 0, "%s has never had a leader: is the name right?", name);
 }
 
 static int change(const struct cli_verb *verb, int argc, char **argv, bool pause)
@@ -85,7 +88,8 @@ static int change(const struct cli_verb *verb, int argc, char **argv, bool pause
     else if (status)
         code = cli_fail_with(verb, &err);
     else
-        printf(pause ? "%s is paused: nobody takes over until `tenure resume`\n" : "%s goes on\n",
+        printf(pause ? "%s is paused: no candidate takes over until `tenure resume`\n"
+                     : "%s: resumed\n",
                c.name);
     if (!status && pause)
         doubt(verb, store, c.name, by);
@@ -103,5 +107,5 @@ static int run_resume(const struct cli_verb *verb, int argc, char **argv)
     return change(verb, argc, argv, false);
 }
 
-const struct cli_verb cli_pause = {"pause", "nobody takes over", pause_help, run_pause};
+const struct cli_verb cli_pause = {"pause", "suspend fail-over", pause_help, run_pause};
 const struct cli_verb cli_resume = {"resume", "end a pause", resume_help, run_resume};

@@ -11,19 +11,18 @@
 static const char help[] =
     "usage: tenure reset --name NAME [--store URL] [--epoch-above N] [--force]\n"
     "\n"
-    "Replaces a lease record that cannot be used (corrupt, or with an epoch or a ttl\n"
-    "out of bounds) by a free one with a higher epoch.  Look at it first with\n"
-    "`tenure status`.\n"
+    "Replaces an unusable lease record (corrupt, or with an epoch or ttl out of\n"
+    "range) by a free one with a higher epoch.  Inspect it first with `tenure\n"
+    "status`.\n"
     "\n"
-    "  --epoch-above N  the new epoch is above N as well; give the highest one that\n"
-    "                   your data has seen, if you know it.  Needed if the record\n"
-    "                   cannot tell its epoch\n"
-    "  --force          also when a candidate holds it.  Its holder loses leadership\n"
-    "                   at once; make sure that it is really gone.  Also when no\n"
-    "                   epoch is known: the new one is the time, as for a first\n"
-    "                   leader\n"
+    "  --epoch-above N  make the new epoch higher than N, the highest epoch that your\n"
+    "                   data has seen.  Required if the damaged record does not show\n"
+    "                   its epoch\n"
+    "  --force          reset it even if a candidate holds it: the holder loses\n"
+    "                   leadership at once, so make sure that it is really gone;\n"
+    "                   or if no epoch is known: the new one is then the time\n"
     "\n"
-    "Exit: 0 done, 1 refused or failed, 2 usage or no such store.\n";
+    "Exit: 0 done, 1 refused or failed, 2 usage error or no such store.\n";
 
 enum { OPT_EPOCH = CLI_OPT_OWN, OPT_FORCE };
 
@@ -96,10 +95,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     if (!look(&store, &c, verb, &view, deadline, &err)) {
         cli_fail(verb, 0, "%s", err.text);
     } else if (view.state == TENURE_LEASE_ABSENT) {
-        cli_fail(verb, 0, "%s has no record: there is nothing to reset", c.name);
+        cli_fail(verb, 0, "%s has no lease record; nothing to reset", c.name);
     } else if (view.state == TENURE_LEASE_HELD && !force) {
-        cli_fail(verb, 0, "%s is held by %s; --force takes it away all the same", c.name,
-                 view.holder);
+        cli_fail(verb, 0, "%s is held by %s; --force resets it anyway", c.name, view.holder);
     } else if (epoch_unknown(&view) && !above && !force) {
         cli_fail(verb, 0,
                  "the last epoch of %s cannot be read from its record; give --epoch-above N, the "
@@ -115,4 +113,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return code;
 }
 
-const struct cli_verb cli_reset = {"reset", "repair a lease record that cannot be used", help, run};
+const struct cli_verb cli_reset = {"reset", "replace an unusable lease record", help, run};

@@ -16,80 +16,80 @@ static const char help[] =
     "usage: tenure run --name NAME [--store URL] [options] -- COMMAND [ARGUMENT ...]\n"
     "\n"
     "Contends for leadership of NAME and runs COMMAND only while leading.  Start it\n"
-    "on many machines: one runs COMMAND, the others stand by and take over.\n"
-    "Without --store: an SQLite file in your state directory, for this machine alone.\n"
+    "on several machines: one runs COMMAND, the others stand by and take over.\n"
+    "Default store: an SQLite file in your state directory, for this machine only.\n"
     "\n"
-    "  --id ID              this candidate; default: host, process, random digits\n"
-    "  --ttl 15s            how long the others wait after the last renewal\n"
-    "  --renew 5s           from one renewal to the next\n"
-    "  --grace 8s           how long COMMAND may take to stop when asked to\n"
-    "  --stop-signal TERM   what asks it to\n"
-    "  --on-loss standby    after leadership was lost: standby, exit (code 124), or\n"
-    "                       restart-program (which a --warm program is in any case)\n"
-    "  --on-exit exit       after COMMAND has ended: exit (with its code), restart,\n"
-    "                       yield (let another one lead)\n"
-    "  --crash-limit 5      restart: after so many ends in a row, yield\n"
-    "  --start-timeout 0    give up opening the store after so long; 0: never\n"
-    "  --address TEXT       where this candidate can be reached, for people\n"
-    "  --build TEXT         version of COMMAND, for people and --prefer\n"
+    "  --id ID              name of this candidate; default: host-pid-random\n"
+    "  --ttl 15s            how long others wait after the last renewal they saw\n"
+    "  --renew 5s           renewal interval\n"
+    "  --grace 8s           how long COMMAND may take to stop\n"
+    "  --stop-signal TERM   the signal that asks COMMAND to stop\n"
+    "  --on-loss standby    when leadership is lost: standby, exit (code 124), or\n"
+    "                       restart-program (--warm programs always restart)\n"
+    "  --on-exit exit       when COMMAND ends: exit (with its code), restart, yield\n"
+    "                       (let another candidate lead)\n"
+    "  --crash-limit 5      with restart: yield after this many failures in a row\n"
+    "  --start-timeout 0    give up opening the store after this; 0: never\n"
+    "  --address TEXT       where this candidate can be reached\n"
+    "  --build TEXT         version of COMMAND, for --prefer\n"
     "\n"
-    "  --priority N         who goes first when leadership is free; default 0\n"
+    "  --priority N         higher goes first when leadership is free; default 0\n"
     "  --prefer none        among equals: none, oldest-build, newest-build\n"
-    "  --preempt            ask a lower leader to hand over to this one\n"
-    "  --preempt-delay 5s   after having watched it for so long\n"
+    "  --preempt            ask a leader of lower priority to hand over\n"
+    "  --preempt-delay 5s   after watching it for this long\n"
     "\n"
-    "  --probe SPEC         is COMMAND well?  exec:COMMAND, http://HOST:PORT/PATH,\n"
-    "                       tcp:HOST:PORT, or notify (it says WATCHDOG=1 itself)\n"
-    "  --probe-delay 0      from COMMAND's start to the first time\n"
+    "  --probe SPEC         health check of COMMAND: exec:COMMAND,\n"
+    "                       http://HOST:PORT/PATH, tcp:HOST:PORT, or notify (COMMAND\n"
+    "                       sends WATCHDOG=1 itself)\n"
+    "  --probe-delay 0      before the first check\n"
     "  --probe-interval 5s  --probe-timeout 2s  --probe-threshold 3\n"
-    "  --candidate-probe SPEC  may this machine lead?  Asked before and while it\n"
-    "                       stands by\n"
+    "  --candidate-probe SPEC  health check of this machine, before it leads and\n"
+    "                       while it stands by\n"
     "\n"
-    "  --on-started CMD     shell commands, with the facts in their environment;\n"
-    "  --on-stopped CMD     the release waits for this one\n"
+    "  --on-started CMD     shell commands, with details in their environment;\n"
+    "  --on-stopped CMD     the lease is released after this one\n"
     "  --on-new-leader CMD\n"
-    "  --hook-timeout 10s   then they are killed\n"
+    "  --hook-timeout 10s   time limit of a hook\n"
     "\n"
     "  --warm               run COMMAND on standbys too\n"
-    "  --warm-file PATH     and tell it there: `standby`, or `leading EPOCH`\n"
-    "  --warm-signal USR1   and by a signal, when it begins to lead\n"
+    "  --warm-file PATH     its role, written there: `standby` or `leading EPOCH`\n"
+    "  --warm-signal USR1   a signal, sent when it begins to lead\n"
     "\n"
-    "  --user USER[:GROUP]  run COMMAND as somebody else\n"
-    "  --chdir DIR          run it there\n"
-    "  --allow-new-privs    let it gain privileges (sudo, set-user-id programs)\n"
+    "  --user USER[:GROUP]  run COMMAND as this user\n"
+    "  --chdir DIR          run COMMAND in this directory\n"
+    "  --allow-new-privs    let it gain privileges (sudo)\n"
     "\n"
-    "  --contain auto       how to hold its processes together: auto, pidns, cgroup,\n"
+    "  --contain auto       how its processes are contained: auto, pidns, cgroup,\n"
     "                       group, userns; see tenure-run(1)\n"
     "  --orphan-grace 0     from a crash of tenure itself to KILL\n"
     "  --release-delay 0    then, from COMMAND's death to the release\n"
-    "  --watchdog off       arm the machine's watchdog while leading: off, auto,\n"
+    "  --watchdog off       arm the hardware watchdog while leading: off, auto,\n"
     "                       required\n"
     "  --watchdog-device /dev/watchdog\n"
     "\n"
     "  --state URL          give COMMAND a state that only the leader can change:\n"
-    "                       TENURE_SOCKET is a Unix socket (HTTP; see\n"
-    "                       tenure-state(1)); URL may be 'store'\n"
-    "  --seal COLLECTION    seal it whole at a take-over, before COMMAND starts;\n"
+    "                       HTTP on the Unix socket TENURE_SOCKET, see\n"
+    "                       tenure-state(1); 'store': keep it beside the lease\n"
+    "  --seal COLLECTION    seal the whole collection before COMMAND starts;\n"
     "                       repeatable\n"
     "\n"
-    "  --listen ADDR        answer HTTP: 127.0.0.1:8080 or unix:/path; repeatable\n"
-    "  --token-file FILE    changes over TCP need the token in it\n"
-    "  --listen-reads open  or token: reads need it too\n"
-    "  --listen-host NAME   that Host may have; repeatable\n"
+    "  --listen ADDR        serve HTTP: 127.0.0.1:8080 or unix:/path; repeatable\n"
+    "  --token-file FILE    the token that requests over TCP need to change anything\n"
+    "  --listen-reads open  or token: reads need the token too\n"
+    "  --listen-host NAME   an accepted Host header; repeatable\n"
     "  --tls-cert FILE --tls-key FILE --tls-client-ca FILE\n"
     "\n"
-    "  --log auto           what tenure tells on stderr: text, json, none\n"
-    "  --log-level info     how much of it: error, warn, info, debug\n"
-    "  --trace FILE         append what the elector and COMMAND did, a line of JSON\n"
-    "                       each, for `tenure sim --check`\n"
+    "  --log auto           log format on stderr: text, json, none\n"
+    "  --log-level info     error, warn, info, debug\n"
+    "  --trace FILE         append what the elector and COMMAND did, one JSON object\n"
+    "                       per line, for `tenure sim --check`\n"
     "\n"
-    "COMMAND gets TENURE_NAME, TENURE_ID and TENURE_EPOCH, with --state also\n"
-    "TENURE_SOCKET, and nothing of the store.\n"
+    "COMMAND gets TENURE_NAME, TENURE_ID, TENURE_EPOCH and (--state) TENURE_SOCKET.\n"
     "\n"
-    "Exit: that of COMMAND (128 + n for a signal); 0 when a standby was asked to\n"
-    "      stop; 1 the store refused, 2 usage or settings that cannot work,\n"
-    "      124 leadership was lost with --on-loss exit, 125 tenure's own failure,\n"
-    "      126 COMMAND cannot be executed, 127 there is no such command.\n";
+    "Exit: COMMAND's code (128 + n for a signal); 0 a standby stopped on request; 1\n"
+    "      the store refused the request; 2 usage error or impossible settings; 124\n"
+    "      leadership was lost with --on-loss exit; 125 tenure itself failed; 126\n"
+    "      COMMAND cannot be executed; 127 COMMAND was not found.\n";
 
 #define S INT64_C(1000000000)
 
@@ -132,13 +132,14 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
             cli_run_take(verb, &o, opt, &watchdog);
     }
     if (!c.name)
-        return cli_misuse(verb, "give --name NAME: what the copies have in common");
+        return cli_misuse(verb, "missing --name NAME, the same on every machine");
     if (!cli_named(verb, c.name))
         return CLI_USAGE;
     if (optind >= argc)
-        return cli_misuse(verb, "give a command to run, behind --");
+        return cli_misuse(verb, "missing command: give it after --");
     if (o.warm && !o.warm_file && !o.warm_signal)
-        return cli_misuse(verb, "--warm: how is COMMAND told?  Give --warm-file or --warm-signal");
+        return cli_misuse(
+            verb, "--warm needs --warm-file or --warm-signal, to tell COMMAND when it leads");
     if (o.on_loss == TN_LOSS_RESTART && !o.warm)
         return cli_misuse(verb, "--on-loss restart-program is for --warm programs");
     settle_watchdog(&o, watchdog);
@@ -160,7 +161,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     o.elector.store = cli_store_find(verb, &c);
     tn_log_limit(o.log_level);
     if (o.seal && !o.state)
-        return cli_misuse(verb, "--seal is of use with --state only");
+        return cli_misuse(verb, "--seal needs --state");
     if (o.state && strcmp(o.state, CLI_LEASE_STORE) == 0)
         o.state = o.elector.store;
     if (!o.elector.store)

@@ -100,8 +100,8 @@ static void draw_head(const struct screen *s, FILE *to)
     if (s->trouble.code)
         fprintf(to, "%sthe store: %s%s\n", cli_red(), s->trouble.text, cli_plain());
     if (s->trouble.code && s->asked_ns)
-        fprintf(to, "%swhat follows was so %.0f s ago%s\n", cli_red(),
-                (double)(tenure_now() - s->asked_ns) / 1e9, cli_plain());
+        fprintf(to, "%sas of %.0f s ago%s\n", cli_red(), (double)(tenure_now() - s->asked_ns) / 1e9,
+                cli_plain());
     fputc('\n', to);
 }
 

@@ -12,10 +12,9 @@ static const char help[] =
     "usage: tenure sim --seed N [--trace] [--minimise]\n"
     "       tenure sim --help\n"
     "\n"
-    "Lives simulated histories of elections: the shipped elector in a hostile world.\n"
-    "The same seed and build give the same history.  All other options are those of\n"
-    "the simulator, which `tenure sim --help` asks for them; docs/explanation/simulator.md says\n"
-    "more.\n";
+    "Simulates elections: the shipped elector in a hostile world.  The same seed and\n"
+    "build give the same history.  `tenure sim --help` lists all options;\n"
+    "docs/explanation/simulator.md explains them.\n";
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
@@ -33,8 +32,8 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     execv(path, argv);
     snprintf(path, sizeof path, "%s/tenure-sim", TN_LIBEXEC_DIR);
     execv(path, argv);
-    return cli_fail(verb, CLI_FAILED, "tenure-sim was not found beside tenure or in %s: %s",
+    return cli_fail(verb, CLI_FAILED, "tenure-sim not found beside tenure or in %s: %s",
                     TN_LIBEXEC_DIR, strerror(errno));
 }
 
-const struct cli_verb cli_sim = {"sim", "live simulated histories of elections", help, run};
+const struct cli_verb cli_sim = {"sim", "simulate elections", help, run};

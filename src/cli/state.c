@@ -21,23 +21,23 @@ static const char help[] =
     "       tenure state import --name NAME FILE [--force]\n"
     "\n"
     "Shows and repairs the state of an election: collections of documents that only\n"
-    "the leader of the highest epoch can change.  FILE '-' or none: standard input or\n"
-    "output.  --store URL, --timeout 5s, TENURE_STORE and TENURE_NAME as everywhere.\n"
+    "the leader with the highest epoch can change.  FILE '-' or omitted: standard\n"
+    "input or output.  Also takes --store URL and --timeout 5s; TENURE_STORE and\n"
+    "TENURE_NAME set the defaults.\n"
     "\n"
-    "  --force  change it although a leader holds the lease.  The leader is told: its\n"
-    "           next commit of that document answers 'conflict', and it loads yours\n"
-    "  --delete repair: leave no document there\n"
-    "  --lease URL  where the lease is, if it is not beside the state\n"
+    "  --force  change a document although a leader holds the lease: its next commit\n"
+    "           of that document fails with 'conflict', and it loads yours\n"
+    "  --delete repair: leave no document in its place\n"
+    "  --lease URL  the store of the lease, if it is not the state's\n"
     "\n"
-    "put, delete and import keep the epoch that is stored, so that they never fence\n"
-    "the leader.  export writes a line of JSON a document, and import reads that\n"
-    "back, byte for byte.  Damaged documents are shown with their place, and left as\n"
-    "they are, until repair replaces one; the damaged bytes stay, in\n"
-    "COLLECTION.damaged/ID@VERSION.  show tells a damaged root of a collection too,\n"
-    "by the collection's name alone.  put and import make a store where none is yet,\n"
-    "the others do not.\n"
+    "put, delete and import keep the stored epoch, so they never fence the leader.\n"
+    "export writes one line of JSON per document, which import restores byte for\n"
+    "byte.  Damaged documents are listed and left unchanged until repair replaces\n"
+    "them; the damaged bytes are kept in COLLECTION.damaged/ID@VERSION.  show lists a\n"
+    "damaged collection root under the collection's name alone.  Only put and import\n"
+    "create a store that does not exist yet.\n"
     "\n"
-    "Exit: 0 done, 1 refused or failed, 2 usage or no such store, 3 get: there is no\n"
+    "Exit: 0 done, 1 refused or failed, 2 usage error or no such store, 3 get: no\n"
     "      such document.\n";
 
 enum { OPT_FORCE = CLI_OPT_OWN, OPT_DELETE, OPT_LEASE };
@@ -119,7 +119,7 @@ bool cli_state_unheld(struct cli_state_call *c, const struct tenure_lease_view *
         return true;
     cli_fail(c->verb, 0,
              "%s is led by %s, which may be using this; --force changes it all the same, and the "
-             "leader is told",
+             "leader's next commit conflicts",
              c->common.name, view->holder);
     return false;
 }
@@ -252,7 +252,8 @@ static int show(struct cli_state_call *c)
     int code = cli_state_each(c, c->where, show_collection, &l);
 
     if (l.lost)
-        code = cli_fail(c->verb, CLI_FAILED, "not all could be shown: out of memory, or of space");
+        code = cli_fail(c->verb, CLI_FAILED,
+                        "not all documents could be shown: out of memory or disk space");
     cli_store_again(&c->common, store);
     if (l.damaged)
         code = cli_fail(c->verb, CLI_FAILED,
@@ -273,7 +274,7 @@ static int get(struct cli_state_call *c)
     int code = CLI_OK;
 
     if (!cli_state_split(c->where, collection, sizeof collection, &id))
-        return cli_misuse(c->verb, "which document? give COLLECTION/ID");
+        return cli_misuse(c->verb, "missing argument COLLECTION/ID");
     enum tenure_status status = tenure_state_load(c->state, collection, id, &d, c->deadline, &err);
     if (status)
         code = cli_state_fail(c, status, &err);
@@ -296,7 +297,7 @@ static int edit(struct cli_state_call *c, bool remove)
     int code;
 
     if (!cli_state_split(c->where, collection, sizeof collection, &id))
-        return cli_misuse(c->verb, "which document? give COLLECTION/ID");
+        return cli_misuse(c->verb, "missing argument COLLECTION/ID");
     if (!may_edit(c) || (!remove && !(text = cli_state_slurp(c, c->file, &len))))
         return c->code;
     enum tenure_status status = tenure_state_load(c->state, collection, id, &d, c->deadline, &err);
@@ -381,10 +382,11 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     while (which < sizeof words / sizeof words[0] && strcmp(words[which].word, word) != 0)
         which++;
     if (which == sizeof words / sizeof words[0])
-        return cli_misuse(verb, "do what? show, get, put, delete, repair, export or import");
+        return cli_misuse(verb,
+                          "missing subcommand: show, get, put, delete, repair, export or import");
     if (argc - optind > words[which].most || !c.common.name)
         return cli_misuse(verb, c.common.name ? "too many arguments: give one document or FILE"
-                                              : "which election? give --name NAME");
+                                              : "missing --name NAME");
     if (!cli_named(verb, c.common.name))
         return CLI_USAGE;
     c.where = optind < argc ? argv[optind] : NULL;
@@ -401,5 +403,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return code;
 }
 
-const struct cli_verb cli_state = {"state", "show and repair what the next leader loads", help,
-                                   run};
+const struct cli_verb cli_state = {"state", "show and repair fenced state", help, run};

@@ -66,7 +66,7 @@ int cli_state_repair(struct cli_state_call *c)
     if (!c->where ||
         (strchr(c->where, '/') ? !cli_state_split(c->where, collection, sizeof collection, &id)
                                : strlen(c->where) >= sizeof collection))
-        return cli_misuse(c->verb, "which document? give COLLECTION/ID");
+        return cli_misuse(c->verb, "missing argument COLLECTION/ID");
     if (!*id)
         memcpy(collection, c->where, strlen(c->where) + 1);
     if (*id ? !c->file == !c->remove : c->file || c->remove)

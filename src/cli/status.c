@@ -8,22 +8,23 @@
 static const char help[] =
     "usage: tenure status [--name NAME] [--all] [--store URL] [--json] [--timeout 5s]\n"
     "\n"
-    "Shows who leads: one election in full, with its candidates and last terms;\n"
-    "without a name every election of the store, a line each.  Without --store: the\n"
-    "SQLite file in your state directory, as `tenure run` uses it.  TENURE_STORE and\n"
-    "TENURE_NAME do as well.  Nothing is made where no store is yet.\n"
+    "Shows an election in full, with its candidates and last terms; without a name,\n"
+    "one line per election of the store.  Default store: the SQLite file in your\n"
+    "state directory that `tenure run` uses.  TENURE_STORE and TENURE_NAME set the\n"
+    "defaults.  Never creates a store.\n"
     "\n"
-    "  --all      every election, also if TENURE_NAME is set\n"
-    "  --json     one JSON object: name, state (held, free, absent, refused), holder,\n"
-    "             epoch, ttl_ms, left_ms, transitions, version, paused, candidates,\n"
-    "             history, and more; of all: elections, an array of these\n"
+    "  --all      show every election, even if TENURE_NAME is set\n"
+    "  --json     print one JSON object: name, state (held, free, absent, refused),\n"
+    "             holder, epoch, ttl_ms, left_ms, transitions, version, paused,\n"
+    "             candidates, history and more; for all elections, an array of these\n"
+    "             in `elections`\n"
     "\n"
-    "What is left of a lease is an estimate (~): by the holder's wall clock and this\n"
-    "one's.\n"
+    "The remaining time of a lease is an estimate (~) from the wall clocks of the\n"
+    "holder and of this machine.\n"
     "\n"
-    "Exit: 0 held, 3 free or absent, 1 the store refused or a record is damaged,\n"
-    "      2 usage or no such store.  Of all elections: the worst of them, and 3 if\n"
-    "      there is none.\n";
+    "Exit: 0 held, 3 free or absent, 1 the store refused the request or a record is\n"
+    "      damaged, 2 usage error or no such store.  For all elections: the worst of\n"
+    "      these, and 3 if there are none.\n";
 
 #define TERMS 5 /* the newest; `tenure history` has them all */
 
@@ -53,11 +54,11 @@ static void row_left(const struct tenure_lease_view *v)
     char text[64];
 
     if (left == CLI_LEFT_UNKNOWN)
-        snprintf(text, sizeof text, "unknown: the clocks disagree");
+        snprintf(text, sizeof text, "unknown: the clocks differ");
     else if (left > 0)
         snprintf(text, sizeof text, "~%.1f s", (double)left / 1e3);
     else
-        snprintf(text, sizeof text, "%snothing: not renewed in time%s", cli_red(), cli_plain());
+        snprintf(text, sizeof text, "%snone: not renewed in time%s", cli_red(), cli_plain());
     row("left", text);
 }
 
@@ -90,7 +91,7 @@ static void print_lease(const char *name, const struct cli_look *l, const char *
     switch (v->state) {
     case TENURE_LEASE_HELD:
         if (is_sealing(l))
-            printf("%s%s%s is held by %s, which could not seal its state yet: nobody leads\n",
+            printf("%s%s%s is held by %s, which has not sealed its state yet: no leader\n",
                    cli_bold(), name, cli_plain(), v->holder);
         else
             printf("%s%s%s is led by %s%s%s\n", cli_bold(), name, cli_plain(), cli_green(),
@@ -103,10 +104,10 @@ static void print_lease(const char *name, const struct cli_look *l, const char *
         printf("%s%s%s has never been led\n", cli_bold(), name, cli_plain());
         return;
     case TENURE_LEASE_REFUSED:
-        printf("%s%s%s has a record that cannot be used: %s%s%s\n", cli_bold(), name, cli_plain(),
-               cli_red(), v->trouble, cli_plain());
-        printf("  nobody will claim it; look at it, then `tenure reset --name %s%s`\n", name,
-               store);
+        printf("%s%s%s has an unusable record: %s%s%s\n", cli_bold(), name, cli_plain(), cli_red(),
+               v->trouble, cli_plain());
+        printf("  no candidate will claim it; inspect it, then run `tenure reset --name %s%s`\n",
+               name, store);
         return;
     }
     snprintf(text, sizeof text, "%" PRIu64, v->epoch);
@@ -253,4 +254,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return code;
 }
 
-const struct cli_verb cli_status = {"status", "show who leads", help, run};
+const struct cli_verb cli_status = {"status", "show the leader", help, run};

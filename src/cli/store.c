@@ -8,15 +8,15 @@
 static const char help[] =
     "usage: tenure store schema [--store URL] [--role ROLE]\n"
     "\n"
-    "Prints what an owner of the database runs once, if the candidates' own role may\n"
-    "not create it.  Nothing is connected to, and nothing is changed:\n"
+    "Prints the SQL that the database's owner runs once if the candidates' own role\n"
+    "may not create tables.  Connects to nothing and changes nothing:\n"
     "\n"
     "    tenure store schema --store postgres:// --role app | psql -d app\n"
     "\n"
-    "  --store URL  which store; only its kind and its schema= matter here\n"
-    "  --role ROLE  also the rights that this role needs\n"
+    "  --store URL  the store; only its kind and schema= matter here\n"
+    "  --role ROLE  also grant this role the rights that it needs\n"
     "\n"
-    "Exit: 0 done, 1 this kind of store needs nothing, 2 usage.\n";
+    "Exit: 0 done, 1 this kind of store needs no schema, 2 usage error.\n";
 
 enum { OPT_ROLE = CLI_OPT_OWN };
 
@@ -38,7 +38,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
             cli_common_take(&c, verb, opt);
     }
     if (optind != argc - 1 || strcmp(argv[optind], "schema") != 0)
-        return cli_misuse(verb, "say 'schema': there is nothing else to do with a store yet");
+        return cli_misuse(verb, "missing subcommand: schema");
     if (tenure_store_schema(c.store ? c.store : "postgres://", role, &text, &err) != TENURE_OK)
         return cli_fail_with(verb, &err);
     fputs(text, stdout);
@@ -46,4 +46,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return CLI_OK;
 }
 
-const struct cli_verb cli_store = {"store", "print what a database store needs", help, run};
+const struct cli_verb cli_store = {"store", "print the schema of a database store", help, run};

@@ -220,8 +220,7 @@ bool cli_terminal_draw(const char *text)
     fputs("\033[H", to); /* over what is there: nothing flickers */
     for (int row = 1; *text && row <= rows; row++, left--) {
         if (row == rows && left > 1) {
-            fprintf(to, "%s%.*s%s\033[K", cli_dim(), columns, "... the window is too low for more",
-                    cli_plain());
+            fprintf(to, "%s%.*s%s\033[K", cli_dim(), columns, "... window too small", cli_plain());
             break;
         }
         text = draw_line(to, text, columns);

@@ -11,20 +11,20 @@
 static const char help[] =
     "usage: tenure watch [--name NAME] [--all] [--store URL] [--json] [--lines]\n"
     "\n"
-    "Follows an election live, until Ctrl-C or q; without a name every election of\n"
-    "the store.  On a terminal: a table that is drawn again as things change, with\n"
-    "the candidates and the last terms; NO_COLOR takes the colours away.  Elsewhere,\n"
-    "and with --lines: a line for every change of hands.  A store that is not there\n"
-    "yet, does not answer or is damaged is told of once, and waited for.\n"
+    "Follows an election live, until q or Ctrl-C; without a name, every election of\n"
+    "the store.  On a terminal: a table with the candidates and the last terms,\n"
+    "redrawn on every change (NO_COLOR turns colours off).  Otherwise, and with\n"
+    "--lines: one line per change of leader.  A store that does not exist yet, does\n"
+    "not answer or is damaged is reported once and retried.\n"
     "\n"
-    "  --all      every election, also if TENURE_NAME is set\n"
-    "  --json     one JSON object a line, as `tenure status --json`, the lease alone\n"
-    "  --lines    a line for every change of hands, on a terminal too\n"
-    "  --timeout 5s  the longest that one look may take\n"
+    "  --all      every election, even if TENURE_NAME is set\n"
+    "  --json     one JSON object per line, as `tenure status --json`, the lease only\n"
+    "  --lines    one line per change of leader, on a terminal too\n"
+    "  --timeout 5s  time limit of a single read\n"
     "\n"
-    "Exit: 0 on q; 130 on Ctrl-C and 143 on SIGTERM, as a shell tells these signals;\n"
-    "      1 the store refused for good, or nobody reads the lines; 2 usage or no\n"
-    "      such store.\n";
+    "Exit: 0 on q; 130 on Ctrl-C and 143 on SIGTERM, as in a shell; 1 the store\n"
+    "      refused the request or the output was closed; 2 usage error or no such\n"
+    "      store.\n";
 
 #define REST_NS    INT64_C(10000000000) /* then it looks, whatever the store's wait says */
 #define BETWEEN_MS 200                  /* from one listing of a busy store to the next */
@@ -187,4 +187,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return f.code;
 }
 
-const struct cli_verb cli_watch = {"watch", "follow who leads, live", help, run};
+const struct cli_verb cli_watch = {"watch", "follow elections live", help, run};

@@ -85,7 +85,8 @@ static void take_entry(struct tn_reader *r, const struct tn_yaml *node, const st
     const struct tn_yaml *wrong = top.log ? top.log : top.elections;
     if (wrong)
         tn_complain(r, wrong->key_line,
-                    "elections: '%s' is the whole agent's: move it to the top level", wrong->key);
+                    "elections: '%s' applies to the whole agent: move it to the top level",
+                    wrong->key);
     take_sections(r, &top, &d);
     if (top.http && !d.http.listen)
         tn_complain(r, d.http_line,

@@ -252,7 +252,7 @@ static bool take_bool(struct tn_reader *r, unsigned line, const char *path, cons
         return false;
     }
     if (!value && key->type == TN_KEY_YES) {
-        tn_complain(r, line, "%s: false cannot be had: %s; remove the line", path, key->note);
+        tn_complain(r, line, "%s: false is not supported: %s; remove the line", path, key->note);
         return false;
     }
     memcpy(at, &value, sizeof value);

@@ -289,7 +289,7 @@ static bool check_fields(struct tn_reader *r, const struct type *t, const struct
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (!fields[i].given || (t->knows & fields[i].needs))
             continue;
-        tn_complain(r, line, "%s: '%s' means nothing to type %s; remove it", path, fields[i].name,
+        tn_complain(r, line, "%s: '%s' does not apply to type %s; remove it", path, fields[i].name,
                     t->name);
         ok = false;
     }
@@ -313,7 +313,7 @@ static bool check_fields(struct tn_reader *r, const struct type *t, const struct
         ok = false;
     }
     if (p->host.text && p->endpoints) {
-        tn_complain(r, line, "%s: 'host' and 'endpoints' say the same; keep one", path);
+        tn_complain(r, line, "%s: 'host' and 'endpoints' mean the same; keep one", path);
         ok = false;
     }
     return ok;
@@ -376,7 +376,7 @@ bool tn_place_url(struct tn_reader *r, const struct tn_place *place, unsigned li
         return false;
     build(&shown, r, t, place, path);
     if (real.n > TN_URL_MAX || shown.n > TN_URL_MAX)
-        tn_complain(r, line, "%s: more than 2047 bytes as a URL", path);
+        tn_complain(r, line, "%s: the URL is longer than 2047 bytes", path);
     bool ok = r->n_complaints == before && check_url(r, line, path, real.text) &&
               keep(r, real.text, shown.text, out);
     explicit_bzero(&real, sizeof real);

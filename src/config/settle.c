@@ -177,7 +177,7 @@ static void check_run(struct tn_reader *r, const struct tn_draft *d, const struc
 
     if (o->warm && !o->warm_file && !o->warm_signal)
         tn_complain(r, line,
-                    "run.warm: how is the program told that it leads?  Give warm_file or "
+                    "run.warm: needs a way to tell the program that it leads: warm_file or "
                     "warm_signal");
     if (o->on_loss == TN_LOSS_RESTART && !o->warm)
         tn_complain(r, line, "run.on_loss: restart-program is for warm programs; give standby");
@@ -243,14 +243,15 @@ static bool take_name(struct tn_reader *r, const struct tn_draft *d, struct tn_c
 
     e->name = d->name.text ? d->name : c->lease_name;
     if (d->name.text && c->lease_name.text && strcmp(d->name.text, c->lease_name.text) != 0)
-        tn_complain(r, d->line,
-                    "name: the election is called '%.60s' and its lease '%.60s'; they are one, "
-                    "remove one of the two",
-                    d->name.shown, c->lease_name.shown);
+        tn_complain(
+            r, d->line,
+            "name: the election is called '%.60s' and its lease '%.60s'; they must be the same; "
+            "remove one of them",
+            d->name.shown, c->lease_name.shown);
     if (!e->name.text && c->place.type.text && tn_key_same(c->place.type.text, "file_lease"))
         name_of_path(r, &c->place.path, &e->name);
     if (!e->name.text) {
-        tn_complain(r, d->line, "name: missing: what the copies on all machines have in common");
+        tn_complain(r, d->line, "name: missing; give one, the same on every machine");
         return false;
     }
     size_t len = strlen(e->name.text);
@@ -280,7 +281,7 @@ static void take_state(struct tn_reader *r, const struct tn_draft *d, struct tn_
     if (!seal)
         return;
     if (!e->state.text) {
-        tn_complain(r, seal->line, "state.seal: there is no state to seal; give state.store");
+        tn_complain(r, seal->line, "state.seal: needs state.store");
         return;
     }
     const char **list = alloc(r, 65 * sizeof *list);
@@ -382,7 +383,7 @@ void tn_draft_settle_http(struct tn_reader *r, const struct tn_draft *d, struct 
     if (!o->tls_cert != !o->tls_key)
         tn_complain(r, d->http_line, "http: tls_cert and tls_key belong together");
     if (o->reads_token && !o->token_file)
-        tn_complain(r, d->http_line, "http.reads: token, but there is none: give token_file");
+        tn_complain(r, d->http_line, "http.reads: token needs token_file");
 }
 
 /* Those who ask instead of being run: how long an answer holds (supervise/supervisor_clients.c). */
@@ -393,7 +394,7 @@ static void take_answers(struct tn_reader *r, const struct tn_draft *d,
     char hold[TN_DURATION_TEXT];
 
     if (d->run.command && d->run.answer_for_ms)
-        tn_complain(r, d->answer_line, "run.answer_for: for elections without a command only");
+        tn_complain(r, d->answer_line, "run.answer_for: only for elections without a command");
     if (d->run.command || e->timing.hold_ns == 0)
         return;
     o->answer_ns =

@@ -47,19 +47,19 @@ static void show_timing(const struct tn_timing *t, FILE *to)
     int64_t wait = (int64_t)((double)t->ttl_ns / (1 - rho)) / TN_MS * TN_MS;
 
     fprintf(to, "  times\n");
-    fprintf(to, "    W = %-10s ttl: the others wait so long after the last renewal they saw\n",
+    fprintf(to, "    W = %-10s ttl: standbys wait this long after the last renewal they saw\n",
             text_of(t->ttl_ns, w));
     fprintf(to, "    K = %-10s kill time: from D until nothing of the program is left\n",
             text_of(t->kill_ns, k));
     fprintf(to,
-            "    D = %-10s W x (1 - %.4g) / (1 + %.4g) - K: so long may a holder act after it\n",
+            "    D = %-10s W x (1 - %.4g) / (1 + %.4g) - K: how long a holder may act after it\n",
             text_of(t->hold_ns, d), rho, rho);
-    fprintf(to, "    %-14s sent its last good renewal; clocks may run wrong by %.4g %%\n", "",
+    fprintf(to, "    %-14s sent its last good renewal; clock rates may be off by %.4g %%\n", "",
             rho * 100);
     fprintf(to, "    renew %-8s + 2 x request %s = %s, within D: one lost request costs nothing\n",
             text_of(t->renew_ns, renew), text_of(t->request_ns, request),
             text_of(t->renew_ns + 2 * t->request_ns, sum));
-    fprintf(to, "    grace %-8s when renewals fail: TERM so long before D, KILL at D\n",
+    fprintf(to, "    grace %-8s when renewals fail: TERM this long before D, KILL at D\n",
             text_of(t->grace_ns, grace));
     fprintf(to,
             "    take-over      at most %s after a crash of the whole machine: W / (1 - %.4g)\n",
@@ -140,7 +140,7 @@ static void show_election(const struct tn_config_election *e, FILE *to)
     line(to, "state", e->state.shown);
     for (size_t i = 0; e->run.seal && e->run.seal[i]; i++)
         line(to, i ? "" : "seal", e->run.seal[i]);
-    line(to, "holder_id", o->id ? o->id : "chosen at the start: host name, process, random digits");
+    line(to, "holder_id", o->id ? o->id : "chosen at start: host name, process, random digits");
     line(to, "address", o->address);
     line(to, "build", o->build);
     snprintf(number, sizeof number, "%d", (int)o->priority);

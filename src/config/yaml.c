@@ -33,7 +33,7 @@ static struct tn_yaml *add(struct builder *b, enum tn_yaml_kind kind, unsigned l
         return NULL;
     }
     if (++b->nodes > TN_YAML_NODES_MAX)
-        refuse(b, line, "more values than a configuration needs (8192): something wrote too much");
+        refuse(b, line, "more values than a configuration needs (8192): check what generated it");
     node->kind = kind;
     node->line = line;
     if (!parent) {
@@ -173,11 +173,11 @@ static void tell_problem(struct tn_reader *r, const yaml_parser_t *parser, const
         tn_complain(r, line, "not YAML: a tab; indent with spaces");
     else if (parser->context && parser->context_mark.line + 1 != line)
         tn_complain(r, line,
-                    "not YAML: %s (%s that began on line %u); look at the indentation, colons "
+                    "not YAML: %s (%s that began on line %u); check the indentation, colons "
                     "and quotes",
                     problem, parser->context, (unsigned)parser->context_mark.line + 1);
     else
-        tn_complain(r, line, "not YAML: %s; look at the indentation, colons and quotes", problem);
+        tn_complain(r, line, "not YAML: %s; check the indentation, colons and quotes", problem);
 }
 
 const struct tn_yaml *tn_yaml_read(struct tn_reader *r, const char *text, size_t len)
@@ -187,7 +187,7 @@ const struct tn_yaml *tn_yaml_read(struct tn_reader *r, const char *text, size_t
     bool done = false;
 
     if (len > TN_CONFIG_BYTES_MAX) {
-        tn_complain(r, 0, "larger than 256 KiB: that is no configuration");
+        tn_complain(r, 0, "larger than 256 KiB");
         return NULL;
     }
     if (!yaml_parser_initialize(&parser)) {

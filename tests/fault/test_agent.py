@@ -176,7 +176,7 @@ def test_reload(place):
     agent.write(text.replace("ttl: 10s", "ttl: 10"))
     agent.signal(signal.SIGHUP)
     agent.says("coordinate.ttl: '10' has no unit: write 10s if seconds are meant")
-    agent.says("cannot be used; everything stays as it was")
+    agent.says("is invalid; keeping the current settings")
     assert (agent.child("web"), agent.child("jobs")) == (web, jobs)
     # An election goes, another one comes; a lower ttl binds at once.
     agent.write(text[:text.index("  - name: jobs")].replace("10s", "6s") + "  - name: late\n")
@@ -289,7 +289,7 @@ def test_an_election_that_is_back_before_it_has_stopped(place):
     for number, text in enumerate([without, without, within, without, within], 1):
         agent.write(text)
         agent.signal(signal.SIGHUP)
-        eventually("a reload", lambda: agent.words().count("was read again") == number)
+        eventually("a reload", lambda: agent.words().count("reloaded ") == number)
     eventually("its stop", lambda: said.read_text() == "on\nstopping\n")
     assert "asked again" not in agent.words()
     (place.dir / "go").touch()

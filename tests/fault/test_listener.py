@@ -346,10 +346,10 @@ def test_reload(fleets):
     token = f'token: "file:{first.folder}/token"'
     more = f'token: "file:{first.folder}/other", reads: token, hosts: [ha.example], tls_client_ca: /ca'
     for text in (first.text.replace(token, more), first.text.replace("http: {", "# {"), first.text):
-        before = first.words().count("was read again")
+        before = first.words().count("reloaded ")
         first.config.write_text(text)
         first.process.send_signal(signal.SIGHUP)
-        until(lambda: first.words().count("was read again") > before)
+        until(lambda: first.words().count("reloaded ") > before)
     assert [*told(first)] == ["http.listen", "http.token, http.reads, http.hosts, http.tls_client_ca",
                               "http.listen, http.token"]
     assert codes(first, "/v1/elections") == [200]  # without a token, as at the start

@@ -1,5 +1,5 @@
 /*
- * cli/doctor.h - what the parts of `tenure doctor` share.
+ * cli/doctor/doctor.h - what the parts of `tenure doctor` share.
  *
  * A check looks at one promise and leaves one finding: a verdict and a sentence
  * for people.  Everything happens on throw-away registers below a prefix of its
@@ -12,7 +12,7 @@
 #include <jansson.h>
 
 #include "cli/cli.h"
-#include "cli/doctor_crew.h"
+#include "cli/doctor/crew.h"
 #include "core/timing.h"
 
 enum doctor_verdict {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 #include "supervise/guard_link.h"
 
 #define DEVICE "/dev/watchdog"
@@ -77,8 +77,7 @@ void doctor_check_guard(struct doctor *d)
                                   "able", able, "realtime", (int)punctual, "watchdog", (int)armed,
                                   "margin_ms", (double)d->margin_ns / 1e6));
     doctor_say(d, weakness_of(got)[0] ? DOCTOR_WEAK : DOCTOR_OK,
-               "in force would be: %s (--contain can be: group%s)%s; %s; %s", tn_contain_text(got),
-               list, weakness_of(got),
-               punctual ? "real-time scheduling" : "no real-time scheduling",
+               "containment: %s (available: group%s)%s; %s; %s", tn_contain_text(got), list,
+               weakness_of(got), punctual ? "real-time scheduling" : "no real-time scheduling",
                armed ? DEVICE " can be armed" : "no " DEVICE);
 }

@@ -11,30 +11,30 @@
 #include <unistd.h>
 
 #include "base/hex.h"
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 #include "driver/timing_text.h"
 
 static const char help[] =
     "usage: tenure doctor [--store URL] [--ttl 15s] [--quick] [--strict] [--json]\n"
     "\n"
-    "Shows on your own store, with throw-away registers, whether it keeps what\n"
-    "leadership rests on: conditions that are enforced, swaps that are atomic under\n"
-    "contention, reads that are fresh, notifications that arrive; how long requests\n"
-    "take against the ttl; the clock of this machine; what the guard may use.  A line\n"
-    "and a verdict for each: ok, weak, broken.  No election is touched.\n"
+    "Tests whether a store can carry leadership, using throw-away registers: are\n"
+    "conditions enforced, are swaps atomic under contention, are reads fresh, do\n"
+    "notifications arrive?  Also compares the store's latency with the ttl, and\n"
+    "checks this machine's clock and what the guard can use here.  Prints one line\n"
+    "per test with a verdict: ok, weak or broken.  No election is touched.\n"
     "\n"
-    "  --store URL      the store; without it, the default one of this user\n"
-    "  --ttl 15s        the ttl that you mean to use\n"
-    "  --quick          a few seconds; less is tried\n"
+    "  --store URL      the store to test; default: this user's default store\n"
+    "  --ttl 15s        the ttl that you intend to use\n"
+    "  --quick          fewer tests, in a few seconds\n"
     "  --strict         exit with 5 if anything is weak\n"
-    "  --timeout 5s     the longest that one request may take\n"
-    "  --json           one object, when all is done\n"
+    "  --timeout 5s     time limit of a single request\n"
+    "  --json           print one JSON object at the end\n"
     "\n"
-    "What stays: about twenty tombstones below tenure-doctor/.\n"
+    "About twenty tombstones remain below tenure-doctor/ in the store.\n"
     "\n"
-    "Exit: 0 nothing is broken, 1 the store cannot be reached or did not let\n"
-    "      everything be tested, 2 usage, a ttl that cannot work or a store that\n"
-    "      cannot be, 4 a promise is broken, 5 one is weak (with --strict).\n";
+    "Exit: 0 nothing is broken, 1 the store cannot be reached or some tests could not\n"
+    "      be run, 2 usage error, impossible ttl or invalid store URL, 4 a promise is\n"
+    "      broken, 5 a promise is weak (with --strict).\n";
 
 enum { OPT_TTL = CLI_OPT_OWN, OPT_QUICK, OPT_STRICT };
 
@@ -104,16 +104,15 @@ static bool reach(struct doctor *d)
     if (!status) {
         tenure_store_info(d->store, &d->info);
         if (!d->info.shared)
-            doctor_say(d, DOCTOR_WEAK,
-                       "opened in %s; it is for this process alone: nobody else sees it", took);
+            doctor_say(d, DOCTOR_WEAK, "opened in %s; it is private to this process", took);
         status = doctor_crew_open(&d->crew, doctor_by(d), &d->err);
     }
     d->misnamed = status == TENURE_CONFIG || status == TENURE_INVALID;
     if (status)
         doctor_say(d, DOCTOR_UNTESTED, "%s", d->err.text);
     else
-        doctor_say(d, DOCTOR_OK, "opened in %s; then %d times more, in processes and threads", took,
-                   CREW_SIZE);
+        doctor_say(d, DOCTOR_OK, "opened in %s; then %d more connections, in processes and threads",
+                   took, CREW_SIZE);
     doctor_end(d);
     return !status;
 }
@@ -223,4 +222,4 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     return code;
 }
 
-const struct cli_verb cli_doctor = {"doctor", "does this store keep its promises?", help, run};
+const struct cli_verb cli_doctor = {"doctor", "test whether a store keeps its promises", help, run};

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 
 /* ---- Batches ------------------------------------------------------------- */
 
@@ -27,7 +27,7 @@ static bool told_truly(struct doctor *d, const struct tenure_swap *s)
     }
     bool landed = memcmp(d->value.token.nonce, s->nonce, sizeof s->nonce) == 0;
     if (s->status != TENURE_UNKNOWN && landed != (s->status == TENURE_OK))
-        doctor_say(d, DOCTOR_BROKEN, "a member of a batch was told '%s', yet it %s",
+        doctor_say(d, DOCTOR_BROKEN, "a swap of a batch was answered '%s', but it %s",
                    tenure_status_word(s->status), landed ? "took effect" : "did not take effect");
     return doctor_well(d);
 }
@@ -71,7 +71,7 @@ void doctor_check_batch(struct doctor *d)
             doctor_say(d, DOCTOR_BROKEN, "half of an atomic batch took effect");
     }
     doctor_say(d, DOCTOR_OK,
-               "five swaps in one call, two of them stale: an answer each, and each is true%s",
+               "five swaps in one batch, two of them stale: each answered correctly%s",
                d->info.atomic_batch ? " (all or none)" : "");
 }
 
@@ -148,10 +148,9 @@ void doctor_check_list(struct doctor *d)
     else if (!all.tombstone)
         doctor_say(d, DOCTOR_BROKEN, "a tombstone is not listed as one");
     else if (!same(d, &first, names, 0, 2) || !same(d, &rest, names, 2, 4))
-        doctor_say(d, DOCTOR_BROKEN,
-                   "a listing does not stop, or does not go on, where it was told");
+        doctor_say(d, DOCTOR_BROKEN, "a listing does not stop or resume at the requested key");
     else if (wide.n != 5)
         doctor_say(d, DOCTOR_BROKEN, "a prefix that ends within a segment lists %u of 5", wide.n);
     else
-        doctor_say(d, DOCTOR_OK, "by prefix, in order, tombstones too; it stops and goes on");
+        doctor_say(d, DOCTOR_OK, "by prefix, in order, with tombstones; stops and resumes");
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 
 void doctor_sample(struct doctor_samples *s, int64_t ns)
 {

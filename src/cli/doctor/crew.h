@@ -1,5 +1,5 @@
 /*
- * cli/doctor_crew.h - threads and processes with connections of their own.
+ * cli/doctor/crew.h - threads and processes with connections of their own.
  *
  * Both kinds take orders over a socket, so that whoever asks need not care
  * which it is.  The processes are forked before the first store is opened and

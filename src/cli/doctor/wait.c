@@ -4,14 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 
 #define QUIET (200 * TN_MS)
 
 static void tell(struct doctor *d, const char *what, const struct crew_answer *a)
 {
     if (a->status == TENURE_TIMEOUT) {
-        doctor_say(d, DOCTOR_BROKEN, "%s was not noticed: a standby would sleep on", what);
+        doctor_say(d, DOCTOR_BROKEN, "%s did not wake the waiter: a standby would keep sleeping",
+                   what);
         return;
     }
     snprintf(d->err.text, sizeof d->err.text, "%s", a->text);
@@ -103,8 +104,8 @@ void doctor_check_wait(struct doctor *d)
     if (!doctor_crew_ask(&d->crew, 0, &order, &a))
         doctor_say(d, DOCTOR_BROKEN, "wait did not return, long after its deadline");
     else if (a.ok > 8)
-        doctor_say(d, DOCTOR_WEAK, "woke up %" PRIu64 " times in 200 ms for nothing: it burns CPU",
-                   a.ok);
+        doctor_say(d, DOCTOR_WEAK,
+                   "woke up %" PRIu64 " times in 200 ms without a change: it wastes CPU", a.ok);
     else if (a.status != TENURE_TIMEOUT)
         doctor_say(d, DOCTOR_BROKEN, "wait answered '%s' though nothing changed: %.150s",
                    tenure_status_word((enum tenure_status)a.status), a.text);
@@ -161,7 +162,7 @@ void doctor_check_notify(struct doctor *d)
                    n, p50, max);
     else
         doctor_say(d, DOCTOR_OK,
-                   "%u changes woke up who waited, in other processes and threads: %s after the "
+                   "%u changes woke waiters in other processes and threads: %s after the "
                    "write was sent (median), %s at most",
                    n, p50, max);
 }

@@ -1,4 +1,4 @@
-#include "cli/doctor_crew.h"
+#include "cli/doctor/crew.h"
 
 #include <errno.h>
 #include <inttypes.h>

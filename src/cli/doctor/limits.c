@@ -1,7 +1,7 @@
 /* What no check can show: the limits of each kind of store, in words. */
 #include <string.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 
 #define EVERYWHERE                                                                                 \
     "over loss or restore of the records, a suspend or a paused virtual machine, nobody can "      \

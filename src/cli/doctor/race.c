@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 
 static void no_answer(struct doctor *d)
 {
@@ -74,7 +74,7 @@ void doctor_check_reads(struct doctor *d)
         }
     }
     doctor_say(d, DOCTOR_OK,
-               "%u writes, each seen by the next reads, here and in %d processes and %d threads", n,
+               "%u writes, each seen by the next read here, in %d processes and in %d threads", n,
                CREW_PROCESSES, CREW_THREADS);
 }
 
@@ -132,7 +132,7 @@ static bool settled(struct doctor *d, const struct contest *c,
         return false;
     }
     if (c->won == 1 && !tenure_token_equal(there, &c->winner->token))
-        doctor_say(d, DOCTOR_BROKEN, "a swap was accepted, yet another one stands in the register");
+        doctor_say(d, DOCTOR_BROKEN, "a swap was accepted, but the register holds another value");
     if (c->won || tenure_token_equal(there, base)) {
         if (!c->won && !c->unknown && !c->other)
             doctor_say(d, DOCTOR_BROKEN, "all of %u swaps on the current version were refused",
@@ -144,7 +144,7 @@ static bool settled(struct doctor *d, const struct contest *c,
             memcmp(answers[i].nonce, there->nonce, sizeof there->nonce) == 0)
             return true;
     }
-    doctor_say(d, DOCTOR_BROKEN, "a swap that was refused stands in the register");
+    doctor_say(d, DOCTOR_BROKEN, "the register holds the value of a refused swap");
     return false;
 }
 
@@ -218,10 +218,10 @@ void doctor_check_count(struct doctor *d)
     uint64_t sum = d->value.data ? strtoull((const char *)d->value.data, NULL, 10) : 0;
     if (sum < ok || sum > ok + unknown)
         doctor_say(d, DOCTOR_BROKEN,
-                   "%" PRIu64 " additions were accepted, yet the register says %" PRIu64
+                   "%" PRIu64 " additions were accepted, but the register says %" PRIu64
                    ": updates were lost",
                    ok, sum);
     else
         doctor_say(d, ok ? DOCTOR_OK : DOCTOR_UNTESTED,
-                   "%" PRIu64 " additions by all of them at once, none lost", ok);
+                   "%" PRIu64 " concurrent additions, none lost", ok);
 }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 
 #define TRIES 8 /* of a swap whose answers are unknown */
 
@@ -95,7 +95,7 @@ static bool refused(struct doctor *d, const char *key, const struct tenure_token
         return false;
     }
     if (!tenure_token_equal(&d->value.token, there)) {
-        doctor_say(d, DOCTOR_BROKEN, "%s was told '%s', yet it took effect", what,
+        doctor_say(d, DOCTOR_BROKEN, "%s was answered '%s', but it took effect", what,
                    tenure_status_word(s.status));
         return false;
     }
@@ -149,7 +149,7 @@ static bool holds(struct doctor *d, const char *key, const struct tenure_token *
     }
     if (tenure_token_absent(&d->value.token))
         doctor_say(d, DOCTOR_BROKEN,
-                   "what was erased is gone, not a tombstone: a late write can "
+                   "an erased register leaves no tombstone: a late write can "
                    "bring an old epoch back");
     else if (!tenure_token_equal(&d->value.token, token) || d->value.tombstone != tombstone)
         doctor_say(d, DOCTOR_BROKEN, "an erased register does not read as what was written");
@@ -220,11 +220,11 @@ void doctor_check_deadlines(struct doctor *d)
     }
     bool landed = memcmp(d->value.token.nonce, a.nonce, sizeof a.nonce) == 0;
     if (a.status != TENURE_UNKNOWN && landed != (a.status == TENURE_OK))
-        doctor_say(d, DOCTOR_BROKEN, "a swap after its deadline was told '%s', yet it %s",
+        doctor_say(d, DOCTOR_BROKEN, "a swap after its deadline was answered '%s', but it %s",
                    tenure_status_word((enum tenure_status)a.status),
                    landed ? "took effect" : "did not take effect");
     else
-        doctor_say(d, DOCTOR_OK, "a swap after its deadline returned, and told the truth ('%s')",
+        doctor_say(d, DOCTOR_OK, "a swap after its deadline was answered correctly ('%s')",
                    tenure_status_word((enum tenure_status)a.status));
 }
 
@@ -271,8 +271,8 @@ void doctor_check_rights(struct doctor *d)
     for (unsigned i = 0; i < 6; i++)
         reached = reached || status[i] == TENURE_DENIED || status[i] == TENURE_UNSUPPORTED;
     if (denied)
-        doctor_say(d, reached ? DOCTOR_BROKEN : DOCTOR_UNTESTED, "may not: %s: %s", list,
-                   why.text[0] ? why.text : d->err.text);
+        doctor_say(d, reached ? DOCTOR_BROKEN : DOCTOR_UNTESTED, "missing permissions: %s: %s",
+                   list, why.text[0] ? why.text : d->err.text);
     else
         doctor_say(d, DOCTOR_OK, "may read, create, change, erase, list and wait");
 }

@@ -6,7 +6,7 @@
 
 #include "base/duration.h"
 #include "base/text.h"
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 
 #define COLUMNS 80
 #define INDENT  24 /* where sentences begin */
@@ -149,7 +149,7 @@ static void show_limits(const struct doctor *d)
 
     if (!d->info.scheme)
         return;
-    printf("\nWhat no test can show, of %s:\n", d->info.scheme);
+    printf("\nWhat tests cannot show about %s:\n", d->info.scheme);
     printf("  - ");
     doctor_wrap(d->info.promise ? d->info.promise : "", 4, 4);
     for (; *limit; limit++) {
@@ -162,8 +162,8 @@ static void show_end(const struct doctor *d, const unsigned count[4], enum docto
 {
     static const char *const ends[] = {
         "this store can carry leadership",
-        "it can carry leadership; see what is weak",
-        "not everything could be tested: see why",
+        "this store can carry leadership, with the weaknesses above",
+        "not everything could be tested: see above",
         "do NOT trust leadership to this store",
     };
     char ttl[TN_DURATION_TEXT], text[300];
