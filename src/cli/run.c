@@ -94,13 +94,32 @@ static const char help[] =
 #define S INT64_C(1000000000)
 
 /* off: none.  auto: if it can be opened.  required: the guard refuses without it. */
-static void settle_watchdog(struct tn_run_options *o, int watchdog)
+static const char *choose_watchdog(const struct cli_run *r)
 {
-    const char *device = o->watchdog ? o->watchdog : "/dev/watchdog";
+    const char *device = r->o.watchdog ? r->o.watchdog : "/dev/watchdog";
 
-    o->watchdog = NULL;
-    if (watchdog == 2 || (watchdog == 1 && access(device, W_OK) == 0))
-        o->watchdog = device;
+    if (r->watchdog == CLI_WATCHDOG_OFF ||
+        (r->watchdog == CLI_WATCHDOG_AUTO && access(device, W_OK) != 0))
+        return NULL;
+    return device;
+}
+
+/* What follows from several options, or is kept where the supervisor does not look. */
+static void settle(struct cli_run *r)
+{
+    struct tn_run_options *o = &r->o;
+    const char *spec = o->candidate_probe.spec;
+
+    o->watchdog = choose_watchdog(r);
+    o->api.reads_token = r->reads == CLI_READS_TOKEN;
+    o->api.hosts = r->hosts[0] ? r->hosts : NULL;
+    o->seal = r->seals[0] ? r->seals : NULL;
+    o->warm = o->warm || o->warm_file || o->warm_signal;
+    o->candidate_probe = o->probe; /* the same times */
+    o->candidate_probe.delay_ns = 0;
+    o->candidate_probe.spec = spec;
+    o->program.warm = o->warm;
+    o->program.ignored = o->warm_signal;
 }
 
 /* ---- The verb ------------------------------------------------------------ */
@@ -114,60 +133,55 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
                                               .broken = CLI_BROKEN,
                                               .cannot_run = CLI_CANNOT_RUN,
                                               .not_found = CLI_NOT_FOUND};
-    struct tn_run_options o = {
-        .elector = TENURE_ELECTOR_OPTIONS,
-        .stop_signal = SIGTERM,
-        .log_level = TN_LEVEL_INFO,
-        .crash_limit = 5,
-        .hook_timeout_ns = 10 * S,
-        .preempt_delay_ns = 5 * S,
-        .probe = {.interval_ns = 5 * S, .timeout_ns = 2 * S, .threshold = 3}};
+    static struct cli_run r = {
+        .o = {.elector = TENURE_ELECTOR_OPTIONS,
+              .stop_signal = SIGTERM,
+              .log_level = TN_LEVEL_INFO,
+              .crash_limit = 5,
+              .hook_timeout_ns = 10 * S,
+              .preempt_delay_ns = 5 * S,
+              .probe = {.interval_ns = 5 * S, .timeout_ns = 2 * S, .threshold = 3}}};
+    struct tn_run_options *o = &r.o;
     struct tenure_error err;
     struct cli_common c;
-    int opt, watchdog = 0;
+    int opt;
 
     cli_common_init(&c);
-    while ((opt = cli_getopt(verb, argc, argv, CLI_OPTIONS_FIRST, cli_run_options)) != -1) {
+    while ((opt = cli_getopt(verb, argc, argv, CLI_OPTIONS_FIRST, cli_run_options())) != -1) {
         if (!cli_common_take(&c, verb, opt))
-            cli_run_take(verb, &o, opt, &watchdog);
+            cli_run_set(verb, &r, opt);
     }
+    settle(&r);
     if (!c.name)
         return cli_misuse(verb, "missing --name NAME, the same on every machine");
     if (!cli_named(verb, c.name))
         return CLI_USAGE;
     if (optind >= argc)
         return cli_misuse(verb, "missing command: give it after --");
-    if (o.warm && !o.warm_file && !o.warm_signal)
+    if (o->warm && !o->warm_file && !o->warm_signal)
         return cli_misuse(
             verb, "--warm needs --warm-file or --warm-signal, to tell COMMAND when it leads");
-    if (o.on_loss == TN_LOSS_RESTART && !o.warm)
+    if (o->on_loss == TN_LOSS_RESTART && !o->warm)
         return cli_misuse(verb, "--on-loss restart-program is for --warm programs");
-    settle_watchdog(&o, watchdog);
-    const char *spec = o.candidate_probe.spec;
-    o.candidate_probe = o.probe; /* the same times */
-    o.candidate_probe.delay_ns = 0;
-    o.candidate_probe.spec = spec;
-    o.program.warm = o.warm;
-    o.program.ignored = o.warm_signal;
-    o.program.args = argv + optind;
+    o->program.args = argv + optind;
     cli_no_core();
-    o.program.env = environ;
-    sigprocmask(SIG_SETMASK, NULL, &o.program.mask);
-    enum tenure_status status = tn_program_check(&o.program, &err);
+    o->program.env = environ;
+    sigprocmask(SIG_SETMASK, NULL, &o->program.mask);
+    enum tenure_status status = tn_program_check(&o->program, &err);
     if (status)
         return cli_fail(verb, status == TENURE_DENIED ? CLI_CANNOT_RUN : CLI_NOT_FOUND, "%s",
                         err.text);
-    o.elector.name = c.name;
-    o.elector.store = cli_store_find(verb, &c);
-    tn_log_limit(o.log_level);
-    if (o.seal && !o.state)
+    o->elector.name = c.name;
+    o->elector.store = cli_store_find(verb, &c);
+    tn_log_limit(o->log_level);
+    if (o->seal && !o->state)
         return cli_misuse(verb, "--seal needs --state");
-    if (o.state && strcmp(o.state, CLI_LEASE_STORE) == 0)
-        o.state = o.elector.store;
-    if (!o.elector.store)
+    if (o->state && strcmp(o->state, CLI_LEASE_STORE) == 0)
+        o->state = o->elector.store;
+    if (!o->elector.store)
         return CLI_USAGE;
     tn_init_split();
-    return tn_run(&o, &codes);
+    return tn_run(o, &codes);
 }
 
 const struct cli_verb cli_run = {"run", "run a command on exactly one of many machines", help, run};

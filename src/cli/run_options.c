@@ -1,155 +1,171 @@
-/* The options of `tenure run`: their table, and what each does to the supervisor's settings. */
+/* The options of `tenure run`: one table says what each is and which setting it fills. */
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/run.h"
 
-enum {
-    OPT_ID = CLI_OPT_OWN,
-    OPT_TTL,
-    OPT_RENEW,
-    OPT_GRACE,
-    OPT_STOP_SIGNAL,
-    OPT_ON_LOSS,
-    OPT_ON_EXIT,
-    OPT_CRASH_LIMIT,
-    OPT_START_TIMEOUT,
-    OPT_PRIORITY,
-    OPT_ADDRESS,
-    OPT_BUILD,
-    OPT_USER,
-    OPT_CHDIR,
-    OPT_PRIVS,
-    OPT_CONTAIN,
-    OPT_ORPHAN_GRACE,
-    OPT_RELEASE_DELAY,
-    OPT_WATCHDOG,
-    OPT_WATCHDOG_DEVICE,
-    OPT_LOG,
-    OPT_LOG_LEVEL,
-    OPT_TRACE,
-    OPT_STATE,
-    OPT_SOCKET,
-    OPT_SEAL,
-    OPT_PREFER,
-    OPT_PREEMPT,
-    OPT_PREEMPT_DELAY,
-    OPT_PROBE,
-    OPT_PROBE_DELAY,
-    OPT_PROBE_INTERVAL,
-    OPT_PROBE_TIMEOUT,
-    OPT_PROBE_THRESHOLD,
-    OPT_CANDIDATE_PROBE,
-    OPT_ON_STARTED,
-    OPT_ON_STOPPED,
-    OPT_ON_NEW_LEADER,
-    OPT_HOOK_TIMEOUT,
-    OPT_WARM,
-    OPT_WARM_FILE,
-    OPT_WARM_SIGNAL,
-    OPT_LISTEN,
-    OPT_LISTEN_READS,
-    OPT_LISTEN_HOST,
-    OPT_TOKEN_FILE,
-    OPT_TLS_CERT,
-    OPT_TLS_KEY,
-    OPT_TLS_CLIENT_CA,
+enum kind {
+    TEXT,    /* const char * */
+    FLAG,    /* bool; takes no value */
+    NUMBER,  /* int, from min to max */
+    CHOICE,  /* an enum: the place in words */
+    SIGNAL,  /* int */
+    MS,      /* int64_t, whole milliseconds */
+    MS_NS,   /* the same, kept in nanoseconds */
+    NS,      /* int64_t, any duration */
+    APPEND,  /* const char *[max + 1]: repeatable */
+    SHORTCUT /* `--socket`: what `--state store` is; takes no value */
 };
 
-const struct option cli_run_options[] = {
-    CLI_COMMON_OPTIONS,
-    {"id", required_argument, NULL, OPT_ID},
-    {"ttl", required_argument, NULL, OPT_TTL},
-    {"renew", required_argument, NULL, OPT_RENEW},
-    {"grace", required_argument, NULL, OPT_GRACE},
-    {"stop-signal", required_argument, NULL, OPT_STOP_SIGNAL},
-    {"on-loss", required_argument, NULL, OPT_ON_LOSS},
-    {"on-exit", required_argument, NULL, OPT_ON_EXIT},
-    {"crash-limit", required_argument, NULL, OPT_CRASH_LIMIT},
-    {"start-timeout", required_argument, NULL, OPT_START_TIMEOUT},
-    {"priority", required_argument, NULL, OPT_PRIORITY},
-    {"address", required_argument, NULL, OPT_ADDRESS},
-    {"build", required_argument, NULL, OPT_BUILD},
-    {"user", required_argument, NULL, OPT_USER},
-    {"chdir", required_argument, NULL, OPT_CHDIR},
-    {"allow-new-privs", no_argument, NULL, OPT_PRIVS},
-    {"contain", required_argument, NULL, OPT_CONTAIN},
-    {"orphan-grace", required_argument, NULL, OPT_ORPHAN_GRACE},
-    {"release-delay", required_argument, NULL, OPT_RELEASE_DELAY},
-    {"watchdog", required_argument, NULL, OPT_WATCHDOG},
-    {"watchdog-device", required_argument, NULL, OPT_WATCHDOG_DEVICE},
-    {"log", required_argument, NULL, OPT_LOG},
-    {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
-    {"trace", required_argument, NULL, OPT_TRACE},
-    {"listen", required_argument, NULL, OPT_LISTEN},
-    {"listen-reads", required_argument, NULL, OPT_LISTEN_READS},
-    {"listen-host", required_argument, NULL, OPT_LISTEN_HOST},
-    {"token-file", required_argument, NULL, OPT_TOKEN_FILE},
-    {"tls-cert", required_argument, NULL, OPT_TLS_CERT},
-    {"tls-key", required_argument, NULL, OPT_TLS_KEY},
-    {"tls-client-ca", required_argument, NULL, OPT_TLS_CLIENT_CA},
-    {"state", required_argument, NULL, OPT_STATE},
-    {"socket", no_argument, NULL, OPT_SOCKET},
-    {"seal", required_argument, NULL, OPT_SEAL},
-    {"prefer", required_argument, NULL, OPT_PREFER},
-    {"preempt", no_argument, NULL, OPT_PREEMPT},
-    {"preempt-delay", required_argument, NULL, OPT_PREEMPT_DELAY},
-    {"probe", required_argument, NULL, OPT_PROBE},
-    {"probe-delay", required_argument, NULL, OPT_PROBE_DELAY},
-    {"probe-interval", required_argument, NULL, OPT_PROBE_INTERVAL},
-    {"probe-timeout", required_argument, NULL, OPT_PROBE_TIMEOUT},
-    {"probe-threshold", required_argument, NULL, OPT_PROBE_THRESHOLD},
-    {"candidate-probe", required_argument, NULL, OPT_CANDIDATE_PROBE},
-    {"on-started", required_argument, NULL, OPT_ON_STARTED},
-    {"on-stopped", required_argument, NULL, OPT_ON_STOPPED},
-    {"on-new-leader", required_argument, NULL, OPT_ON_NEW_LEADER},
-    {"hook-timeout", required_argument, NULL, OPT_HOOK_TIMEOUT},
-    {"warm", no_argument, NULL, OPT_WARM},
-    {"warm-file", required_argument, NULL, OPT_WARM_FILE},
-    {"warm-signal", required_argument, NULL, OPT_WARM_SIGNAL},
-    {0},
+struct row {
+    const char *name;
+    enum kind kind;
+    size_t at; /* in struct cli_run */
+    const char *const *words;
+    long min, max;
 };
+
+static const char *const losses[] = {"standby", "exit", "restart-program", NULL};
+static const char *const exits[] = {"exit", "restart", "yield", NULL};
+static const char *const containments[] = {"auto", "group", "cgroup", "pidns", "userns", NULL};
+static const char *const watchdogs[] = {"off", "auto", "required", NULL};
+static const char *const formats[] = {"auto", "text", "json", "none", NULL};
+static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+static const char *const prefers[] = {"none", "oldest-build", "newest-build", NULL};
+static const char *const reads[] = {"open", "token", NULL};
+
+#define AT(member) offsetof(struct cli_run, member)
+
+/* clang-format off */
+static const struct row rows[] = {
+    {"id", TEXT, AT(o.elector.id)},
+    {"ttl", MS, AT(o.elector.ttl_ms)},
+    {"renew", MS, AT(o.elector.renew_ms)},
+    {"grace", MS, AT(o.elector.grace_ms)},
+    {"stop-signal", SIGNAL, AT(o.stop_signal)},
+    {"on-loss", CHOICE, AT(o.on_loss), losses},
+    {"on-exit", CHOICE, AT(o.on_exit), exits},
+    {"crash-limit", NUMBER, AT(o.crash_limit), NULL, 1, 1000000},
+    {"start-timeout", NS, AT(o.start_timeout_ns)},
+    {"priority", NUMBER, AT(o.elector.priority), NULL, -1000000, 1000000},
+    {"address", TEXT, AT(o.elector.address)},
+    {"build", TEXT, AT(o.elector.build)},
+    {"user", TEXT, AT(o.program.user)},
+    {"chdir", TEXT, AT(o.program.cwd)},
+    {"allow-new-privs", FLAG, AT(o.program.privs)},
+    {"contain", CHOICE, AT(o.contain), containments},
+    {"orphan-grace", NS, AT(o.orphan_grace_ns)},
+    {"release-delay", NS, AT(o.release_delay_ns)},
+    {"watchdog", CHOICE, AT(watchdog), watchdogs},
+    {"watchdog-device", TEXT, AT(o.watchdog)},
+    {"log", CHOICE, AT(o.log), formats},
+    {"log-level", CHOICE, AT(o.log_level), levels},
+    {"trace", TEXT, AT(o.trace)},
+    {"listen", APPEND, AT(o.api.listen), NULL, 0, TN_API_LISTENERS},
+    {"listen-reads", CHOICE, AT(reads), reads},
+    {"listen-host", APPEND, AT(hosts), NULL, 0, CLI_RUN_HOSTS},
+    {"token-file", TEXT, AT(o.api.token_file)},
+    {"tls-cert", TEXT, AT(o.api.tls_cert)},
+    {"tls-key", TEXT, AT(o.api.tls_key)},
+    {"tls-client-ca", TEXT, AT(o.api.tls_client_ca)},
+    {"state", TEXT, AT(o.state)},
+    {"socket", SHORTCUT, AT(o.state)},
+    {"seal", APPEND, AT(seals), NULL, 0, CLI_RUN_SEALS},
+    {"prefer", CHOICE, AT(o.prefer), prefers},
+    {"preempt", FLAG, AT(o.preempt)},
+    {"preempt-delay", NS, AT(o.preempt_delay_ns)},
+    {"probe", TEXT, AT(o.probe.spec)},
+    {"probe-delay", NS, AT(o.probe.delay_ns)},
+    {"probe-interval", MS_NS, AT(o.probe.interval_ns)},
+    {"probe-timeout", MS_NS, AT(o.probe.timeout_ns)},
+    {"probe-threshold", NUMBER, AT(o.probe.threshold), NULL, 1, 1000},
+    {"candidate-probe", TEXT, AT(o.candidate_probe.spec)},
+    {"on-started", TEXT, AT(o.on_started)},
+    {"on-stopped", TEXT, AT(o.on_stopped)},
+    {"on-new-leader", TEXT, AT(o.on_new_leader)},
+    {"hook-timeout", MS_NS, AT(o.hook_timeout_ns)},
+    {"warm", FLAG, AT(o.warm)},
+    {"warm-file", TEXT, AT(o.warm_file)},
+    {"warm-signal", SIGNAL, AT(o.warm_signal)},
+};
+/* clang-format on */
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+/* Enums are kept as int, so that one row kind can fill them all. */
+_Static_assert(sizeof(enum tn_on_loss) == sizeof(int), "enums are ints");
+_Static_assert(sizeof(int32_t) == sizeof(int), "priority is an int");
+
+const struct option *cli_run_options(void)
+{
+    static const struct option common[] = {CLI_COMMON_OPTIONS};
+    static struct option all[sizeof common / sizeof common[0] + ROWS + 1];
+    size_t n = sizeof common / sizeof common[0];
+
+    memcpy(all, common, sizeof common);
+    for (int i = 0; i < ROWS; i++) {
+        bool bare = rows[i].kind == FLAG || rows[i].kind == SHORTCUT;
+
+        all[n++] = (struct option){.name = rows[i].name,
+                                   .has_arg = bare ? no_argument : required_argument,
+                                   .val = CLI_OPT_OWN + i};
+    }
+    return all;
+}
 
 /* ---- Values -------------------------------------------------------------- */
 
-/* One of words, by its place; exits with a message that lists them. */
-static int choose(const struct cli_verb *verb, const char *option, const char *const *words)
+static _Noreturn void refuse(const struct cli_verb *verb, const struct row *r, const char *wanted)
 {
-    char list[128] = "";
+    exit(cli_misuse(verb, "--%s '%.40s': give %s", r->name, optarg, wanted));
+}
 
-    for (int i = 0; words[i]; i++) {
-        if (strcmp(words[i], optarg) == 0)
+static int choose(const struct cli_verb *verb, const struct row *r)
+{
+    char list[128] = "one of ";
+
+    for (int i = 0; r->words[i]; i++) {
+        if (strcmp(r->words[i], optarg) == 0)
             return i;
         size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", r->words[i]);
     }
-    exit(cli_misuse(verb, "%s '%.40s': give one of %s", option, optarg, list));
+    refuse(verb, r, list);
 }
 
-static long number(const struct cli_verb *verb, const char *option, long least, long most)
+static int number(const struct cli_verb *verb, const struct row *r)
 {
-    char *end;
+    char *end, wanted[64];
     long n = strtol(optarg, &end, 10);
 
-    if (!*optarg || *end || n < least || n > most)
-        exit(cli_misuse(verb, "%s '%.40s': give a number from %ld to %ld", option, optarg, least,
-                        most));
-    return n;
+    if (*optarg && !*end && n >= r->min && n <= r->max)
+        return (int)n;
+    snprintf(wanted, sizeof wanted, "a number from %ld to %ld", r->min, r->max);
+    refuse(verb, r, wanted);
 }
 
-/* The electors count in milliseconds; what is asked for is never rounded away. */
-static int64_t milliseconds(const struct cli_verb *verb, const char *option)
+static int64_t duration(const struct cli_verb *verb, const struct row *r)
 {
-    int64_t ns = cli_duration(verb, option, optarg);
+    char option[64];
+
+    snprintf(option, sizeof option, "--%s", r->name);
+    return cli_duration(verb, option, optarg);
+}
+
+/* The elector counts in milliseconds; what is asked for is never rounded away. */
+static int64_t milliseconds(const struct cli_verb *verb, const struct row *r)
+{
+    int64_t ns = duration(verb, r);
 
     if (ns == 0 || ns % 1000000 != 0)
-        exit(cli_misuse(verb, "%s '%.40s': give whole milliseconds, at least one", option, optarg));
+        refuse(verb, r, "whole milliseconds, at least one");
     return ns / 1000000;
 }
 
-static int signal_number(const struct cli_verb *verb, const char *option)
+static int signal_number(const struct cli_verb *verb, const struct row *r)
 {
     const char *name = strncmp(optarg, "SIG", 3) == 0 ? optarg + 3 : optarg;
 
@@ -159,228 +175,58 @@ static int signal_number(const struct cli_verb *verb, const char *option)
         if (abbrev && strcmp(abbrev, name) == 0 && i != SIGKILL && i != SIGSTOP)
             return i;
     }
-    exit(cli_misuse(verb, "%s '%.40s': give a name such as TERM, INT or USR1", option, optarg));
+    refuse(verb, r, "a name such as TERM, INT or USR1");
 }
 
-/* ---- Options by subject -------------------------------------------------- */
-
-/* --listen-host may come often; the list lives as long as the process. */
-static void take_host(const struct cli_verb *verb, struct tn_api_options *o)
+static void append(const struct cli_verb *verb, const struct row *r, const char **list)
 {
-    static const char *list[17];
-    static size_t n;
+    long n = 0;
 
-    if (n + 1 == sizeof list / sizeof list[0])
-        exit(cli_misuse(verb, "--listen-host: at most 16 names"));
-    list[n++] = optarg;
-    o->hosts = list;
-}
-
-static void take_listen(const struct cli_verb *verb, struct tn_api_options *o)
-{
-    size_t n = 0;
-
-    while (o->listen[n])
+    while (list[n])
         n++;
-    if (n == TN_API_LISTENERS)
-        exit(cli_misuse(verb, "--listen: at most %d times", TN_API_LISTENERS));
-    o->listen[n] = optarg;
+    if (n == r->max)
+        exit(cli_misuse(verb, "--%s: at most %ld times", r->name, r->max));
+    list[n] = optarg;
 }
 
-/* HTTP. */
-static void take_http(const struct cli_verb *verb, struct tn_api_options *o, int opt)
+void cli_run_set(const struct cli_verb *verb, struct cli_run *run, int opt)
 {
-    static const char *const reads[] = {"open", "token", NULL};
+    if (opt < CLI_OPT_OWN)
+        exit(CLI_USAGE); /* getopt_long() has said why */
 
-    switch (opt) {
-    case OPT_LISTEN:
-        take_listen(verb, o);
+    const struct row *r = &rows[opt - CLI_OPT_OWN];
+    void *at = (char *)run + r->at;
+    switch (r->kind) {
+    case TEXT:
+        *(const char **)at = optarg;
         break;
-    case OPT_LISTEN_READS:
-        o->reads_token = choose(verb, "--listen-reads", reads) == 1;
+    case FLAG:
+        *(bool *)at = true;
         break;
-    case OPT_LISTEN_HOST:
-        take_host(verb, o);
+    case NUMBER:
+        *(int *)at = number(verb, r);
         break;
-    case OPT_TOKEN_FILE:
-        o->token_file = optarg;
+    case CHOICE:
+        *(int *)at = choose(verb, r);
         break;
-    case OPT_TLS_CERT:
-        o->tls_cert = optarg;
+    case SIGNAL:
+        *(int *)at = signal_number(verb, r);
         break;
-    case OPT_TLS_KEY:
-        o->tls_key = optarg;
+    case MS:
+        *(int64_t *)at = milliseconds(verb, r);
         break;
-    case OPT_TLS_CLIENT_CA:
-        o->tls_client_ca = optarg;
+    case MS_NS:
+        *(int64_t *)at = milliseconds(verb, r) * 1000000;
         break;
-    default:
-        exit(CLI_USAGE);
-    }
-}
-
-/* Probes, hooks, warmth and rank. */
-static void take_more(const struct cli_verb *verb, struct tn_run_options *o, int opt)
-{
-    static const char *const prefers[] = {"none", "oldest-build", "newest-build", NULL};
-
-    switch (opt) {
-    case OPT_PREFER:
-        o->prefer = (enum tn_prefer)choose(verb, "--prefer", prefers);
+    case NS:
+        *(int64_t *)at = duration(verb, r);
         break;
-    case OPT_PREEMPT:
-        o->preempt = true;
+    case APPEND:
+        append(verb, r, at);
         break;
-    case OPT_PREEMPT_DELAY:
-        o->preempt_delay_ns = cli_duration(verb, "--preempt-delay", optarg);
+    case SHORTCUT:
+        if (!run->o.state)
+            run->o.state = CLI_LEASE_STORE;
         break;
-    case OPT_PROBE:
-        o->probe.spec = optarg;
-        break;
-    case OPT_PROBE_DELAY:
-        o->probe.delay_ns = cli_duration(verb, "--probe-delay", optarg);
-        break;
-    case OPT_PROBE_INTERVAL:
-        o->probe.interval_ns = milliseconds(verb, "--probe-interval") * 1000000;
-        break;
-    case OPT_PROBE_TIMEOUT:
-        o->probe.timeout_ns = milliseconds(verb, "--probe-timeout") * 1000000;
-        break;
-    case OPT_PROBE_THRESHOLD:
-        o->probe.threshold = (int)number(verb, "--probe-threshold", 1, 1000);
-        break;
-    case OPT_CANDIDATE_PROBE:
-        o->candidate_probe.spec = optarg;
-        break;
-    case OPT_ON_STARTED:
-        o->on_started = optarg;
-        break;
-    case OPT_ON_STOPPED:
-        o->on_stopped = optarg;
-        break;
-    case OPT_ON_NEW_LEADER:
-        o->on_new_leader = optarg;
-        break;
-    case OPT_HOOK_TIMEOUT:
-        o->hook_timeout_ns = milliseconds(verb, "--hook-timeout") * 1000000;
-        break;
-    case OPT_WARM_FILE:
-        o->warm_file = optarg;
-        o->warm = true;
-        break;
-    case OPT_WARM_SIGNAL:
-        o->warm_signal = signal_number(verb, "--warm-signal");
-        o->warm = true;
-        break;
-    case OPT_WARM:
-        o->warm = true;
-        break;
-    default:
-        take_http(verb, &o->api, opt);
-    }
-}
-
-/* --seal may come often; the list lives as long as the process. */
-static void take_seal(const struct cli_verb *verb, struct tn_run_options *o)
-{
-    static const char *list[65];
-    static size_t n;
-
-    if (n + 1 == sizeof list / sizeof list[0])
-        exit(cli_misuse(verb, "--seal: at most 64 collections"));
-    list[n++] = optarg;
-    o->seal = list;
-}
-
-void cli_run_take(const struct cli_verb *verb, struct tn_run_options *o, int opt, int *watchdog)
-{
-    static const char *const losses[] = {"standby", "exit", "restart-program", NULL};
-    static const char *const exits[] = {"exit", "restart", "yield", NULL};
-    static const char *const contains[] = {"auto", "group", "cgroup", "pidns", "userns", NULL};
-    static const char *const watchdogs[] = {"off", "auto", "required", NULL};
-    static const char *const logs[] = {"auto", "text", "json", "none", NULL};
-    static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
-
-    switch (opt) {
-    case OPT_ID:
-        o->elector.id = optarg;
-        break;
-    case OPT_TTL:
-        o->elector.ttl_ms = milliseconds(verb, "--ttl");
-        break;
-    case OPT_RENEW:
-        o->elector.renew_ms = milliseconds(verb, "--renew");
-        break;
-    case OPT_GRACE:
-        o->elector.grace_ms = milliseconds(verb, "--grace");
-        break;
-    case OPT_STOP_SIGNAL:
-        o->stop_signal = signal_number(verb, "--stop-signal");
-        break;
-    case OPT_ON_LOSS:
-        o->on_loss = (enum tn_on_loss)choose(verb, "--on-loss", losses);
-        break;
-    case OPT_ON_EXIT:
-        o->on_exit = (enum tn_on_exit)choose(verb, "--on-exit", exits);
-        break;
-    case OPT_CRASH_LIMIT:
-        o->crash_limit = (int)number(verb, "--crash-limit", 1, 1000000);
-        break;
-    case OPT_START_TIMEOUT:
-        o->start_timeout_ns = cli_duration(verb, "--start-timeout", optarg);
-        break;
-    case OPT_PRIORITY:
-        o->elector.priority = (int32_t)number(verb, "--priority", -1000000, 1000000);
-        break;
-    case OPT_ADDRESS:
-        o->elector.address = optarg;
-        break;
-    case OPT_BUILD:
-        o->elector.build = optarg;
-        break;
-    case OPT_USER:
-        o->program.user = optarg;
-        break;
-    case OPT_CHDIR:
-        o->program.cwd = optarg;
-        break;
-    case OPT_PRIVS:
-        o->program.privs = true;
-        break;
-    case OPT_CONTAIN:
-        o->contain = (enum tn_contain)choose(verb, "--contain", contains);
-        break;
-    case OPT_ORPHAN_GRACE:
-        o->orphan_grace_ns = cli_duration(verb, "--orphan-grace", optarg);
-        break;
-    case OPT_RELEASE_DELAY:
-        o->release_delay_ns = cli_duration(verb, "--release-delay", optarg);
-        break;
-    case OPT_WATCHDOG:
-        *watchdog = choose(verb, "--watchdog", watchdogs);
-        break;
-    case OPT_WATCHDOG_DEVICE:
-        o->watchdog = optarg;
-        break;
-    case OPT_LOG:
-        o->log = (enum tn_log_format)choose(verb, "--log", logs);
-        break;
-    case OPT_LOG_LEVEL:
-        o->log_level = (enum tn_log_level)choose(verb, "--log-level", levels);
-        break;
-    case OPT_TRACE:
-        o->trace = optarg;
-        break;
-    case OPT_STATE:
-        o->state = optarg;
-        break;
-    case OPT_SOCKET:
-        o->state = o->state ? o->state : CLI_LEASE_STORE;
-        break;
-    case OPT_SEAL:
-        take_seal(verb, o);
-        break;
-    default:
-        take_more(verb, o, opt);
     }
 }
