@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/duration.h"
+#include "base/name.h"
 #include "cli/cli.h"
 #include "config/keys.h"
 #include "tenure/elector.h"
@@ -54,13 +55,11 @@ void cli_no_core(void)
 
 bool cli_named(const struct cli_verb *verb, const char *name)
 {
-    if (strlen(name) <= TENURE_NAME_MAX && tenure_key_valid(name))
-        return true;
-    cli_fail(verb, 0,
-             "'%.60s' cannot be the name of an election: letters, digits, '.', '_', '-' and '/' "
-             "inside, at most %d bytes",
-             name, TENURE_NAME_MAX);
-    return false;
+    const char *fault = tn_name_fault(name);
+
+    if (fault)
+        cli_fail(verb, 0, "'%.60s' cannot be the name of an election: %s", name, fault);
+    return !fault;
 }
 
 /* ---- Options ------------------------------------------------------------- */

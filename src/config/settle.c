@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/duration.h"
+#include "base/name.h"
 #include "config/draft.h"
 #include "config/refs.h"
 #include "driver/timing_text.h"
@@ -254,15 +255,11 @@ static bool take_name(struct tn_reader *r, const struct tn_draft *d, struct tn_c
         tn_complain(r, d->line, "name: missing; give one, the same on every machine");
         return false;
     }
-    size_t len = strlen(e->name.text);
-    if (len > TENURE_NAME_MAX || !tenure_key_valid(e->name.text)) {
-        tn_complain(r, d->line,
-                    "name: '%.60s' cannot be the name of an election: letters, digits, '.', '_', "
-                    "'-' and '/' inside, at most %d bytes",
-                    e->name.shown, TENURE_NAME_MAX);
-        return false;
-    }
-    return true;
+    const char *fault = tn_name_fault(e->name.text);
+    if (fault)
+        tn_complain(r, d->line, "name: '%.60s' cannot be the name of an election: %s",
+                    e->name.shown, fault);
+    return !fault;
 }
 
 static void take_state(struct tn_reader *r, const struct tn_draft *d, struct tn_config_election *e)

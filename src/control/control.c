@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/name.h"
 #include "base/record_text.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
@@ -136,14 +137,25 @@ static enum tenure_status change(void *arg, const struct tenure_value *value, st
                        CONTROL_MAX);
 }
 
+static enum tenure_status edit_register(tenure_store *store, const char *name, tn_edit_fn edit,
+                                        void *arg, int64_t deadline, struct tenure_error *err)
+{
+    const char *fault = tn_name_fault(name);
+    char key[TENURE_KEY_MAX + 1];
+
+    if (fault)
+        return tenure_fail(err, TENURE_INVALID, "'%.60s' cannot be the name of an election: %s",
+                           name ? name : "", fault);
+    tn_control_key(name, key);
+    return tn_edit_register(store, key, edit, arg, deadline, err);
+}
+
 static enum tenure_status edit_control(tenure_store *store, const char *name, change_fn make,
                                        const void *arg, int64_t deadline, struct tenure_error *err)
 {
     struct change c = {.make = make, .arg = arg};
-    char key[TENURE_KEY_MAX + 1];
 
-    tn_control_key(name, key);
-    return tn_edit_register(store, key, change, &c, deadline, err);
+    return edit_register(store, name, change, &c, deadline, err);
 }
 
 /* As long as it can be read again; longer ones would only fill the register. */
@@ -220,10 +232,7 @@ static enum tenure_status replace(void *arg, const struct tenure_value *value, s
 enum tenure_status tenure_control_reset(tenure_store *store, const char *name, int64_t deadline,
                                         struct tenure_error *err)
 {
-    char key[TENURE_KEY_MAX + 1];
-
-    tn_control_key(name, key);
-    return tn_edit_register(store, key, replace, NULL, deadline, err);
+    return edit_register(store, name, replace, NULL, deadline, err);
 }
 
 enum tenure_status tenure_control_resume(tenure_store *store, const char *name, int64_t deadline,

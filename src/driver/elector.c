@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/hex.h"
+#include "base/name.h"
 #include "driver/inner.h"
 #include "driver/timing_text.h"
 #include "os/thread.h"
@@ -96,11 +97,10 @@ static enum tenure_status configure(tenure_elector *e, struct tenure_error *err)
         return status;
     if (!cfg->id[0])
         default_id(cfg->id, sizeof cfg->id, cfg->incarnation);
-    if (!o->name || strlen(o->name) > TENURE_NAME_MAX || !tenure_key_valid(o->name))
-        return tenure_fail(err, TENURE_CONFIG,
-                           "'%.60s' is not a name for an election: use letters, digits, '.', '_' "
-                           "and '-', at most %d bytes",
-                           o->name ? o->name : "", TENURE_NAME_MAX);
+    const char *fault = tn_name_fault(o->name);
+    if (fault)
+        return tenure_fail(err, TENURE_CONFIG, "'%.60s' cannot be the name of an election: %s",
+                           o->name ? o->name : "", fault);
     snprintf(e->name, sizeof e->name, "%s", o->name);
     snprintf(e->id, sizeof e->id, "%s", cfg->id);
     snprintf(e->snapshot.name, sizeof e->snapshot.name, "%s", o->name);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/name.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
 #include "lease/lease.h"
@@ -20,14 +21,11 @@ const char *tenure_lease_state_word(enum tenure_lease_state state)
 
 static enum tenure_status check_name(const char *name, struct tenure_error *err)
 {
-    char key[TENURE_KEY_MAX + 1];
+    const char *fault = tn_name_fault(name);
 
-    if (!name || strlen(name) > TENURE_KEY_MAX - sizeof "/lease")
-        return tenure_fail(err, TENURE_INVALID, "the name of the election is missing or too long");
-    tn_lease_key(name, key);
-    if (!tenure_key_valid(key))
-        return tenure_fail(err, TENURE_INVALID, "'%.60s' is not a name for an election", name);
-    return TENURE_OK;
+    return fault ? tenure_fail(err, TENURE_INVALID, "'%.60s' cannot be the name of an election: %s",
+                               name ? name : "", fault)
+                 : TENURE_OK;
 }
 
 static void show_record(struct tenure_lease_view *v, const struct tn_lease *l)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/name.h"
 #include "state/calls.h"
 #include "state/inner.h"
 #include "tenure/elector.h"
@@ -20,10 +21,10 @@ enum tenure_status tenure_state_open(const char *url, const char *name,
 
     if (!err)
         err = &scratch;
-    if (!tenure_key_valid(name) || strlen(name) > TENURE_NAME_MAX)
-        return tenure_fail(err, TENURE_INVALID,
-                           "'%.60s' is not a name for an election: at most %d bytes", name,
-                           TENURE_NAME_MAX);
+    const char *fault = tn_name_fault(name);
+    if (fault)
+        return tenure_fail(err, TENURE_INVALID, "'%.60s' cannot be the name of an election: %s",
+                           name ? name : "", fault);
     if (grant && (grant->epoch == 0 || grant->epoch > TN_EPOCH_MAX))
         return tenure_fail(err, TENURE_INVALID, "epoch %llu is out of range",
                            (unsigned long long)grant->epoch);

@@ -422,8 +422,9 @@ static void bad_options_are_refused(void **state)
         assert_non_null(strstr(err.text, words));                                                  \
         assert_null(e);                                                                            \
     } while (0)
-    refused(o.name = NULL, "not a name");
-    refused(o.name = "a b", "not a name");
+    refused(o.name = NULL, "cannot be the name");
+    refused(o.name = "a b", "cannot be the name");
+    refused(o.name = "web/state/jobs", "may be 'state' or 'candidates'");
     refused(o.id = "tab\there", "printable");
     refused(o.store = "nosuch:", "known are");
     refused(o.store = "no scheme", "no scheme");
