@@ -1,21 +1,12 @@
 """The conformance suite on real etcd servers."""
 
-import subprocess
-
 import pytest
 import server_etcd
+from conformance import suite
 from server_etcd import Cluster, Etcd
 from server_redis import make_certificates
 
 pytestmark = pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
-
-
-def suite(build, url):
-    done = subprocess.run([build / "tests/conformance/tenure-conformance", url, "--dir", build,
-                           "--rounds", "100", "--seconds", "2"],
-                          capture_output=True, text=True, timeout=800)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "0 failed" in done.stdout
 
 
 def test_one_member(build):

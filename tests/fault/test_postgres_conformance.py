@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 import server_postgres
+from conformance import suite
 from proxy import Proxy
 from server_postgres import PgBouncer, Postgres
 
@@ -15,14 +16,6 @@ pytestmark = pytest.mark.skipif(server_postgres.MISSING is not None,
 def server():
     with Postgres() as running:
         yield running
-
-
-def suite(build, url, *options):
-    done = subprocess.run([build / "tests/conformance/tenure-conformance", url, "--dir", build,
-                           "--rounds", "200", "--seconds", "1", *options],
-                          capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "0 failed" in done.stdout
 
 
 def test_tcp(build, server):

@@ -1,9 +1,8 @@
 """The conformance suite on every way to a real Redis."""
 
-import subprocess
-
 import pytest
 import server_redis
+from conformance import suite
 from server_redis import Cluster, Redis, SentinelSet, make_certificates
 
 pytestmark = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
@@ -13,14 +12,6 @@ RIGHTS = ("resetkeys", "~{tenure}:*", "resetchannels", "&{tenure}:k:*", "-@all",
           "+script|load", "+get", "+getrange", "+exists", "+set", "+mset", "+zadd",
           "+zrangebylex", "+zrangebyscore", "+persist", "+info", "+publish", "+subscribe",
           "+psubscribe")
-
-
-def suite(build, url, *options, env=None):
-    done = subprocess.run([build / "tests/conformance/tenure-conformance", url, "--dir", build,
-                           "--rounds", "300", "--seconds", "2", *options],
-                          capture_output=True, text=True, timeout=500, env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "0 failed" in done.stdout
 
 
 def test_tcp(build):

@@ -45,7 +45,8 @@ class Etcd(Daemon):
                 "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
                 "--initial-cluster",
                 ",".join(f"{n}=http://127.0.0.1:{p}" for n, p in self.peers.items()),
-                "--heartbeat-interval", "50", "--election-timeout", "500", "--logger", "zap"]
+                "--heartbeat-interval", "50", "--election-timeout", "500", "--logger", "zap",
+                "--bcrypt-cost", "4"]  # every login of every process costs that much
         if self.tls:
             ca, cert, key = self.tls
             argv += ["--cert-file", str(cert), "--key-file", str(key), "--trusted-ca-file", str(ca),
