@@ -90,7 +90,7 @@ _tenure()
         if [ "${COMP_WORDS[1]}" = state ] && [ "$COMP_CWORD" -eq 2 ]; then
             mapfile -t COMPREPLY < <(compgen -W "show get put delete repair export import" -- "$current")
         elif [ "${COMP_WORDS[1]}" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
-            COMPREPLY=(schema)
+            mapfile -t COMPREPLY < <(compgen -W "options schema" -- "$current")
         elif [ "${COMP_WORDS[1]}" = config ] && [ "$COMP_CWORD" -eq 2 ]; then
             COMPREPLY=(check)
         elif [[ " status watch history candidates handover step-down pause resume " == *" ${COMP_WORDS[1]} "* ]]; then

@@ -124,7 +124,9 @@ struct tenure_store_info {
  * `impl` is what open() returned.  err is never NULL.  Arguments have been
  * checked: keys are well formed, nonces not zero, lengths within info.
  */
-#define TENURE_STORE_ABI 1
+#define TENURE_STORE_ABI 2
+
+struct tn_option;
 
 struct tenure_store_ops {
     uint32_t abi;       /* TENURE_STORE_ABI */
@@ -171,6 +173,8 @@ struct tenure_store_ops {
     enum tenure_status (*list)(void *impl, const char *prefix, const char *after,
                                tenure_visit_fn visit, void *arg, char mark[TENURE_VERSION_MAX + 1],
                                int64_t deadline, struct tenure_error *err);
+    /* OPTIONAL: what a URL may say behind '?'; the form is tenure's own (src/base/options.h). */
+    const struct tn_option *options;
 };
 
 /* ---- Using a store ------------------------------------------------------- */
@@ -214,6 +218,14 @@ TENURE_API void tenure_store_info(const tenure_store *store, struct tenure_store
  */
 TENURE_API enum tenure_status tenure_store_schema(const char *url, const char *role, char **text,
                                                   struct tenure_error *err);
+
+/*
+ * What the URL of such a store may say behind '?', one option a line: *text, which the caller
+ * frees.  Only the scheme of url counts.  Connects to nothing.  CONFIG and UNSUPPORTED as
+ * tenure_store_known().
+ */
+TENURE_API enum tenure_status tenure_store_options(const char *url, char **text,
+                                                   struct tenure_error *err);
 
 /* The calls of the contract.  err may be NULL.  Keys: see tenure_key_valid(). */
 TENURE_API enum tenure_status tenure_store_read(tenure_store *store, const char *key,

@@ -159,18 +159,6 @@ const char *tn_url_param(struct tn_url *url, const char *name)
     return value;
 }
 
-enum tenure_status tn_url_check_params(const struct tn_url *url, const char *known,
-                                       struct tenure_error *err)
-{
-    for (unsigned i = 0; i < url->n_params; i++) {
-        if (!url->params[i].used)
-            return tenure_fail(err, TENURE_CONFIG,
-                               "%s: does not know the parameter '%.40s'; it knows: %s", url->scheme,
-                               url->params[i].name, known);
-    }
-    return TENURE_OK;
-}
-
 /* Query values are shown only under names known to be harmless: a new secret
  * parameter is hidden before anybody thinks of it. */
 static bool harmless(const char *name, size_t n)

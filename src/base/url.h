@@ -37,9 +37,6 @@ enum tenure_status tn_url_parse(const char *text, struct tn_url *url, struct ten
 void tn_url_free(struct tn_url *url);
 /* The value of a parameter, marked as used; or NULL. */
 const char *tn_url_param(struct tn_url *url, const char *name);
-/* CONFIG if a parameter was given that nobody asked for; known is a list for the message. */
-enum tenure_status tn_url_check_params(const struct tn_url *url, const char *known,
-                                       struct tenure_error *err);
 
 /* What must be known of a store before it is opened; 0 for a server. */
 enum tn_url_trait {

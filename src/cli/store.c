@@ -6,10 +6,13 @@
 #include "cli/cli.h"
 
 static const char help[] =
-    "usage: tenure store schema [--store URL] [--role ROLE]\n"
+    "usage: tenure store options [--store URL]\n"
+    "       tenure store schema [--store URL] [--role ROLE]\n"
     "\n"
-    "Prints the SQL that the database's owner runs once if the candidates' own role\n"
-    "may not create tables.  Connects to nothing and changes nothing:\n"
+    "options prints what the URL of such a store may say behind '?'.\n"
+    "\n"
+    "schema prints the SQL that the database's owner runs once if the candidates' own\n"
+    "role may not create tables.  Neither connects to anything or changes anything:\n"
     "\n"
     "    tenure store schema --store postgres:// --role app | psql -d app\n"
     "\n"
@@ -37,13 +40,19 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         else
             cli_common_take(&c, verb, opt);
     }
-    if (optind != argc - 1 || strcmp(argv[optind], "schema") != 0)
-        return cli_misuse(verb, "missing subcommand: schema");
-    if (tenure_store_schema(c.store ? c.store : "postgres://", role, &text, &err) != TENURE_OK)
+    const char *what = optind == argc - 1 ? argv[optind] : "";
+    bool schema = strcmp(what, "schema") == 0;
+    if (!schema && (strcmp(what, "options") != 0 || role))
+        return cli_misuse(verb, "missing subcommand: options or schema");
+    if (!c.store)
+        c.store = schema ? "postgres://" : "sqlite:";
+    if ((schema ? tenure_store_schema(c.store, role, &text, &err)
+                : tenure_store_options(c.store, &text, &err)) != TENURE_OK)
         return cli_fail_with(verb, &err);
     fputs(text, stdout);
     free(text);
     return CLI_OK;
 }
 
-const struct cli_verb cli_store = {"store", "print the schema of a database store", help, run};
+const struct cli_verb cli_store = {"store", "print the options of a store URL, or its schema", help,
+                                   run};

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/url.h"
+#include "base/options.h"
 #include "os/module.h"
 #include "store/builtin.h"
 #include "store/modules.h"
@@ -147,53 +147,67 @@ done:
     return status;
 }
 
+static enum tenure_status lookup_url(const char *url, const struct tenure_store_ops **ops,
+                                     struct tenure_error *err)
+{
+    struct tn_url parsed = {0};
+    enum tenure_status status = tn_url_parse(url, &parsed, err);
+
+    if (!status)
+        status = lookup(parsed.scheme, ops, err);
+    tn_url_free(&parsed);
+    return status;
+}
+
 /* ---- Handles ------------------------------------------------------------- */
 
 enum tenure_status tenure_store_open(const char *url, int64_t deadline, tenure_store **store,
                                      struct tenure_error *err)
 {
     struct tenure_error scratch;
-    struct tn_url parsed = {0};
-    tenure_store *s = NULL;
+    tenure_store *s = calloc(1, sizeof *s);
     enum tenure_status status;
 
     if (!err)
         err = &scratch;
-    status = tn_url_parse(url, &parsed, err);
-    if (status)
-        goto done;
-    s = calloc(1, sizeof *s);
-    if (!s) {
-        status = tenure_fail(err, TENURE_NOMEM, "out of memory");
-        goto done;
+    if (!s)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    status = lookup_url(url, &s->ops, err);
+    if (!status)
+        status = s->ops->open(url, deadline, &s->impl, err);
+    if (status) {
+        free(s);
+        return status;
     }
-    status = lookup(parsed.scheme, &s->ops, err);
-    if (status)
-        goto done;
-    status = s->ops->open(url, deadline, &s->impl, err);
-    if (status)
-        goto done;
     s->info.data_max = TENURE_DATA_MAX;
     s->info.batch_max = 1;
     s->ops->info(s->impl, &s->info);
     *store = s;
-    s = NULL;
-done:
-    free(s);
-    tn_url_free(&parsed);
-    return status;
+    return TENURE_OK;
 }
 
 enum tenure_status tenure_store_known(const char *url, struct tenure_error *err)
 {
     const struct tenure_store_ops *ops;
-    struct tn_url parsed = {0};
-    enum tenure_status status = tn_url_parse(url, &parsed, err);
 
-    if (!status)
-        status = lookup(parsed.scheme, &ops, err);
-    tn_url_free(&parsed);
-    return status;
+    return lookup_url(url, &ops, err);
+}
+
+enum tenure_status tenure_store_options(const char *url, char **text, struct tenure_error *err)
+{
+    const struct tenure_store_ops *ops = NULL;
+    size_t size = 0;
+    enum tenure_status status = lookup_url(url, &ops, err);
+    FILE *to = status ? NULL : open_memstream(text, &size);
+
+    if (!to)
+        return status ? status : tenure_fail(err, TENURE_NOMEM, "out of memory");
+    if (ops->options)
+        tn_options_print(ops->options, ops->scheme, to);
+    if (fclose(to) == 0)
+        return TENURE_OK;
+    free(*text);
+    return tenure_fail(err, TENURE_NOMEM, "out of memory");
 }
 
 void tenure_store_close(tenure_store *store)

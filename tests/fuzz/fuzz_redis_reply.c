@@ -54,7 +54,7 @@ static void check_news(const char *text, size_t size)
 static void check_error(char *text, size_t size)
 {
     redisReply reply = {.type = REDIS_REPLY_ERROR, .str = text};
-    struct tn_redis_addr moved = {0};
+    struct tn_remote_addr moved = {0};
     struct tenure_error err = {.code = TENURE_OK};
     enum tn_redis_fault fault;
 

@@ -41,37 +41,38 @@ static enum tenure_status check_postgres(const char *url, struct tenure_error *e
 
 static enum tenure_status check_etcd(const char *url, struct tenure_error *err)
 {
+    bool tls = strncmp(url, "etcds", 5) == 0;
     struct tn_etcd_conf c = {0};
     enum tenure_status status = tn_etcd_conf_parse(url, &c, err);
 
     if (status) {
-        assert(!c.url.buffer);
+        assert(!c.remote.url.buffer);
         return status;
     }
-    assert(c.n_hosts >= 1 && c.n_hosts <= TN_ETCD_HOSTS);
+    assert(c.n_hosts >= 1 && c.n_hosts <= TN_REMOTE_HOSTS);
     for (unsigned i = 0; i < c.n_hosts; i++) {
-        const char *host = c.hosts[i] + (c.tls ? 8 : 7);
+        const char *host = c.hosts[i] + (tls ? 8 : 7);
 
         CHECK_TEXT(c.hosts[i]);
-        assert(strncmp(c.hosts[i], c.tls ? "https://" : "http://", c.tls ? 8 : 7) == 0);
+        assert(strncmp(c.hosts[i], tls ? "https://" : "http://", tls ? 8 : 7) == 0);
         assert(*host && *host != ':' && strrchr(host, ':') && atoi(strrchr(host, ':') + 1) > 0);
     }
     size_t n = strnlen(c.base, sizeof c.base);
     assert(n >= 3 && n < sizeof c.base && c.base[0] == '/' && c.base[n - 1] == '/');
     c.base[n - 1] = '\0';
     assert(tenure_key_valid(c.base + 1));
-    assert(!c.http.cert_file == !c.http.key_file && (c.tls || !c.http.ca_file));
+    assert(!c.http.cert_file == !c.http.key_file && (tls || !c.http.ca_file));
     tn_etcd_conf_free(&c);
     return TENURE_OK;
 }
 
 /* An address as it is shown says the same when it is read. */
-static void check_addr(const struct tn_redis_addr *addr)
+static void check_addr(const struct tn_remote_addr *addr)
 {
     struct tn_redis_conf again = {0};
-    char text[TN_REDIS_ADDR_TEXT], url[TN_REDIS_ADDR_TEXT + 16];
+    char text[TN_REMOTE_ADDR_TEXT], url[TN_REMOTE_ADDR_TEXT + 16];
 
-    tn_redis_addr_text(addr, text);
+    tn_remote_addr_text(addr, text);
     assert(memchr(text, '\0', sizeof text));
     if (!addr->port[0] || strpbrk(addr->host, "?@,[]/"))
         return; /* the path of a socket, or what would divide it */
@@ -89,13 +90,14 @@ static enum tenure_status check_redis(const char *url, struct tenure_error *err)
     enum tenure_status status = tn_redis_conf_parse(url, &c, err);
 
     if (status) {
-        assert(!c.url.buffer);
+        assert(!c.remote.url.buffer);
         return status;
     }
-    assert(c.n_hosts >= 1 && c.n_hosts <= TN_REDIS_HOSTS && c.db <= 65535 && c.replicas <= 100);
+    assert(c.n_hosts >= 1 && c.n_hosts <= TN_REMOTE_HOSTS && c.db <= 65535 && c.replicas <= 100);
     CHECK_TEXT(c.prefix);
     assert(c.prefix[0] && (c.kind != TN_REDIS_SENTINEL || c.master[0]));
-    assert(c.tls || (!c.ca_file && !c.cert_file && !c.key_file && !c.server_name && !c.blind));
+    assert(c.tls || (!c.remote.ca_file && !c.remote.cert_file && !c.remote.key_file &&
+                     !c.server_name && !c.remote.blind));
     for (unsigned i = 0; i < c.n_hosts; i++) {
         assert(c.hosts[i].host[0] && (c.kind == TN_REDIS_UNIX) == !c.hosts[i].port[0]);
         check_addr(&c.hosts[i]);

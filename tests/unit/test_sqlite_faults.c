@@ -150,7 +150,7 @@ static void not_to_be_made(void **state)
     assert_int_equal(tenure_store_open(url, kit_soon(), &store, &kit_err), TENURE_OK);
     tenure_store_close(store);
     snprintf(url, sizeof url, "%s?create=maybe", kit_url);
-    kit_refused(url, TENURE_CONFIG, "neither yes nor no");
+    kit_refused(url, TENURE_CONFIG, "must be no or yes");
 }
 
 /* ---- Damage ---------------------------------------------------------------- */

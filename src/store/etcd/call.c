@@ -163,12 +163,12 @@ enum tenure_status tn_etcd_login(struct tn_etcd *h, int64_t deadline, struct ten
     enum tenure_status status;
     char *secret, *body;
 
-    if (!h->conf.user || h->token)
+    if (!h->conf.remote.user || h->token)
         return TENURE_OK;
-    secret = tn_secret_load(&h->conf.password, err);
+    secret = tn_secret_load(&h->conf.remote.password, err);
     if (!secret)
         return err->code;
-    json_t *request = json_pack("{s:s, s:s}", "name", h->conf.user, "password", secret);
+    json_t *request = json_pack("{s:s, s:s}", "name", h->conf.remote.user, "password", secret);
     body = request ? json_dumps(request, JSON_COMPACT) : NULL;
     status = body ? login_at(h, body, deadline, err)
                   : tenure_fail(err, TENURE_CONFIG, "etcd: user or password is not UTF-8");

@@ -70,7 +70,7 @@ static void etcd_info(void *impl, struct tenure_store_info *info)
 {
     struct tn_etcd *h = impl;
 
-    info->scheme = h->conf.url.scheme;
+    info->scheme = h->conf.remote.url.scheme;
     info->promise = h->conf.http.blind
                         ? "etcd: agreed by a majority and kept on disk; WARNING: verify=none, "
                           "anybody may pose as the server"
@@ -162,6 +162,7 @@ static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_v
 
 #define TABLE(symbol, name)                                                                        \
     static const struct tenure_store_ops symbol = {                                                \
+        .options = tn_etcd_options,                                                                \
         .abi = TENURE_STORE_ABI,                                                                   \
         .scheme = name,                                                                            \
         .open = etcd_open,                                                                         \

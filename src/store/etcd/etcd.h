@@ -17,26 +17,21 @@
 
 #include <jansson.h>
 
-#include "base/url.h"
-#include "os/secret.h"
 #include "store/http/http.h"
+#include "store/remote.h"
 #include "tenure/store.h"
 
-#define TN_ETCD_HOSTS     8
 #define TN_ETCD_ID        20 /* digits */
 #define TN_ETCD_PREFIX    128
 #define TN_ETCD_KEY_MAX   (TN_ETCD_PREFIX + TENURE_KEY_MAX + 10)
 #define TN_ETCD_BATCH_MAX 100 /* nested transactions: the server's --max-txn-ops is 128 */
 
 struct tn_etcd_conf {
-    struct tn_url url; /* owns the strings */
-    bool tls;
-    char hosts[TN_ETCD_HOSTS][272]; /* "http://host:port" */
+    struct tn_remote remote;
+    char hosts[TN_REMOTE_HOSTS][272]; /* "http://host:port" */
     unsigned n_hosts;
     char base[TN_ETCD_PREFIX + 3]; /* "/PREFIX/" */
-    const char *user;
-    struct tn_secret password;
-    bool repair; /* a damaged register is read as it is, and may be replaced */
+    bool repair;                   /* a damaged register is read as it is, and may be replaced */
     struct tn_http_conf http;
 };
 
@@ -48,13 +43,14 @@ struct tn_etcd {
     unsigned at;         /* the endpoint that answered last */
     bool unready;        /* the last one that answered had trouble of its own (an election?) */
     unsigned unanswered; /* requests so far that nobody answered */
-    char cluster[TN_ETCD_ID + 1];                 /* whose answers count; \"\": not known yet */
-    char clusters[TN_ETCD_HOSTS][TN_ETCD_ID + 1]; /* what each endpoint said last */
-    char *token;                                  /* "Authorization: ...", NULL: none */
+    char cluster[TN_ETCD_ID + 1];                   /* whose answers count; \"\": not known yet */
+    char clusters[TN_REMOTE_HOSTS][TN_ETCD_ID + 1]; /* what each endpoint said last */
+    char *token;                                    /* "Authorization: ...", NULL: none */
     struct tn_etcd_news *news;
 };
 
-/* ---- etcd_conf.c */
+/* ---- conf.c */
+extern const struct tn_option tn_etcd_options[];
 enum tenure_status tn_etcd_conf_parse(const char *url, struct tn_etcd_conf *conf,
                                       struct tenure_error *err);
 void tn_etcd_conf_free(struct tn_etcd_conf *conf);

@@ -83,4 +83,5 @@ const struct tenure_store_ops tn_store_file = {
     .swap_many = tn_file_swap_many,
     .wait = tn_file_wait,
     .list = tn_file_list,
+    .options = tn_file_options,
 };

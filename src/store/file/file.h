@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "base/options.h"
 #include "store/file/format.h"
 
 #define TN_FILE_MARKER      ".tenure"
@@ -106,6 +107,7 @@ enum tenure_status tn_file_present(struct tn_file *f, struct tenure_error *err);
 
 /* ---- file_open.c --------------------------------------------------------- */
 
+extern const struct tn_option tn_file_options[];
 /* Fill f from the URL; make the directory and its marker if need be. */
 enum tenure_status tn_file_setup(struct tn_file *f, const char *url, struct tenure_error *err);
 

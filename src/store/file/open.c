@@ -9,82 +9,53 @@
 #include <unistd.h>
 
 #include "base/duration.h"
-#include "base/url.h"
+#include "base/options.h"
 #include "os/fs.h"
 #include "os/known.h"
 #include "store/file/file.h"
 
 #define S         INT64_C(1000000000)
 #define RETAIN_NS (150 * S) /* ten times the usual ttl */
-#define POLL_NS   S
-#define POLL_MIN  (S / 100)
-#define POLL_MAX  (60 * S)
-#define KNOWN     "retain, poll, mode, fs, commits, create, repair"
 
 struct settings {
     int64_t retain_ns; /* 0: not given */
-    bool create;
-    const char *known; /* the identity of the store that this process has used here; or NULL */
+    int64_t poll_ns;
+    unsigned mode; /* of the directory; 0: not given */
+    bool create, repair;
     int network;       /* -1: find out */
     int place;         /* commits of the state in place; -1: where that can be done */
+    const char *known; /* the identity of the store that this process has used here; or NULL */
 };
 
 /* ---- The URL ------------------------------------------------------------- */
 
-static enum tenure_status param_duration(struct tn_url *url, const char *name, int64_t low,
-                                         int64_t high, int64_t *ns, struct tenure_error *err)
+static bool read_mode(const char *text, void *conf)
 {
-    char from[TN_DURATION_TEXT], to[TN_DURATION_TEXT];
-    const char *text = tn_url_param(url, name);
-    int64_t value;
-
-    if (!text)
-        return TENURE_OK;
-    tn_duration_format(low, from);
-    tn_duration_format(high, to);
-    if (!tn_duration_parse(text, &value) || value < low || value > high)
-        return tenure_fail(err, TENURE_CONFIG,
-                           "file: %s=%.40s is not a time from %s to %s; write for example "
-                           "%s=%s",
-                           name, text, from, to, name, from);
-    *ns = value;
-    return TENURE_OK;
-}
-
-/* One of two words; *value stays if the parameter is not there. */
-static enum tenure_status param_word(struct tn_url *url, const char *name, const char *yes,
-                                     const char *no, int *value, struct tenure_error *err)
-{
-    const char *text = tn_url_param(url, name);
-
-    if (!text)
-        return TENURE_OK;
-    if (strcmp(text, yes) != 0 && strcmp(text, no) != 0)
-        return tenure_fail(err, TENURE_CONFIG, "file: %s=%.40s is neither %s nor %s", name, text,
-                           yes, no);
-    *value = strcmp(text, yes) == 0;
-    return TENURE_OK;
-}
-
-static enum tenure_status param_mode(struct tn_url *url, struct tn_file *f,
-                                     struct tenure_error *err)
-{
-    const char *text = tn_url_param(url, "mode");
+    struct settings *set = conf;
     char *end;
-
-    if (!text)
-        return TENURE_OK;
     unsigned long mode = strtoul(text, &end, 8);
-    if (text[0] < '0' || text[0] > '7' || *end || mode > 03777 || (mode & 0700) != 0700)
-        return tenure_fail(err, TENURE_CONFIG,
-                           "file: mode=%.40s is not the mode of a directory that its owner can "
-                           "use; write for example mode=0770",
-                           text);
-    f->dir_mode = (mode_t)mode;
-    f->file_mode = 0600 | (mode & 0066);
-    f->exact_mode = true;
-    return TENURE_OK;
+
+    set->mode = (unsigned)mode;
+    return text[0] >= '0' && text[0] <= '7' && !*end && mode <= 03777 && (mode & 0700) == 0700;
 }
+
+#define AT(member) offsetof(struct settings, member)
+const struct tn_option tn_file_options[] = {
+    TN_TIME_OPTION("retain", AT(retain_ns), TN_FILE_RETAIN_MIN, TN_FILE_RETAIN_MAX, NULL, NULL,
+                   "how long replaced values are kept; all who use a store share it"),
+    TN_TIME_OPTION("poll", AT(poll_ns), S / 100, 60 * S, "1s", NULL,
+                   "how often to look for changes that other hosts made"),
+    TN_OWN_OPTION("mode", read_mode, "the mode of a directory that its owner can use, such as 0770",
+                  NULL, NULL, "of the directory, if it is made"),
+    TN_WORD_OPTION("fs", AT(network), "local|network", NULL, NULL,
+                   "what the file system is, where it cannot be told"),
+    TN_WORD_OPTION("commits", AT(place), "slots|place", NULL, NULL,
+                   "how the state is written; all who use a store share it"),
+    TN_SWITCH_OPTION("create", AT(create), "no|yes", "yes", NULL,
+                     "make the store if it is missing"),
+    TN_REPAIR_OPTION(AT(repair)),
+    {0},
+};
 
 static enum tenure_status set_root(const struct tn_url *url, struct tn_file *f,
                                    struct tenure_error *err)
@@ -116,31 +87,18 @@ static enum tenure_status read_url(const char *text, struct tn_file *f, struct s
                                    struct tenure_error *err)
 {
     struct tn_url url = {0};
-    int create = 1, repair = 0;
     enum tenure_status status = tn_url_parse(text, &url, err);
 
     if (!status)
-        status = param_duration(&url, "retain", TN_FILE_RETAIN_MIN, TN_FILE_RETAIN_MAX,
-                                &set->retain_ns, err);
-    if (!status)
-        status = param_duration(&url, "poll", POLL_MIN, POLL_MAX, &f->poll_ns, err);
-    if (!status)
-        status = param_mode(&url, f, err);
-    if (!status)
-        status = param_word(&url, "fs", "network", "local", &set->network, err);
-    if (!status)
-        status = param_word(&url, "commits", "place", "slots", &set->place, err);
-    if (!status)
-        status = param_word(&url, "create", "yes", "no", &create, err);
-    if (!status)
-        status = param_word(&url, "repair", "yes", "no", &repair, err);
-    if (!status)
-        status = tn_url_check_params(&url, KNOWN, err);
+        status = tn_options_read(tn_file_options, &url, set, err);
     if (!status)
         status = set_root(&url, f, err);
-    set->create = create;
-    f->repair = repair;
     tn_url_free(&url);
+    f->poll_ns = set->poll_ns;
+    f->repair = set->repair;
+    f->exact_mode = set->mode != 0;
+    f->dir_mode = set->mode ? set->mode : 0700;
+    f->file_mode = 0600 | (set->mode & 0066);
     return status;
 }
 
@@ -282,9 +240,6 @@ enum tenure_status tn_file_setup(struct tn_file *f, const char *url, struct tenu
     struct settings set = {.network = -1, .place = -1};
     enum tenure_status status;
 
-    f->poll_ns = POLL_NS;
-    f->dir_mode = 0700;
-    f->file_mode = 0600;
     status = read_url(url, f, &set, err);
     set.known = status ? NULL : tn_known_identity(f->root);
     if (!status)

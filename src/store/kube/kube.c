@@ -6,11 +6,28 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/options.h"
 #include "store/patience.h"
 
 TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
 
-static const char known[] = "kubeconfig, context, serviceaccount, repair";
+/* What the URL says beside the path. */
+struct choice {
+    struct tn_kube_choice access;
+    bool repair;
+};
+
+#define AT(member) offsetof(struct choice, member)
+static const struct tn_option options[] = {
+    TN_TEXT_OPTION("kubeconfig", AT(access.kubeconfig), "a file", NULL,
+                   "instead of KUBECONFIG and ~/.kube/config"),
+    TN_TEXT_OPTION("context", AT(access.context), "a name", NULL,
+                   "of the kubeconfig, instead of its current-context"),
+    TN_TEXT_OPTION("serviceaccount", AT(access.serviceaccount), "a directory", NULL,
+                   "the files of a pod's service account"),
+    TN_REPAIR_OPTION(AT(repair)),
+    {0},
+};
 
 /* ---- Life ---------------------------------------------------------------- */
 
@@ -59,25 +76,16 @@ static enum tenure_status take_path(struct tn_kube *h, const struct tn_url *url,
 static enum tenure_status configure(struct tn_kube *h, const char *text, struct tenure_error *err)
 {
     struct tn_url url = {0};
-    struct tn_kube_choice choice;
+    struct choice choice = {0};
     enum tenure_status status = tn_url_parse(text, &url, err);
 
-    if (status)
-        return status;
-    choice.kubeconfig = tn_url_param(&url, "kubeconfig");
-    choice.context = tn_url_param(&url, "context");
-    choice.serviceaccount = tn_url_param(&url, "serviceaccount");
-    const char *repair = tn_url_param(&url, "repair");
-    h->repair = repair && strcmp(repair, "yes") == 0;
-    if (repair && !h->repair && strcmp(repair, "no") != 0)
-        status =
-            tenure_fail(err, TENURE_CONFIG, "kube: repair=%.40s is neither yes nor no", repair);
     if (!status)
-        status = tn_url_check_params(&url, known, err);
+        status = tn_options_read(options, &url, &choice, err);
+    h->repair = choice.repair;
     if (!status)
         status = take_path(h, &url, err); /* mistakes in the URL come first */
     if (!status)
-        status = tn_kube_access_load(&choice, &h->access, err);
+        status = tn_kube_access_load(&choice.access, &h->access, err);
     if (!status)
         status = take_path(h, &url, err); /* now with the namespace of the context */
     tn_url_free(&url);
@@ -204,6 +212,7 @@ static const struct tenure_store_ops kube = {
     .swap = tn_kube_swap,
     .wait = tn_kube_wait,
     .list = tn_kube_list,
+    .options = options,
 };
 
 const struct tenure_store_ops *const tenure_store_module[] = {&kube, NULL};

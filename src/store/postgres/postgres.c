@@ -213,6 +213,7 @@ static const struct tenure_store_ops row_ops = {
     .swap_many = row_swap_many,
     .wait = pg_wait,
     .list = pg_list,
+    .options = tn_pg_options,
 };
 
 /* libpq's other spelling. */
@@ -227,6 +228,7 @@ static const struct tenure_store_ops postgresql_ops = {
     .swap_many = row_swap_many,
     .wait = pg_wait,
     .list = pg_list,
+    .options = tn_pg_options,
 };
 
 static const struct tenure_store_ops advisory_ops = {
@@ -240,6 +242,7 @@ static const struct tenure_store_ops advisory_ops = {
     .swap_many = advisory_swap_many,
     .wait = pg_wait,
     .list = pg_list,
+    .options = tn_pg_options,
 };
 
 TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];

@@ -23,6 +23,7 @@
 
 #include <libpq-fe.h>
 
+#include "base/options.h"
 #include "store/postgres/schema.h"
 #include "tenure/store.h"
 
@@ -74,6 +75,8 @@ struct tn_pg_conf {
     int64_t retry_ns;                  /* from one try of the lock to the next */
     bool takeover_now;                 /* takeover_delay=0 */
 };
+
+extern const struct tn_option tn_pg_options[];
 
 /* CONFIG with the fix.  On success tn_pg_conf_free() it. */
 enum tenure_status tn_pg_conf_parse(const char *url, struct tn_pg_conf *conf,

@@ -86,7 +86,8 @@ static enum tenure_status ask_next(struct tn_redis *h, int64_t deadline, struct 
     enum tenure_status status = TENURE_OK;
 
     if (s->asked == 0) {
-        status = tn_redis_bundle_login(&bundle, h->conf.user, &h->conf.password, h->conf.db, err);
+        status = tn_redis_bundle_login(&bundle, h->conf.remote.user, &h->conf.remote.password,
+                                       h->conf.db, err);
         s->logins = bundle.count;
         add_scripts(h, &bundle);
     }
@@ -135,7 +136,7 @@ enum tenure_status tn_redis_greet(struct tn_redis *h, int64_t deadline,
                                   struct tn_redis_answer *answer, struct tenure_error *err)
 {
     struct tn_redis_setup *s = &h->setup;
-    char text[TN_REDIS_ADDR_TEXT];
+    char text[TN_REMOTE_ADDR_TEXT];
     enum tenure_status status = tn_redis_link_advance(s->link, deadline, err);
 
     if (status)
@@ -145,7 +146,7 @@ enum tenure_status tn_redis_greet(struct tn_redis *h, int64_t deadline,
                                          : take_next(h, deadline, answer, err);
     if (!status)
         return TENURE_OK;
-    tn_redis_addr_text(&s->to, text);
+    tn_remote_addr_text(&s->to, text);
     return tenure_fail_context(err, "redis: %s", text);
 }
 
@@ -186,7 +187,7 @@ static void write_promise(struct tn_redis *h, const char *info)
              aof[0] == '0' ? "; no append-only file: a restart may forget all" : "",
              evicts ? "; WARNING: maxmemory-policy " : "", evicts ? policy : "",
              evicts ? " may evict leases, set noeviction" : "",
-             h->conf.blind ? "; WARNING: verify=none, anybody may pose as the server" : "");
+             h->conf.remote.blind ? "; WARNING: verify=none, anybody may pose as the server" : "");
     tn_text_tame(h->promise, '?'); /* a server's words are in it */
 }
 

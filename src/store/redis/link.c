@@ -22,7 +22,7 @@ struct tn_redis_link {
     redisReader *reader;
     redisReplyObjectFunctions limited; /* hiredis' own, with a bound on arrays */
     redisReplyObjectFunctions *original;
-    struct tn_redis_addr named, addr; /* as it was named; as a number */
+    struct tn_remote_addr named, addr; /* as it was named; as a number */
     bool connected, open;
     unsigned skip;    /* replies that nobody waits for any more */
     int64_t heard_ns; /* when something last came, or was asked for */
@@ -260,7 +260,7 @@ static enum tenure_status shake_hands(struct tn_redis_link *l, const char *name,
 }
 
 struct tn_redis_link *tn_redis_link_new(const struct tn_redis_conf *conf,
-                                        const struct tn_redis_addr *addr)
+                                        const struct tn_remote_addr *addr)
 {
     struct tn_redis_link *l = calloc(1, sizeof *l);
 
@@ -282,7 +282,7 @@ enum tenure_status tn_redis_link_advance(struct tn_redis_link *l, int64_t deadli
                                          struct tenure_error *err)
 {
     const struct tn_redis_conf *conf = l->conf;
-    char text[TN_REDIS_ADDR_TEXT];
+    char text[TN_REMOTE_ADDR_TEXT];
     enum tenure_status status = TENURE_OK;
 
     if (l->open)
@@ -301,12 +301,12 @@ enum tenure_status tn_redis_link_advance(struct tn_redis_link *l, int64_t deadli
     l->open = !status;
     if (!status)
         return TENURE_OK;
-    tn_redis_addr_text(&l->named, text);
+    tn_remote_addr_text(&l->named, text);
     return tenure_fail_context(err, "redis: %s", text);
 }
 
 enum tenure_status tn_redis_link_open(const struct tn_redis_conf *conf,
-                                      const struct tn_redis_addr *addr, int64_t deadline,
+                                      const struct tn_remote_addr *addr, int64_t deadline,
                                       struct tn_redis_link **link, struct tenure_error *err)
 {
     struct tn_redis_link *l = tn_redis_link_new(conf, addr);
@@ -333,7 +333,7 @@ void tn_redis_link_close(struct tn_redis_link *l)
     free(l);
 }
 
-const struct tn_redis_addr *tn_redis_link_addr(const struct tn_redis_link *l)
+const struct tn_remote_addr *tn_redis_link_addr(const struct tn_redis_link *l)
 {
     return &l->addr;
 }

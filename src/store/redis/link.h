@@ -19,7 +19,7 @@ struct tn_redis_link;
 
 /* A link that is not connected yet; NULL: no memory.  conf must outlive it. */
 struct tn_redis_link *tn_redis_link_new(const struct tn_redis_conf *conf,
-                                        const struct tn_redis_addr *addr);
+                                        const struct tn_remote_addr *addr);
 /*
  * Connect, and shake hands if the URL says TLS.  No login.  After TIMEOUT and
  * CANCELLED a later call goes on where this one ended; UNAVAILABLE, DENIED (a
@@ -29,13 +29,13 @@ enum tenure_status tn_redis_link_advance(struct tn_redis_link *link, int64_t dea
                                          struct tenure_error *err);
 /* Both in one; if it does not work now there is no link. */
 enum tenure_status tn_redis_link_open(const struct tn_redis_conf *conf,
-                                      const struct tn_redis_addr *addr, int64_t deadline,
+                                      const struct tn_remote_addr *addr, int64_t deadline,
                                       struct tn_redis_link **link, struct tenure_error *err);
 /* Accepts NULL. */
 void tn_redis_link_close(struct tn_redis_link *link);
 
 /* The numeric address at the other end; a second link there reaches the same server. */
-const struct tn_redis_addr *tn_redis_link_addr(const struct tn_redis_link *link);
+const struct tn_remote_addr *tn_redis_link_addr(const struct tn_redis_link *link);
 int tn_redis_link_fd(const struct tn_redis_link *link);
 
 /* For how long nothing came, no byte and no step of connecting, since something was last sent. */

@@ -95,7 +95,7 @@ static void tune(int fd)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
-static enum tenure_status connect_unix(const struct tn_redis_addr *addr, int cancel_fd,
+static enum tenure_status connect_unix(const struct tn_remote_addr *addr, int cancel_fd,
                                        int64_t deadline, int *fd, struct tenure_error *err)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -113,8 +113,8 @@ static bool parse_address(const char *host, const char *port, struct addrinfo **
     return getaddrinfo(host, port, &hints, out) == 0;
 }
 
-static enum tenure_status connect_tcp(const struct tn_redis_addr *addr, int cancel_fd,
-                                      int64_t deadline, int *fd, struct tn_redis_addr *real,
+static enum tenure_status connect_tcp(const struct tn_remote_addr *addr, int cancel_fd,
+                                      int64_t deadline, int *fd, struct tn_remote_addr *real,
                                       struct tenure_error *err)
 {
     struct tn_addresses found;
@@ -146,8 +146,8 @@ static enum tenure_status connect_tcp(const struct tn_redis_addr *addr, int canc
     return status;
 }
 
-enum tenure_status tn_redis_connect(const struct tn_redis_addr *addr, int cancel_fd,
-                                    int64_t deadline, int *fd, struct tn_redis_addr *real,
+enum tenure_status tn_redis_connect(const struct tn_remote_addr *addr, int cancel_fd,
+                                    int64_t deadline, int *fd, struct tn_remote_addr *real,
                                     struct tenure_error *err)
 {
     *fd = -1;

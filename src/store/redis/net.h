@@ -12,8 +12,8 @@
  * DENIED by the file system; then *fd is -1, or after one of the first two a
  * socket that is still connecting: tn_redis_connected() goes on with it.
  */
-enum tenure_status tn_redis_connect(const struct tn_redis_addr *addr, int cancel_fd,
-                                    int64_t deadline, int *fd, struct tn_redis_addr *real,
+enum tenure_status tn_redis_connect(const struct tn_remote_addr *addr, int cancel_fd,
+                                    int64_t deadline, int *fd, struct tn_remote_addr *real,
                                     struct tenure_error *err);
 
 enum tenure_status tn_redis_connected(int fd, int cancel_fd, int64_t deadline,

@@ -64,7 +64,7 @@ static void redis_info(void *impl, struct tenure_store_info *info)
 {
     struct tn_redis *h = impl;
 
-    info->scheme = h->conf.url.scheme;
+    info->scheme = h->conf.remote.url.scheme;
     info->promise = h->promise;
     info->notifies = true;
     info->shared = true;
@@ -116,6 +116,7 @@ static enum tenure_status redis_wait(void *impl, const struct tenure_watch *watc
 
 #define TABLE(symbol, name)                                                                        \
     const struct tenure_store_ops symbol = {                                                       \
+        .options = tn_redis_options,                                                               \
         .abi = TENURE_STORE_ABI,                                                                   \
         .scheme = name,                                                                            \
         .open = redis_open,                                                                        \

@@ -82,15 +82,15 @@ static bool has_word(const char *text, const char *word, bool anywhere)
 }
 
 /* "MOVED 3999 127.0.0.1:6381" */
-static bool parse_moved(const char *text, struct tn_redis_addr *moved)
+static bool parse_moved(const char *text, struct tn_remote_addr *moved)
 {
     const char *space = strrchr(text, ' ');
     const char *colon = strrchr(text, ':');
 
     if (!space || !colon || colon < space)
         return false;
-    return tn_redis_addr_set(moved, space + 1, (size_t)(colon - space - 1), colon + 1,
-                             strlen(colon + 1));
+    return tn_remote_addr_set(moved, space + 1, (size_t)(colon - space - 1), colon + 1,
+                              strlen(colon + 1));
 }
 
 static void say(const char *text, struct tenure_error *err, enum tenure_status status)
@@ -99,7 +99,7 @@ static void say(const char *text, struct tenure_error *err, enum tenure_status s
                 status == TENURE_DENIED ? "; " : "", status == TENURE_DENIED ? FIX_RIGHTS : "");
 }
 
-enum tn_redis_fault tn_redis_fault(const redisReply *reply, struct tn_redis_addr *moved,
+enum tn_redis_fault tn_redis_fault(const redisReply *reply, struct tn_remote_addr *moved,
                                    struct tenure_error *err)
 {
     if (reply->type != REDIS_REPLY_ERROR)

@@ -44,7 +44,7 @@ enum tn_redis_fault {
  * nothing was changed: every script writes registers in its last step) and a
  * sentence.  For MOVED, moved gets the address.
  */
-enum tn_redis_fault tn_redis_fault(const redisReply *reply, struct tn_redis_addr *moved,
+enum tn_redis_fault tn_redis_fault(const redisReply *reply, struct tn_remote_addr *moved,
                                    struct tenure_error *err);
 
 /* "version nonce " behind the magic, as the scripts compare it; "" for an absent register. */

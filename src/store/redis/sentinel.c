@@ -8,8 +8,8 @@
 
 /* What the Sentinels said so far. */
 struct poll_state {
-    struct tn_redis_addr named[TN_REDIS_HOSTS];
-    unsigned votes[TN_REDIS_HOSTS];
+    struct tn_remote_addr named[TN_REMOTE_HOSTS];
+    unsigned votes[TN_REMOTE_HOSTS];
     unsigned n_named;
     unsigned ignorant; /* do not know the name */
 };
@@ -18,13 +18,13 @@ void tn_redis_sentinels_init(struct tn_redis_sentinels *s, const struct tn_redis
 {
     memset(s, 0, sizeof *s);
     s->conf = conf;
-    for (unsigned i = 0; i < TN_REDIS_HOSTS; i++)
+    for (unsigned i = 0; i < TN_REMOTE_HOSTS; i++)
         s->order[i] = i;
 }
 
 void tn_redis_sentinels_close(struct tn_redis_sentinels *s)
 {
-    for (unsigned i = 0; i < TN_REDIS_HOSTS; i++) {
+    for (unsigned i = 0; i < TN_REMOTE_HOSTS; i++) {
         tn_redis_link_close(s->links[i]);
         s->links[i] = NULL;
     }
@@ -73,7 +73,7 @@ static enum tenure_status open_link(struct tn_redis_sentinels *s, unsigned who, 
 
 /* Ask one.  OK with an empty host: it does not know the name. */
 static enum tenure_status ask_one(struct tn_redis_sentinels *s, unsigned who, int64_t deadline,
-                                  struct tn_redis_addr *addr, struct tenure_error *err)
+                                  struct tn_remote_addr *addr, struct tenure_error *err)
 {
     const char *const question[] = {"SENTINEL", "get-master-addr-by-name", s->conf->master, NULL};
     enum tenure_status status = open_link(s, who, deadline, err);
@@ -91,8 +91,8 @@ static enum tenure_status ask_one(struct tn_redis_sentinels *s, unsigned who, in
     else if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 ||
              r->element[0]->type != REDIS_REPLY_STRING ||
              r->element[1]->type != REDIS_REPLY_STRING ||
-             !tn_redis_addr_set(addr, r->element[0]->str, (size_t)r->element[0]->len,
-                                r->element[1]->str, (size_t)r->element[1]->len))
+             !tn_remote_addr_set(addr, r->element[0]->str, (size_t)r->element[0]->len,
+                                 r->element[1]->str, (size_t)r->element[1]->len))
         status = tenure_fail(err, TENURE_UNAVAILABLE, "this is not a Sentinel's answer");
 done:
     if (r)
@@ -105,7 +105,7 @@ done:
 }
 
 /* Count a vote; returns how many now say the same. */
-static unsigned count(struct poll_state *p, const struct tn_redis_addr *addr, unsigned *which)
+static unsigned count(struct poll_state *p, const struct tn_remote_addr *addr, unsigned *which)
 {
     unsigned i = 0;
 
@@ -130,14 +130,14 @@ static void ask_last(struct tn_redis_sentinels *s, unsigned place)
 }
 
 enum tenure_status tn_redis_sentinels_ask(struct tn_redis_sentinels *s, int64_t deadline,
-                                          struct tn_redis_addr *master, struct tenure_error *err)
+                                          struct tn_remote_addr *master, struct tenure_error *err)
 {
     unsigned n = s->conf->n_hosts, majority = n / 2 + 1, place = 0, which = 0, answered = 0;
     enum tenure_status status = TENURE_OK;
     struct poll_state p = {0};
 
     for (unsigned left = n; left; left--) {
-        struct tn_redis_addr addr;
+        struct tn_remote_addr addr;
         int64_t now = tenure_now();
         enum tenure_status one =
             ask_one(s, s->order[place], now + (deadline - now) / (left + 1), &addr, err);

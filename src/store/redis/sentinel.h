@@ -11,8 +11,8 @@
 
 struct tn_redis_sentinels {
     const struct tn_redis_conf *conf;
-    struct tn_redis_link *links[TN_REDIS_HOSTS]; /* kept open; NULL: to be opened */
-    unsigned order[TN_REDIS_HOSTS];              /* who is asked first: those that answered */
+    struct tn_redis_link *links[TN_REMOTE_HOSTS]; /* kept open; NULL: to be opened */
+    unsigned order[TN_REMOTE_HOSTS];              /* who is asked first: those that answered */
 };
 
 void tn_redis_sentinels_init(struct tn_redis_sentinels *s, const struct tn_redis_conf *conf);
@@ -23,6 +23,6 @@ void tn_redis_sentinels_close(struct tn_redis_sentinels *s);
  * CONFIG if a majority does not know the master's name, TIMEOUT, DENIED.
  */
 enum tenure_status tn_redis_sentinels_ask(struct tn_redis_sentinels *s, int64_t deadline,
-                                          struct tn_redis_addr *master, struct tenure_error *err);
+                                          struct tn_remote_addr *master, struct tenure_error *err);
 
 #endif

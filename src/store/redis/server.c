@@ -74,9 +74,9 @@ static bool add_wait(const struct tn_redis *h, int64_t deadline, char **request,
 
 static enum tenure_status in_place(const struct tn_redis *h, struct tenure_error *err)
 {
-    char text[TN_REDIS_ADDR_TEXT];
+    char text[TN_REMOTE_ADDR_TEXT];
 
-    tn_redis_addr_text(&h->at, text);
+    tn_remote_addr_text(&h->at, text);
     return tenure_fail_context(err, "redis: %s", text);
 }
 
@@ -181,7 +181,7 @@ static bool goes_on(const struct tn_redis_setup *s, enum tenure_status status)
 
 /* Go on with what was begun to that address, or begin.  On failure there is no link, but after
  * TIMEOUT and CANCELLED perhaps one half set up. */
-static enum tenure_status establish(struct tn_redis *h, const struct tn_redis_addr *to,
+static enum tenure_status establish(struct tn_redis *h, const struct tn_remote_addr *to,
                                     int64_t deadline, struct tn_redis_answer *a,
                                     struct tenure_error *err)
 {
@@ -212,11 +212,11 @@ static enum tenure_status establish(struct tn_redis *h, const struct tn_redis_ad
 }
 
 /* Follow MOVED from one node of a cluster to the one that has our slot. */
-static enum tenure_status reach(struct tn_redis *h, const struct tn_redis_addr *to,
+static enum tenure_status reach(struct tn_redis *h, const struct tn_remote_addr *to,
                                 int64_t deadline, struct tenure_error *err)
 {
     struct tn_redis_answer a;
-    struct tn_redis_addr next = *to;
+    struct tn_remote_addr next = *to;
     enum tenure_status status = TENURE_OK;
 
     for (unsigned hops = 0; hops < TRIES_MAX; hops++) {
@@ -246,12 +246,12 @@ static enum tenure_status reach_any(struct tn_redis *h, int64_t deadline, struct
 static enum tenure_status connect_any(struct tn_redis *h, int64_t deadline,
                                       struct tenure_error *err)
 {
-    struct tn_redis_addr moved = h->moved, begun = h->setup.to;
+    struct tn_remote_addr moved = h->moved, begun = h->setup.to;
     enum tenure_status status = TENURE_UNAVAILABLE;
     int64_t now = tenure_now();
 
     if (h->conf.kind == TN_REDIS_SENTINEL) {
-        struct tn_redis_addr master;
+        struct tn_remote_addr master;
 
         status = tn_redis_sentinels_ask(&h->sentinels, deadline, &master, err);
         return status ? status : reach(h, &master, deadline, err);
@@ -291,7 +291,7 @@ enum tenure_status tn_redis_ready(struct tn_redis *h, int64_t deadline, struct t
     if (h->link && !tn_redis_link_idle(h->link))
         tn_redis_drop(h);
     if (h->link && h->conf.check) {
-        struct tn_redis_addr master;
+        struct tn_remote_addr master;
         enum tenure_status status = tn_redis_sentinels_ask(&h->sentinels, deadline, &master, err);
 
         if (status)

@@ -22,7 +22,7 @@ struct tn_redis_news; /* redis_wait.c */
  */
 struct tn_redis_setup {
     struct tn_redis_link *link; /* NULL: none is being set up */
-    struct tn_redis_addr to;
+    struct tn_remote_addr to;
     unsigned asked, answered; /* requests of the greeting (redis_greet.c), and replies */
     unsigned logins;          /* so many of them, the first ones, log in */
     bool probed;
@@ -35,8 +35,8 @@ struct tn_redis {
     struct tn_redis_setup setup;
     struct tn_redis_link *link;           /* to the master; NULL: none now */
     int64_t span_ns;                      /* that the request in hand had when it began */
-    struct tn_redis_addr at;              /* what the link was opened to, as it was named */
-    struct tn_redis_addr moved;           /* the cluster's node for our slot, if it told us */
+    struct tn_remote_addr at;             /* what the link was opened to, as it was named */
+    struct tn_remote_addr moved;          /* the cluster's node for our slot, if it told us */
     char timeline[TN_REDIS_TIMELINE + 1]; /* of the link */
     char sha[TN_REDIS_SCRIPTS][TN_REDIS_SHA + 1];
     char registers[TN_REDIS_PREFIX_MAX + 6]; /* "{PREFIX}:k:" */

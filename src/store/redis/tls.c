@@ -92,21 +92,22 @@ static enum tenure_status load_files(SSL_CTX *ctx, const struct tn_redis_conf *c
     char why[TN_REDIS_TLS_WHY];
 
     SSL_CTX_set_default_passwd_cb(ctx, no_prompt);
-    if (conf->ca_file ? SSL_CTX_load_verify_file(ctx, conf->ca_file) != 1
-                      : SSL_CTX_set_default_verify_paths(ctx) != 1) {
+    if (conf->remote.ca_file ? SSL_CTX_load_verify_file(ctx, conf->remote.ca_file) != 1
+                             : SSL_CTX_set_default_verify_paths(ctx) != 1) {
         reason(why, "cannot be read");
         return tenure_fail(err, TENURE_CONFIG, "ca_file %s: %s",
-                           conf->ca_file ? conf->ca_file : "of the system", why);
+                           conf->remote.ca_file ? conf->remote.ca_file : "of the system", why);
     }
-    if (conf->cert_file && SSL_CTX_use_certificate_chain_file(ctx, conf->cert_file) != 1) {
+    if (conf->remote.cert_file &&
+        SSL_CTX_use_certificate_chain_file(ctx, conf->remote.cert_file) != 1) {
         reason(why, "cannot be read");
-        return tenure_fail(err, TENURE_CONFIG, "cert_file %s: %s", conf->cert_file, why);
+        return tenure_fail(err, TENURE_CONFIG, "cert_file %s: %s", conf->remote.cert_file, why);
     }
-    if (conf->key_file &&
-        (SSL_CTX_use_PrivateKey_file(ctx, conf->key_file, SSL_FILETYPE_PEM) != 1 ||
+    if (conf->remote.key_file &&
+        (SSL_CTX_use_PrivateKey_file(ctx, conf->remote.key_file, SSL_FILETYPE_PEM) != 1 ||
          SSL_CTX_check_private_key(ctx) != 1)) {
         reason(why, "cannot be read");
-        return tenure_fail(err, TENURE_CONFIG, "key_file %s: %s", conf->key_file, why);
+        return tenure_fail(err, TENURE_CONFIG, "key_file %s: %s", conf->remote.key_file, why);
     }
     return TENURE_OK;
 }
@@ -139,7 +140,7 @@ static enum tenure_status tls_open(const struct tn_redis_conf *conf, const char 
     }
     if ((status = load_files(ctx, conf, err)))
         goto done;
-    SSL_CTX_set_verify(ctx, conf->blind ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_verify(ctx, conf->remote.blind ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                               SSL_MODE_RELEASE_BUFFERS);
     ssl = SSL_new(ctx);

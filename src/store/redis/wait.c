@@ -272,7 +272,8 @@ static enum tenure_status ask_all(struct tn_redis *h, const struct waiting *w, i
     enum tenure_status status = TENURE_OK;
 
     if (!h->news->greeted) {
-        status = tn_redis_bundle_login(&bundle, h->conf.user, &h->conf.password, 0, err);
+        status =
+            tn_redis_bundle_login(&bundle, h->conf.remote.user, &h->conf.remote.password, 0, err);
         h->news->logins = h->news->asked = bundle.count;
         h->news->greeted = true;
     }

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/url.h"
+#include "base/options.h"
 #include "os/fs.h"
 #include "store/sqlite/sqlite.h"
 
@@ -40,36 +40,28 @@ static enum tenure_status absolute(const char *path, char **out, struct tenure_e
     return TENURE_OK;
 }
 
-/* yes or no; *value stays if the parameter is not there. */
-static enum tenure_status param_switch(struct tn_url *url, const char *name, bool *value,
-                                       struct tenure_error *err)
-{
-    const char *word = tn_url_param(url, name);
+struct settings {
+    bool create, repair;
+};
 
-    if (!word)
-        return TENURE_OK;
-    *value = strcmp(word, "yes") == 0;
-    if (!*value && strcmp(word, "no") != 0)
-        return tenure_fail(err, TENURE_CONFIG, "sqlite: %s=%.40s is neither yes nor no", name,
-                           word);
-    return TENURE_OK;
-}
+const struct tn_option tn_sqlite_options[] = {
+    TN_SWITCH_OPTION("create", offsetof(struct settings, create), "no|yes", "yes", NULL,
+                     "make the file if it is missing"),
+    TN_REPAIR_OPTION(offsetof(struct settings, repair)),
+    {0},
+};
 
 enum tenure_status tn_sqlite_path(const char *text, char **path, bool *repair, bool *create,
                                   struct tenure_error *err)
 {
+    struct settings set = {0};
     struct tn_url url = {0};
     enum tenure_status status = tn_url_parse(text, &url, err);
 
-    if (status)
-        return status;
-    *repair = false;
-    *create = true;
-    status = param_switch(&url, "repair", repair, err);
     if (!status)
-        status = param_switch(&url, "create", create, err);
-    if (!status)
-        status = tn_url_check_params(&url, "create, repair", err);
+        status = tn_options_read(tn_sqlite_options, &url, &set, err);
+    *repair = set.repair;
+    *create = set.create;
     if (!status && (url.hosts[0] || url.user))
         status = tenure_fail(err, TENURE_CONFIG,
                              "sqlite: has no host; write sqlite:/absolute/path or sqlite:name");

@@ -246,6 +246,7 @@ static const struct tenure_store_ops ops = {
     .swap_many = sqlite_swap_many,
     .wait = tn_sqlite_wait,
     .list = sqlite_list,
+    .options = tn_sqlite_options,
 };
 
 extern const struct tenure_store_ops *const tenure_store_module[];

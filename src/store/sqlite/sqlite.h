@@ -18,6 +18,7 @@
 #include <sqlite3.h>
 #include <sys/types.h>
 
+#include "base/options.h"
 #include "tenure/store.h"
 
 /*
@@ -82,6 +83,7 @@ extern const size_t tn_sqlite_image_size;
 
 /* ---- sqlite_place.c ------------------------------------------------------ */
 
+extern const struct tn_option tn_sqlite_options[];
 /* The absolute path that url names, in *path for the caller to free; and what it asks for. */
 enum tenure_status tn_sqlite_path(const char *url, char **path, bool *repair, bool *create,
                                   struct tenure_error *err);
