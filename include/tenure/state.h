@@ -28,7 +28,9 @@
  *   commit answers CONFLICT, and the next load() shows the edit.
  *
  * Threads: a handle may be used by any number of threads; commits that arrive
- * together share one batch (group commit).
+ * together share one batch (group commit).  Reads do not wait for commits, and
+ * every call ends at its own deadline, also behind somebody else's: TIMEOUT if
+ * nothing of it was begun, UNKNOWN if it is being written.
  */
 #ifndef TENURE_STATE_H
 #define TENURE_STATE_H

@@ -4,11 +4,29 @@
 
 #include "state/inner.h"
 
-/* Set up what turns need; once. */
-void tn_state_init_turns(tenure_state *s);
-/* Take a turn: afterwards store and cache are ours until next(). */
-void tn_state_turn(tenure_state *s);
-void tn_state_next(tenure_state *s);
+void tn_turn_init(struct tn_turn *turn);
+void tn_turn_destroy(struct tn_turn *turn);
+/* false: the deadline has passed, and somebody else has it still. */
+bool tn_turn_take(struct tn_turn *turn, int64_t deadline);
+void tn_turn_give(struct tn_turn *turn);
+/* Under its lock: wait for a change, at most until the deadline.  false: that has passed. */
+bool tn_turn_wait(struct tn_turn *turn, int64_t deadline);
+
+/* Take the turn of the state: store and cache are ours until tn_state_end().  TIMEOUT, or FENCED if
+ * the handle is; what: who is told so. */
+enum tenure_status tn_state_begin(tenure_state *s, const char *what, int64_t deadline,
+                                  struct tenure_error *err);
+void tn_state_end(tenure_state *s);
+
+/* A store handle to read with: the state's own, or another one beside whoever has the turn. */
+struct tn_reading {
+    struct tn_turn *turn;
+    tenure_store *store;
+    bool beside; /* the cache is somebody else's */
+};
+enum tenure_status tn_reading_begin(tenure_state *s, struct tn_reading *r, int64_t deadline,
+                                    struct tenure_error *err);
+void tn_reading_end(struct tn_reading *r);
 
 /* Seal one document; blocks a create that was announced but is not there.  root may be NULL
  * without a grant. */

@@ -7,11 +7,15 @@
 
 /* ---- Seal ---------------------------------------------------------------- */
 
+/* Documents that are sealed after one listing, and their bytes: to list again from where the last
+ * listing ended may cost a store as much as to list everything. */
+#define PORTION_MAX   65536
+#define PORTION_BYTES (4u * TENURE_DATA_MAX)
+
 struct sealing {
     tenure_state *s;
     struct tn_write *writes;
-    size_t n, most;
-    size_t bytes;
+    size_t n, bytes;
     char last[TENURE_KEY_MAX + 1];
     int64_t flush_by; /* what was collected by then is written in the time that is left */
     bool more;
@@ -23,7 +27,7 @@ struct sealing {
     struct tenure_error *err;
 };
 
-static bool note_damaged(struct sealing *c, struct tn_entry *entry)
+static bool add_damaged(struct sealing *c, struct tn_entry *entry)
 {
     struct tn_entry **grown = realloc(c->damaged, (c->n_damaged + 1) * sizeof(void *));
 
@@ -36,8 +40,8 @@ static bool note_damaged(struct sealing *c, struct tn_entry *entry)
     return true;
 }
 
-/* Collect what is to be sealed until a batch is full. */
-static bool collect(void *arg, const char *key, const struct tenure_value *value)
+/* Collect what is to be sealed, a portion. */
+static bool collect_document(void *arg, const char *key, const struct tenure_value *value)
 {
     struct sealing *c = arg;
     tenure_state *s = c->s;
@@ -51,10 +55,10 @@ static bool collect(void *arg, const char *key, const struct tenure_value *value
         return false;
     }
     if (tn_document_decode(value, &doc, c->err) != TENURE_OK)
-        return note_damaged(c, entry);
-    tn_state_note(s, doc.fence.epoch);
-    bool edited = doc.edited && !tn_entry_known(entry, &value->token);
-    tn_entry_saw(s, entry, &value->token);
+        return add_damaged(c, entry);
+    tn_state_raise_floor(s, doc.fence.epoch);
+    bool edited = doc.edited && !tn_entry_is_known(entry, &value->token);
+    tn_entry_observe(s, entry, &value->token);
     entry->seq = doc.seq;
     entry->sealed = !edited; /* that is sealed when the root has been looked at */
     c->edited |= edited;
@@ -65,7 +69,7 @@ static bool collect(void *arg, const char *key, const struct tenure_value *value
         break;
     default:
         entry->sealed = false;
-        c->status = tn_state_fenced(s, key, c->err);
+        c->status = tn_state_set_fenced(s, key, c->err);
         return false;
     }
     copy = malloc(doc.len + 1);
@@ -81,12 +85,12 @@ static bool collect(void *arg, const char *key, const struct tenure_value *value
                                           .edited = doc.edited,
                                           .seal_only = true};
     c->bytes += doc.len;
-    c->more = c->n == c->most || c->bytes > TENURE_DATA_MAX || tenure_now() >= c->flush_by;
+    c->more = c->n == PORTION_MAX || c->bytes > PORTION_BYTES || tenure_now() >= c->flush_by;
     return !c->more;
 }
 
-/* Write the batch.  Whatever was not plainly sealed is sealed alone. */
-static enum tenure_status flush(struct sealing *c, struct tn_root *root, int64_t deadline)
+/* Write the portion.  Whatever was not plainly sealed is sealed alone. */
+static enum tenure_status write_portion(struct sealing *c, struct tn_root *root, int64_t deadline)
 {
     enum tenure_status status = TENURE_OK;
     struct tenure_value value = {0};
@@ -114,7 +118,7 @@ static enum tenure_status flush(struct sealing *c, struct tn_root *root, int64_t
 }
 
 /* What is damaged.  If it cannot be held that is told in the end, after the rest. */
-static enum tenure_status hold(struct sealing *c, struct tn_root *root, int64_t deadline)
+static enum tenure_status hold_damaged(struct sealing *c, struct tn_root *root, int64_t deadline)
 {
     enum tenure_status status = TENURE_OK;
     struct tenure_error err;
@@ -132,7 +136,7 @@ static enum tenure_status hold(struct sealing *c, struct tn_root *root, int64_t 
 }
 
 /*
- * The documents, a batch at a time.  What is behind root->upto is sealed already, by an earlier
+ * The documents, a portion at a time.  What is behind root->upto is sealed already, by an earlier
  * call that had too little time: nobody of before changes it any more, and whoever creates
  * something there has seen our root.
  */
@@ -148,15 +152,15 @@ static enum tenure_status seal_documents(struct sealing *c, struct tn_root *root
 
         c->more = false;
         c->flush_by = now + (deadline - now) / 2;
-        listed = tenure_store_list(c->s->store, prefix, c->last[0] ? c->last : NULL, collect, c,
-                                   NULL, deadline, c->err);
+        listed = tenure_store_list(c->s->store, prefix, c->last[0] ? c->last : NULL,
+                                   collect_document, c, NULL, deadline, c->err);
         status = listed == TENURE_TIMEOUT ? TENURE_OK : listed; /* what was seen is sealed first */
         if (c->status)
             status = c->status;
         if (!status)
-            status = flush(c, root, deadline);
+            status = write_portion(c, root, deadline);
         if (!status)
-            status = hold(c, root, deadline);
+            status = hold_damaged(c, root, deadline);
         if (!status && !c->open && strcmp(root->upto, c->last) != 0) {
             memcpy(root->upto, c->last, sizeof root->upto);
             c->s->progress++;
@@ -169,26 +173,20 @@ static enum tenure_status seal_documents(struct sealing *c, struct tn_root *root
 }
 
 /* Announced by an earlier leader and not there: keep a late create out. */
-static enum tenure_status block_pending(tenure_state *s, struct tn_root *root, int64_t deadline,
-                                        struct tenure_error *err)
+static enum tenure_status block_announced(tenure_state *s, struct tn_root *root, int64_t deadline,
+                                          struct tenure_error *err)
 {
     struct tenure_value value = {0};
     struct tn_document doc;
     enum tenure_status status = TENURE_OK;
     bool found;
 
-    for (size_t i = 0; i < root->n_pending && !status; i++) {
-        char key[2 * TENURE_KEY_MAX + 2];
-        struct tn_entry *entry;
+    for (size_t i = 0; i < root->n_announced && !status; i++) {
+        struct tn_entry *entry = root->announced[i];
 
-        snprintf(key, sizeof key, "%s/%s", root->entry->key, root->pending[i]);
-        if (strlen(key) > TENURE_KEY_MAX)
-            continue; /* nobody can create it, late or not */
-        entry = tn_entry_get(s, key);
-        if (!entry)
-            status = tenure_fail(err, TENURE_NOMEM, "out of memory");
-        else if (tenure_token_absent(&entry->token))
-            status = tn_state_load_entry(s, root, entry, &value, &doc, &found, deadline, err);
+        if (strlen(entry->key) > TENURE_KEY_MAX || !tenure_token_absent(&entry->token))
+            continue; /* nobody can create it, late or not; or it is there */
+        status = tn_state_load_entry(s, root, entry, &value, &doc, &found, deadline, err);
         if (status == TENURE_CORRUPT) /* it is there, so no create can land; load() will tell */
             status = TENURE_OK;
     }
@@ -205,15 +203,14 @@ static enum tenure_status seal_all(tenure_state *s, const char *collection, int6
 
     if ((status = tn_state_root(s, collection, &root, deadline, err)))
         return status;
-    c.most = s->info.batch_max > 1 ? s->info.batch_max : 64;
-    c.writes = calloc(c.most, sizeof *c.writes);
+    c.writes = malloc(PORTION_MAX * sizeof *c.writes);
     if (!c.writes)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     status = seal_documents(&c, root, deadline);
     for (size_t i = 0; i < c.n; i++)
         free((void *)(uintptr_t)c.writes[i].data);
     if (!status)
-        status = block_pending(s, root, deadline, err);
+        status = block_announced(s, root, deadline, err);
     root->complete = status == TENURE_OK;
     if (!status || tenure_status_class(status) != TENURE_CLASS_TRANSIENT)
         root->upto[0] = '\0';
@@ -232,17 +229,17 @@ enum tenure_status tenure_state_seal(tenure_state *s, const char *collection, in
         err = &scratch;
     if (!s->leads)
         return tenure_fail(err, TENURE_NOT_LEADER, "only a leader seals");
-    tn_state_turn(s);
-    status =
-        s->fenced ? tn_state_fenced(s, collection, err) : seal_all(s, collection, deadline, err);
-    tn_state_next(s);
+    if ((status = tn_state_begin(s, collection, deadline, err)))
+        return status;
+    status = seal_all(s, collection, deadline, err);
+    tn_state_end(s);
     return status;
 }
 
 /* ---- Walk ---------------------------------------------------------------- */
 
 struct walk {
-    tenure_state *s;
+    tenure_store *store;
     tenure_document_fn visit;
     void *arg;
     int64_t deadline;
@@ -262,7 +259,7 @@ static bool show_damage(struct walk *w, const char *key, const char *id,
     return w->visit(w->arg, id, &w->document, err->text);
 }
 
-static bool show(void *arg, const char *key, const struct tenure_value *value)
+static bool show_document(void *arg, const char *key, const struct tenure_value *value)
 {
     struct walk *w = arg;
     struct tenure_error err = {0};
@@ -279,7 +276,7 @@ static bool show(void *arg, const char *key, const struct tenure_value *value)
 
         /* If it is the store that found it, that knows the very place. */
         if (err.code == TENURE_CORRUPT &&
-            tenure_store_read(w->s->store, key, &again, w->deadline, &why) == TENURE_CORRUPT)
+            tenure_store_read(w->store, key, &again, w->deadline, &why) == TENURE_CORRUPT)
             err = why;
         tenure_value_free(&again);
         return show_damage(w, key, id, value, &err);
@@ -293,7 +290,7 @@ static enum tenure_status show_root(struct walk *w, const char *key, bool *more,
 {
     struct tenure_value value = {0};
     struct tn_document doc;
-    enum tenure_status status = tenure_store_read(w->s->store, key, &value, w->deadline, err);
+    enum tenure_status status = tenure_store_read(w->store, key, &value, w->deadline, err);
 
     if (!status && !tenure_token_absent(&value.token))
         status = tn_root_decode(&value, &doc, err);
@@ -309,7 +306,8 @@ enum tenure_status tenure_state_list(tenure_state *s, const char *collection,
                                      tenure_document_fn visit, void *arg, int64_t deadline,
                                      struct tenure_error *err)
 {
-    struct walk w = {.s = s, .visit = visit, .arg = arg, .deadline = deadline};
+    struct walk w = {.visit = visit, .arg = arg, .deadline = deadline};
+    struct tn_reading reading;
     struct tenure_error scratch;
     char prefix[TENURE_KEY_MAX + 2];
     enum tenure_status status;
@@ -317,22 +315,22 @@ enum tenure_status tenure_state_list(tenure_state *s, const char *collection,
 
     if (!err)
         err = &scratch;
-    status = tn_document_root(s->name, collection, prefix, err);
-    if (status)
+    if ((status = tn_document_root(s->name, collection, prefix, err)) ||
+        (status = tn_reading_begin(s, &reading, deadline, err)))
         return status;
-    tn_state_turn(s);
+    w.store = reading.store;
     status = show_root(&w, prefix, &more, err);
     strcat(prefix, "/");
     if (!status && more)
-        status = tenure_store_list(s->store, prefix, NULL, show, &w, NULL, deadline, err);
-    tn_state_next(s);
+        status = tenure_store_list(w.store, prefix, NULL, show_document, &w, NULL, deadline, err);
+    tn_reading_end(&reading);
     tenure_document_free(&w.document);
     return status;
 }
 
 /* ---- Wait ---------------------------------------------------------------- */
 
-static bool pass(void *arg, const char *key, const struct tenure_value *value)
+static bool ignore_document(void *arg, const char *key, const struct tenure_value *value)
 {
     (void)arg;
     (void)key;
@@ -356,7 +354,8 @@ enum tenure_status tenure_state_wait(tenure_state *s, const char *collection,
         return status;
     strcat(prefix, "/");
     /* A handle of its own: a wait must not keep commits from the store. */
-    pthread_mutex_lock(&s->watch_lock);
+    if (!tn_turn_take(&s->watcher_turn, deadline))
+        return tenure_fail(err, TENURE_TIMEOUT, "the deadline passed behind another wait");
     if (!s->watcher)
         status = tenure_store_open(s->url, deadline, &s->watcher, err);
     if (!status && mark[0]) {
@@ -364,7 +363,8 @@ enum tenure_status tenure_state_wait(tenure_state *s, const char *collection,
         status = tenure_store_wait(s->watcher, &watch, 1, wake_fd, deadline, err);
     }
     if (!status)
-        status = tenure_store_list(s->watcher, prefix, NULL, pass, NULL, mark, deadline, err);
-    pthread_mutex_unlock(&s->watch_lock);
+        status =
+            tenure_store_list(s->watcher, prefix, NULL, ignore_document, NULL, mark, deadline, err);
+    tn_turn_give(&s->watcher_turn);
     return status;
 }

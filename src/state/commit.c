@@ -1,76 +1,72 @@
 /*
- * Commits, and how those that arrive together share one batch: the first
- * caller takes the turn and writes for everybody who waits behind it.
+ * The commit queue.  Requests that wait together are written as one batch, by the
+ * thread whose deadline is the last: so everybody has the time that it asked for, and
+ * whoever has less leaves at its own deadline, without its answer.  What is written for it
+ * meanwhile is a copy.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "state/calls.h"
 
-struct tn_call {
-    struct tn_call *next;
+enum stage { QUEUED, WRITING, DONE };
+
+/* The commits of one call. */
+struct tn_request {
+    struct tn_request *next;
     struct tenure_commit *commits;
     size_t n;
     int64_t deadline;
-    bool done;
+    enum stage stage;
+    bool abandoned; /* its caller has left: whoever writes it frees it */
     struct tenure_error err;
 };
 
-/* ---- Turns --------------------------------------------------------------- */
+/* ---- A batch: one commit a document ---------------------------------------- */
 
-void tn_state_init_turns(tenure_state *s)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->done, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
-void tn_state_turn(tenure_state *s)
-{
-    pthread_mutex_lock(&s->lock);
-    while (s->busy)
-        pthread_cond_wait(&s->done, &s->lock);
-    s->busy = true;
-    pthread_mutex_unlock(&s->lock);
-}
-
-void tn_state_next(tenure_state *s)
-{
-    pthread_mutex_lock(&s->lock);
-    s->busy = false;
-    pthread_cond_broadcast(&s->done);
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* ---- One round ----------------------------------------------------------- */
-
-struct slot {
+/* A commit on its way. */
+struct tn_slot {
     struct tenure_commit *commit;
-    struct tn_call *call;
-    struct tn_entry *entry;
+    struct tn_request *request;
+    struct tn_entry *entry; /* NULL: not found yet, or settled */
     struct tn_root *root;
+    struct tn_slot *later, *last; /* of the same document: the next, and the last of all */
+    struct tn_slot *next;         /* in a list of its batch's */
 };
 
-struct round {
-    struct slot *slots;
+struct batch {
+    struct tn_slot *slots;
+    size_t n_slots, begun;
+    struct tn_slot *again, **again_tail; /* those before them, of the same document, are settled */
+    struct tn_slot **chosen;             /* to be written now, one a document */
     size_t n;
     struct tn_write *writes;
-    const char **segments;
-    int64_t deadline; /* the latest of those who wait */
+    struct tn_entry **creates;
+    int64_t deadline; /* the latest of all */
 };
 
-static void settle(struct slot *slot, enum tenure_status status, const struct tenure_error *err)
+/* The outcome of a commit.  The next one of its document may follow. */
+static void settle(struct batch *b, struct tn_slot *slot, enum tenure_status status, uint64_t seq,
+                   const struct tenure_error *err)
 {
+    struct tn_request *request = slot->request;
+
+    assert(slot->commit->status == TENURE_CANCELLED); /* once */
     slot->commit->status = status;
-    slot->commit->seq = status == TENURE_OK ? slot->entry->written : 0;
-    if (status && !slot->call->err.code) {
-        slot->call->err = *err;
-        slot->call->err.code = status;
+    slot->commit->seq = status == TENURE_OK ? seq : 0;
+    if (status && !request->err.code) {
+        request->err = *err;
+        request->err.code = status;
     }
+    if (slot->later) {
+        slot->later->last = slot->last;
+        *b->again_tail = slot->later;
+        b->again_tail = &slot->later->next;
+    }
+    if (slot->entry && slot->entry->slot == slot)
+        slot->entry->slot = NULL;
+    slot->entry = NULL;
 }
 
 /* Also for who shares the batch with the one that was told: an edit is not undone. */
@@ -83,19 +79,23 @@ static enum tenure_status refuse_unseen(const struct tn_entry *entry, struct ten
 }
 
 /* The register of a commit, sealed.  What a sealed collection does not know is absent. */
-static enum tenure_status find_entry(tenure_state *s, struct slot *slot, int64_t deadline,
+static enum tenure_status find_entry(tenure_state *s, struct tn_slot *slot,
                                      struct tenure_error *err)
 {
+    const struct tenure_commit *commit = slot->commit;
+    int64_t deadline = slot->request->deadline;
     char key[TENURE_KEY_MAX + 1];
     struct tenure_value value = {0};
     struct tn_document doc;
     bool found;
     enum tenure_status status;
 
-    if ((status = tn_document_key(s->name, slot->commit->collection, slot->commit->id, key, err)) ||
-        (!slot->commit->remove && ((status = tn_document_check_id(slot->commit->id, err)) ||
-                                   (status = tn_state_fits(s, key, slot->commit->len, err)))) ||
-        (status = tn_state_root(s, slot->commit->collection, &slot->root, deadline, err)))
+    if (s->fenced)
+        return tn_state_set_fenced(s, commit->collection, err);
+    if ((status = tn_document_key(s->name, commit->collection, commit->id, key, err)) ||
+        (!commit->remove && ((status = tn_document_check_id(commit->id, err)) ||
+                             (status = tn_state_check_length(s, key, commit->len, err)))) ||
+        (status = tn_state_root(s, commit->collection, &slot->root, deadline, err)))
         return status;
     slot->entry = tn_entry_get(s, key);
     if (!slot->entry)
@@ -111,192 +111,285 @@ static enum tenure_status find_entry(tenure_state *s, struct slot *slot, int64_t
     return status ? status : refuse_unseen(slot->entry, err);
 }
 
-/* Announce what is to be created, a collection at a time. */
-static void announce(tenure_state *s, struct round *r)
+static struct tn_slot *next_slot(struct batch *b)
 {
-    for (struct tn_root *root = s->roots; root; root = root->next) {
+    struct tn_slot *slot = b->again;
+
+    if (!slot)
+        return b->begun < b->n_slots ? &b->slots[b->begun++] : NULL;
+    b->again = slot->next;
+    slot->next = NULL;
+    if (!b->again)
+        b->again_tail = &b->again;
+    return slot;
+}
+
+/* Choose what is written next: one commit a document, and not more than a root can announce. */
+static bool choose(tenure_state *s, struct batch *b)
+{
+    size_t most = s->info.data_max ? s->info.data_max : TENURE_DATA_MAX, names = 0;
+    struct tn_slot *slot;
+
+    b->n = 0;
+    while (names <= most / 2 && (slot = next_slot(b))) {
+        struct tenure_error err = {0};
+        enum tenure_status status = find_entry(s, slot, &err);
+
+        if (status) {
+            settle(b, slot, status, 0, &err);
+        } else if (slot->entry->slot) { /* behind the one that is chosen */
+            struct tn_slot *first = slot->entry->slot;
+
+            first->last->later = slot;
+            first->last = slot;
+        } else {
+            slot->entry->slot = slot;
+            names += strlen(slot->entry->key);
+            b->chosen[b->n++] = slot;
+        }
+    }
+    return b->n > 0;
+}
+
+/* Announce what is to be created, a collection at a time. */
+static void announce(tenure_state *s, struct batch *b)
+{
+    for (size_t i = b->n; i > 0; i--) {
+        struct tn_slot *slot = b->chosen[i - 1];
+
+        if (tenure_token_absent(&slot->entry->token)) {
+            slot->next = slot->root->creates;
+            slot->root->creates = slot;
+        }
+    }
+    for (size_t i = 0; i < b->n; i++) {
+        struct tn_root *root = b->chosen[i]->root;
+        struct tn_slot *creates = root->creates, *next;
         struct tenure_error err = {0};
         size_t n = 0;
 
-        for (size_t i = 0; i < r->n; i++) {
-            struct slot *slot = &r->slots[i];
-            if (slot->root == root && slot->entry && tenure_token_absent(&slot->entry->token))
-                r->segments[n++] = strrchr(slot->entry->key, '/') + 1;
-        }
-        enum tenure_status status =
-            n ? tn_root_announce(s, root, r->segments, n, r->deadline, &err) : TENURE_OK;
+        if (!creates)
+            continue;
+        for (struct tn_slot *slot = creates; slot; slot = slot->next)
+            b->creates[n++] = slot->entry;
+        enum tenure_status status = tn_root_announce(s, root, b->creates, n, b->deadline, &err);
         if (status == TENURE_UNKNOWN) /* of the announcement; nothing was created */
             status = TENURE_TIMEOUT;
-        for (size_t i = 0; status && i < r->n; i++) {
-            struct slot *slot = &r->slots[i];
-            if (slot->root == root && slot->entry && tenure_token_absent(&slot->entry->token)) {
-                settle(slot, status, &err);
-                slot->entry->in_round = false;
-                slot->entry = NULL;
-            }
+        root->creates = NULL;
+        for (struct tn_slot *slot = creates; slot; slot = next) {
+            next = slot->next;
+            slot->next = NULL;
+            if (status)
+                settle(b, slot, status, 0, &err);
         }
     }
 }
 
-static void write_round(tenure_state *s, struct round *r)
+static void write_chosen(tenure_state *s, struct batch *b)
 {
     struct tenure_error err = {0};
     size_t n = 0;
 
-    for (size_t i = 0; i < r->n; i++) {
-        const struct slot *slot = &r->slots[i];
-        if (slot->entry)
-            r->writes[n++] = (struct tn_write){.entry = slot->entry,
+    for (size_t i = 0; i < b->n; i++) {
+        const struct tn_slot *slot = b->chosen[i];
+
+        if (slot->entry) /* else its create could not be announced */
+            b->writes[n++] = (struct tn_write){.entry = slot->entry,
                                                .data = slot->commit->data,
                                                .len = slot->commit->len,
                                                .deleted = slot->commit->remove};
     }
-    tn_state_write(s, r->writes, n, r->deadline, &err);
+    tn_state_write(s, b->writes, n, b->deadline, &err);
     for (size_t i = 0; i < n; i++) {
-        r->writes[i].entry->outcome = r->writes[i].status;
-        r->writes[i].entry->written = r->writes[i].seq;
-    }
-    for (size_t i = 0; i < r->n; i++) {
-        struct slot *slot = &r->slots[i];
-        if (!slot->entry)
-            continue; /* its create could not be announced */
-        slot->entry->in_round = false;
-        settle(slot, slot->entry->outcome, &err);
+        const struct tn_write *w = &b->writes[i];
+
+        settle(b, w->entry->slot, w->status, w->seq, &err);
     }
 }
 
-/* Fill a round with commits that are not settled, one a document, and not more
- * than a root can announce. */
-static bool fill_round(tenure_state *s, struct tn_call *calls, struct round *r)
+static void add_slots(struct batch *b, struct tn_request *request)
 {
-    size_t most = s->info.data_max ? s->info.data_max : TENURE_DATA_MAX, names = 0;
+    for (size_t i = 0; i < request->n; i++) {
+        struct tn_slot *slot = &b->slots[b->n_slots++];
 
-    r->n = 0;
-    for (struct tn_call *call = calls; call; call = call->next) {
-        for (size_t i = 0; i < call->n; i++) {
-            struct tenure_commit *commit = &call->commits[i];
-            struct slot slot = {.commit = commit, .call = call};
-            struct tenure_error err = {0};
-
-            if (commit->status != TENURE_CANCELLED)
-                continue; /* settled in an earlier round */
-            if (names > most / 2)
-                return true;
-            enum tenure_status status = s->fenced ? tn_state_fenced(s, commit->collection, &err)
-                                                  : find_entry(s, &slot, call->deadline, &err);
-            if (status) {
-                settle(&slot, status, &err);
-            } else if (!slot.entry->in_round) {
-                slot.entry->in_round = true;
-                names += strlen(slot.entry->key);
-                r->slots[r->n++] = slot;
-            }
-        }
+        *slot = (struct tn_slot){.commit = &request->commits[i], .request = request, .last = slot};
+        slot->commit->status = TENURE_CANCELLED; /* not settled yet */
     }
-    return r->n > 0;
 }
 
-/* ---- The batch of everybody who waits ------------------------------------ */
-
-static void commit_all(tenure_state *s, struct tn_call *calls)
+static void fail_request(struct tn_request *request, enum tenure_status status, const char *text)
 {
-    struct round r = {0};
+    for (size_t i = 0; i < request->n; i++)
+        request->commits[i].status = tenure_fail(&request->err, status, "%s", text);
+}
+
+static void write_requests(tenure_state *s, struct tn_request *requests, int64_t deadline)
+{
+    struct batch b = {.deadline = deadline, .again_tail = &b.again};
     size_t n = 0;
 
-    for (struct tn_call *call = calls; call; call = call->next) {
-        n += call->n;
-        r.deadline = call->deadline > r.deadline ? call->deadline : r.deadline;
-        for (size_t i = 0; i < call->n; i++)
-            call->commits[i].status = TENURE_CANCELLED; /* not settled yet */
+    for (const struct tn_request *r = requests; r; r = r->next)
+        n += r->n;
+    b.slots = malloc(n * sizeof *b.slots);
+    b.chosen = malloc(n * sizeof *b.chosen);
+    b.writes = malloc(n * sizeof *b.writes);
+    b.creates = malloc(n * sizeof *b.creates);
+    bool room = b.slots && b.chosen && b.writes && b.creates;
+    for (struct tn_request *r = requests; r; r = r->next) {
+        if (room)
+            add_slots(&b, r);
+        else
+            fail_request(r, TENURE_NOMEM, "out of memory");
     }
-    r.slots = calloc(n, sizeof *r.slots);
-    r.writes = calloc(n, sizeof *r.writes);
-    r.segments = calloc(n, sizeof *r.segments);
-    if (r.slots && r.writes && r.segments) {
-        while (fill_round(s, calls, &r)) {
-            announce(s, &r);
-            write_round(s, &r);
-        }
-    } else {
-        for (struct tn_call *call = calls; call; call = call->next) {
-            for (size_t i = 0; i < call->n; i++)
-                call->commits[i].status = tenure_fail(&call->err, TENURE_NOMEM, "out of memory");
-        }
+    while (room && choose(s, &b)) {
+        announce(s, &b);
+        write_chosen(s, &b);
     }
-    free(r.slots);
-    free(r.writes);
-    free(r.segments);
+    free(b.slots);
+    free(b.chosen);
+    free(b.writes);
+    free(b.creates);
 }
 
-/* Wait for the turn, at most until the deadline.  false: it has passed. */
-static bool wait_turn(tenure_state *s, int64_t deadline)
-{
-    int64_t left = deadline - tenure_now(), ns;
-    struct timespec until;
+/* ---- The queue ------------------------------------------------------------- */
 
-    if (left <= 0)
+static void *append(unsigned char **end, const void *bytes, size_t len)
+{
+    void *at = *end;
+
+    if (len)
+        memcpy(at, bytes, len);
+    *end += len;
+    return at;
+}
+
+/* A request with everything that it points to, in one piece.  NULL when out of memory. */
+static struct tn_request *copy_request(const struct tn_request *from)
+{
+    size_t size = sizeof *from + from->n * sizeof *from->commits;
+
+    for (size_t i = 0; i < from->n; i++) {
+        const struct tenure_commit *c = &from->commits[i];
+
+        size += strlen(c->collection) + 1 + strlen(c->id) + 1 + (c->remove ? 0 : c->len);
+    }
+    struct tn_request *copy = malloc(size);
+    if (!copy)
+        return NULL;
+    *copy = *from;
+    copy->commits = (struct tenure_commit *)(copy + 1);
+    unsigned char *end = (unsigned char *)(copy->commits + from->n);
+    for (size_t i = 0; i < from->n; i++) {
+        struct tenure_commit *c = &copy->commits[i];
+
+        *c = from->commits[i];
+        c->len = c->remove ? 0 : c->len;
+        c->collection = append(&end, c->collection, strlen(c->collection) + 1);
+        c->id = append(&end, c->id, strlen(c->id) + 1);
+        c->data = append(&end, c->data, c->len);
+    }
+    return copy;
+}
+
+/* Of those that wait, the one with the latest deadline writes for all. */
+static bool is_leader(const tenure_state *s, const struct tn_request *request)
+{
+    const struct tn_request *latest = s->queue;
+
+    for (const struct tn_request *r = s->queue; r; r = r->next) {
+        if (r->deadline > latest->deadline)
+            latest = r;
+    }
+    return latest == request;
+}
+
+/* Write whatever waits, request among it.  The lock is held, but not over the writing. */
+static void write_queue(tenure_state *s, const struct tn_request *request)
+{
+    struct tn_request *batch = s->queue, *next;
+
+    s->turn.taken = true;
+    s->queue = NULL;
+    s->queue_tail = &s->queue;
+    for (struct tn_request *r = batch; r; r = r->next)
+        r->stage = WRITING;
+    pthread_mutex_unlock(&s->turn.lock);
+    write_requests(s, batch, request->deadline);
+    pthread_mutex_lock(&s->turn.lock);
+    s->turn.taken = false;
+    for (struct tn_request *r = batch; r; r = next) {
+        next = r->next; /* its owner may return as soon as it is done */
+        r->stage = DONE;
+        if (r->abandoned) {
+            s->unsettled--;
+            free(r);
+        }
+    }
+    pthread_cond_broadcast(&s->turn.changed);
+}
+
+/* Its deadline has passed.  false: it is being written, and belongs to who writes it. */
+static bool withdraw(tenure_state *s, struct tn_request *request)
+{
+    struct tn_request **link = &s->queue;
+
+    if (request->stage == WRITING) {
+        request->abandoned = true;
+        s->unsettled++; /* nobody reads beside it: what is shown must not change afterwards */
         return false;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    ns = until.tv_nsec + left % 1000000000;
-    until.tv_sec += left / 1000000000 + ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
-    pthread_cond_timedwait(&s->done, &s->lock, &until);
+    }
+    while (*link != request)
+        link = &(*link)->next;
+    *link = request->next;
+    if (!*link)
+        s->queue_tail = link;
+    pthread_cond_broadcast(&s->turn.changed); /* another one may have to write */
+    fail_request(request, TENURE_TIMEOUT, "the deadline passed before it was its turn");
     return true;
 }
 
-/* Leave the queue, if nobody has taken it from there to write it. */
-static bool withdraw(tenure_state *s, struct tn_call *call)
+/* Have it written, by this thread or another.  The lock is held.  false: its outcome is unknown. */
+static bool run_request(tenure_state *s, struct tn_request *request)
 {
-    struct tn_call **link = &s->queue;
-
-    while (*link && *link != call)
-        link = &(*link)->next;
-    if (!*link)
-        return false;
-    *link = call->next;
-    if (!*link)
-        s->queue_tail = link;
-    for (size_t i = 0; i < call->n; i++)
-        call->commits[i].status =
-            tenure_fail(&call->err, TENURE_TIMEOUT, "the deadline passed before it was its turn");
+    *s->queue_tail = request;
+    s->queue_tail = &request->next;
+    while (request->stage != DONE) {
+        if (!s->turn.taken && is_leader(s, request))
+            write_queue(s, request);
+        else if (!tn_turn_wait(&s->turn, request->deadline))
+            return withdraw(s, request);
+    }
     return true;
 }
 
 enum tenure_status tenure_state_commit(tenure_state *s, struct tenure_commit *commits, size_t n,
                                        int64_t deadline, struct tenure_error *err)
 {
-    struct tn_call call = {.commits = commits, .n = n, .deadline = deadline}, *mine, *next;
+    struct tn_request own = {.commits = commits, .n = n, .deadline = deadline}, *request = &own;
 
     if (!s->leads)
         return tenure_fail(err, TENURE_NOT_LEADER, "only a leader commits; operators edit");
-    pthread_mutex_lock(&s->lock);
-    *s->queue_tail = &call;
-    s->queue_tail = &call.next;
-    while (!call.done) {
-        if (s->busy) {
-            if (wait_turn(s, deadline))
-                continue;
-            if (withdraw(s, &call))
-                break;
-            pthread_cond_wait(&s->done, &s->lock); /* it is being written */
-            continue;
-        }
-        s->busy = true;
-        mine = s->queue;
-        s->queue = NULL;
-        s->queue_tail = &s->queue;
-        pthread_mutex_unlock(&s->lock);
-        commit_all(s, mine);
-        pthread_mutex_lock(&s->lock);
-        s->busy = false;
-        for (; mine; mine = next) {
-            next = mine->next; /* its owner may return as soon as done is set */
-            mine->done = true;
-        }
-        pthread_cond_broadcast(&s->done);
+    pthread_mutex_lock(&s->turn.lock);
+    if (s->turn.taken || s->queue) { /* it will wait, and may have to leave */
+        pthread_mutex_unlock(&s->turn.lock);
+        request = copy_request(&own);
+        pthread_mutex_lock(&s->turn.lock);
     }
-    pthread_mutex_unlock(&s->lock);
-    if (err && call.err.code)
-        *err = call.err;
-    return call.err.code;
+    bool known = request && run_request(s, request);
+    pthread_mutex_unlock(&s->turn.lock);
+    if (!request)
+        fail_request(&own, TENURE_NOMEM, "out of memory");
+    else if (!known)
+        fail_request(&own, TENURE_UNKNOWN, "the deadline passed while it was being written");
+    for (size_t i = 0; known && request != &own && i < n; i++) {
+        commits[i].status = request->commits[i].status;
+        commits[i].seq = request->commits[i].seq;
+    }
+    if (known)
+        own.err = request->err;
+    if (known && request != &own)
+        free(request);
+    if (err && own.err.code)
+        *err = own.err;
+    return own.err.code;
 }

@@ -16,7 +16,7 @@
 #define PRUNE_FROM 4096
 
 /* Is segment a line of the root? */
-static bool announced(const struct tn_document *root, const char *segment)
+static bool is_announced(const struct tn_document *root, const char *segment)
 {
     const char *text = (const char *)root->data, *end = text + root->len;
     size_t n = strlen(segment);
@@ -33,8 +33,9 @@ static bool announced(const struct tn_document *root, const char *segment)
 }
 
 /* Is there a register, of whatever content?  Then it needs no announcement. */
-static enum tenure_status exists(tenure_state *s, const char *root, const char *segment, size_t n,
-                                 bool *is, int64_t deadline, struct tenure_error *err)
+static enum tenure_status register_exists(tenure_state *s, const char *root, const char *segment,
+                                          size_t n, bool *is, int64_t deadline,
+                                          struct tenure_error *err)
 {
     char key[2 * TENURE_KEY_MAX + 2];
     struct tenure_value value = {0};
@@ -49,9 +50,9 @@ static enum tenure_status exists(tenure_state *s, const char *root, const char *
 }
 
 /* The root's lines and one more; those that exist are left out of a long one.  malloc'ed. */
-static enum tenure_status with_line(tenure_state *s, const char *key,
-                                    const struct tn_document *root, const char *segment, char **out,
-                                    size_t *len, int64_t deadline, struct tenure_error *err)
+static enum tenure_status add_line(tenure_state *s, const char *key, const struct tn_document *root,
+                                   const char *segment, char **out, size_t *len, int64_t deadline,
+                                   struct tenure_error *err)
 {
     const char *text = (const char *)root->data, *end = text + root->len;
     char *lines = malloc(root->len + strlen(segment) + 3);
@@ -66,7 +67,7 @@ static enum tenure_status with_line(tenure_state *s, const char *key,
         bool is = false;
 
         if (root->len > PRUNE_FROM && n <= TENURE_KEY_MAX)
-            status = exists(s, key, text, n, &is, deadline, err);
+            status = register_exists(s, key, text, n, &is, deadline, err);
         if (!is) {
             memcpy(lines + used, text, n);
             lines[used + n] = '\n';
@@ -99,11 +100,11 @@ static enum tenure_status announce_once(tenure_state *s, const char *key, const 
 
     if (!status && !tenure_token_absent(&value.token))
         status = tn_document_decode(&value, &root, err);
-    if (status || announced(&root, segment))
+    if (status || is_announced(&root, segment))
         goto done;
     swap.expect = value.token;
-    status = with_line(s, key, &root, segment, &lines, &root.len, deadline, err);
-    if (status || (status = tn_state_fits(s, key, root.len, err)))
+    status = add_line(s, key, &root, segment, &lines, &root.len, deadline, err);
+    if (status || (status = tn_state_check_length(s, key, root.len, err)))
         goto done;
     root.data = (unsigned char *)lines;
     root.seq++;
@@ -111,7 +112,7 @@ static enum tenure_status announce_once(tenure_state *s, const char *key, const 
     if (status)
         goto done;
     swap.data = bytes;
-    tn_state_nonce(s, swap.nonce);
+    tn_state_new_nonce(s, swap.nonce);
     status = tenure_store_swap(s->store, &swap, deadline, err);
 done:
     if (!status)
@@ -140,8 +141,8 @@ static enum tenure_status announce(tenure_state *s, const char *collection, cons
 }
 
 /* The fence of what is there.  If it is not what was seen, the swap will say so. */
-static enum tenure_status stored_fence(tenure_state *s, const char *key, struct tn_fence *fence,
-                                       int64_t deadline, struct tenure_error *err)
+static enum tenure_status read_fence(tenure_state *s, const char *key, struct tn_fence *fence,
+                                     int64_t deadline, struct tenure_error *err)
 {
     struct tenure_value value = {0};
     struct tn_document doc;
@@ -174,17 +175,17 @@ enum tenure_status tn_state_edit(tenure_state *s, const char *collection, const 
     if (!status && data)
         status = tn_document_check_id(id, err);
     if (!status)
-        status = tn_state_fits(s, key, doc.len, err);
+        status = tn_state_check_length(s, key, doc.len, err);
     if (!status && tenure_token_absent(&seen->value.token))
         status = announce(s, collection, key, &doc.fence, deadline, err);
     else if (!status)
-        status = stored_fence(s, key, &doc.fence, deadline, err);
+        status = read_fence(s, key, &doc.fence, deadline, err);
     if (!status)
         status = tn_document_encode(&doc, &bytes, &swap.len, err);
     if (status)
         return status;
     swap.data = bytes;
-    tn_state_nonce(s, swap.nonce);
+    tn_state_new_nonce(s, swap.nonce);
     status = tenure_store_swap(s->store, &swap, deadline, err);
     free(bytes);
     return status;
@@ -201,8 +202,9 @@ enum tenure_status tenure_state_edit(tenure_state *s, const char *collection, co
         err = &scratch;
     if (s->leads)
         return tenure_fail(err, TENURE_INVALID, "a leader commits; it does not edit");
-    tn_state_turn(s);
+    if ((status = tn_state_begin(s, collection, deadline, err)))
+        return status;
     status = tn_state_edit(s, collection, id, seen, data, len, deadline, err);
-    tn_state_next(s);
+    tn_state_end(s);
     return status;
 }

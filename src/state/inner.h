@@ -7,20 +7,18 @@
 #include "state/document.h"
 #include "tenure/state.h"
 
-#define TN_STATE_BUCKETS 4096
-
 /* A register as this handle last saw it under its own grant. */
 struct tn_entry {
     struct tn_entry *next;
     struct tenure_token token; /* absent: not created yet */
     uint64_t tried;            /* nonces up to this number were tried on what stood before it */
     uint64_t seq;
-    bool sealed;                /* token is the current one under our grant, as far as we know */
-    bool in_round;              /* already part of the batch being built */
-    enum tenure_status outcome; /* of its write in that batch */
-    uint64_t written;           /* the seq of that write, if it is OK */
-    bool open;                  /* a commit of unknown outcome may still land on this very token */
+    bool sealed;    /* token is the current one under our grant, as far as we know */
+    bool announced; /* the root says that it is about to be created */
+    bool open;      /* a commit of unknown outcome may still land on this very token */
     bool doubt; /* somebody else wrote it, which the caller has not seen: it must load it first */
+    struct tn_slot *slot; /* its commit in the batch that is being written */
+    struct tn_root *root; /* if it is the root of a collection */
     char key[];
 };
 
@@ -28,18 +26,26 @@ struct tn_entry {
 struct tn_root {
     struct tn_root *next;
     struct tn_entry *entry;
-    char **pending; /* escaped ids */
-    size_t n_pending;
+    struct tn_entry **announced;
+    size_t n_announced, room;
+    struct tn_slot *creates;       /* of the batch that is being written */
     bool stale;                    /* what we know of it is in doubt: seal it again */
     bool complete;                 /* every document is in the cache: what is not there is absent */
     char upto[TENURE_KEY_MAX + 1]; /* a seal that had too little time goes on behind this */
-    char collection[];
 };
 
-struct tn_call; /* a commit waiting for its turn */
+struct tn_request; /* a call of tenure_state_commit() in the queue */
+
+/* The right to use something, of one thread at a time. */
+struct tn_turn {
+    pthread_mutex_t lock; /* never held over a store call */
+    pthread_cond_t changed;
+    bool taken;
+};
 
 struct tenure_state {
     tenure_store *store;
+    tenure_store *reader;  /* opened by the first read beside another call */
     tenure_store *watcher; /* opened by the first wait */
     char *url;
     char *name;
@@ -51,16 +57,16 @@ struct tenure_state {
     uint8_t nonce_base[TENURE_NONCE_SIZE];
     uint64_t nonces;
     _Atomic uint64_t floor;
-    bool fenced;       /* final */
-    uint64_t progress; /* rises with whatever need not be done again after a deadline */
-    struct tn_entry *entries[TN_STATE_BUCKETS];
+    _Atomic bool fenced;        /* final */
+    _Atomic uint64_t progress;  /* rises with whatever need not be done again after a deadline */
+    _Atomic uint64_t unsettled; /* documents that are open or in doubt, and abandoned requests */
+    struct tn_entry **buckets;  /* of the entries, by their keys */
+    size_t n_buckets, n_entries;
     struct tn_root *roots;
 
-    pthread_mutex_t lock; /* of turn and queue; never held over a store call */
-    pthread_cond_t done;
-    bool busy; /* somebody uses the store and the cache */
-    struct tn_call *queue, **queue_tail;
-    pthread_mutex_t watch_lock;
+    struct tn_turn turn; /* of store and cache; its lock guards the queue too */
+    struct tn_request *queue, **queue_tail;
+    struct tn_turn reader_turn, watcher_turn;
 };
 
 /* One document to write, with its register; lives for one commit. */
@@ -77,31 +83,33 @@ struct tn_write {
     bool unsure;               /* a try of unknown outcome is among them */
 };
 
-/* ---- state_cache.c ---- */
+/* ---- cache.c ---- */
 /* Find or add; NULL when out of memory. */
 struct tn_entry *tn_entry_get(tenure_state *s, const char *key);
 /* A register was read.  If it was sealed before and somebody else has written
  * it since, the caller does not know: only its own load() takes that doubt away. */
-void tn_entry_saw(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token);
+void tn_entry_observe(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token);
 /* It holds what it held when it was sealed or written, and the caller has no more to look at. */
-bool tn_entry_known(const struct tn_entry *entry, const struct tenure_token *token);
+bool tn_entry_is_known(const struct tn_entry *entry, const struct tenure_token *token);
 /* The register is known to hold this now. */
-void tn_entry_holds(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token);
+void tn_entry_set_token(tenure_state *s, struct tn_entry *entry, const struct tenure_token *token);
 /* A value of ours that can only have come back from a back-up: every try that could still
  * land late has a higher number. */
-bool tn_entry_restored(const tenure_state *s, const struct tn_entry *entry,
-                       const struct tenure_token *token);
+bool tn_entry_is_restored(const tenure_state *s, const struct tn_entry *entry,
+                          const struct tenure_token *token);
 struct tn_entry *tn_entry_find(tenure_state *s, const char *key);
+/* Set entry->open or entry->doubt: nobody reads beside the turn while there is one of these. */
+void tn_entry_mark(tenure_state *s, struct tn_entry *entry, bool *flag, bool value);
 void tn_state_free_cache(tenure_state *s);
 /* A fresh nonce, and its number. */
-uint64_t tn_state_nonce(tenure_state *s, uint8_t nonce[TENURE_NONCE_SIZE]);
+uint64_t tn_state_new_nonce(tenure_state *s, uint8_t nonce[TENURE_NONCE_SIZE]);
 /* The number of a nonce of this handle; 0 if it is somebody else's. */
-uint64_t tn_state_ours(const tenure_state *s, const uint8_t nonce[TENURE_NONCE_SIZE]);
+uint64_t tn_state_nonce_number(const tenure_state *s, const uint8_t nonce[TENURE_NONCE_SIZE]);
 /* Note an epoch; FENCED is final. */
-void tn_state_note(tenure_state *s, uint64_t epoch);
-enum tenure_status tn_state_fenced(tenure_state *s, const char *key, struct tenure_error *err);
+void tn_state_raise_floor(tenure_state *s, uint64_t epoch);
+enum tenure_status tn_state_set_fenced(tenure_state *s, const char *key, struct tenure_error *err);
 
-/* ---- state_seal.c ---- */
+/* ---- seal.c ---- */
 /*
  * Read a register and raise its epoch to ours.  value and doc hold what was
  * found before; *found is false if it is absent (then nothing was written).
@@ -117,15 +125,15 @@ enum tenure_status tn_state_hold_damaged(tenure_state *s, struct tn_root *root,
                                          struct tn_entry *entry, int64_t deadline,
                                          struct tenure_error *err);
 
-/* ---- state_write.c ---- */
+/* ---- write.c ---- */
 /* INVALID if whoever seals it later, with a header as long as can be, could not write it. */
-enum tenure_status tn_state_fits(const tenure_state *s, const char *key, size_t len,
-                                 struct tenure_error *err);
+enum tenure_status tn_state_check_length(const tenure_state *s, const char *key, size_t len,
+                                         struct tenure_error *err);
 /* Write all, as one batch where the store can; each write's status is its outcome. */
 void tn_state_write(tenure_state *s, struct tn_write *writes, size_t n, int64_t deadline,
                     struct tenure_error *err);
 
-/* ---- state_root.c ---- */
+/* ---- root.c ---- */
 /* The root of a collection, sealed under our grant, created if need be. */
 enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct tn_root **root,
                                  int64_t deadline, struct tenure_error *err);
@@ -136,11 +144,9 @@ enum tenure_status tn_root_decode(const struct tenure_value *value, struct tn_do
  * ours?  OK, FENCED, or why the root cannot be read. */
 enum tenure_status tn_root_confirm(tenure_state *s, struct tn_root *root, int64_t deadline,
                                    struct tenure_error *err);
-/* Was this id announced by somebody, perhaps earlier? */
-bool tn_root_pending(const struct tn_root *root, const char *segment);
 /* Announce creates: afterwards the documents may be created. */
 enum tenure_status tn_root_announce(tenure_state *s, struct tn_root *root,
-                                    const char *const *segments, size_t n, int64_t deadline,
+                                    struct tn_entry *const *entries, size_t n, int64_t deadline,
                                     struct tenure_error *err);
 void tn_root_free(struct tn_root *root);
 

@@ -22,7 +22,7 @@ struct tn_collections {
     bool pass;                      /* over the rest of it */
 };
 
-struct looking {
+struct visit {
     tenure_state *s;
     struct tn_collections *walk;
     bool (*visit)(void *arg, const char *name);
@@ -52,7 +52,7 @@ static void pass_over(struct tn_collections *w, size_t len)
 }
 
 /* Is it the collection of a key before?  Else it is open from now on. */
-static bool seen(struct tn_collections *w, const char *name, size_t len)
+static bool is_seen(struct tn_collections *w, const char *name, size_t len)
 {
     for (; w->n_open; w->n_open--) {
         const char *last = w->open[w->n_open - 1];
@@ -67,16 +67,16 @@ static bool seen(struct tn_collections *w, const char *name, size_t len)
 }
 
 /* A collection is seen by its root or by any document in it. */
-static bool look(void *arg, const char *key, const struct tenure_value *value)
+static bool visit_key(void *arg, const char *key, const struct tenure_value *value)
 {
-    struct looking *l = arg;
+    struct visit *l = arg;
     struct tn_collections *w = l->walk;
     size_t len = strcspn(key + l->skip, "/");
 
     (void)value;
     l->s->progress++;
     snprintf(w->after, sizeof w->after, "%s", key);
-    if (!seen(w, key + l->skip, len)) {
+    if (!is_seen(w, key + l->skip, len)) {
         w->row = 0;
         return l->visit(l->arg, w->open[w->n_open - 1]);
     }
@@ -89,18 +89,20 @@ enum tenure_status tn_state_collections(tenure_state *s, struct tn_collections *
                                         bool (*visit)(void *arg, const char *name), void *arg,
                                         int64_t deadline, struct tenure_error *err)
 {
-    struct looking l = {.s = s, .walk = walk, .visit = visit, .arg = arg};
+    struct visit l = {.s = s, .walk = walk, .visit = visit, .arg = arg};
     char prefix[TENURE_KEY_MAX + 1];
+    struct tn_reading reading;
     enum tenure_status status;
 
     l.skip = (size_t)snprintf(prefix, sizeof prefix, "%s/state/", s->name);
-    tn_state_turn(s);
+    if ((status = tn_reading_begin(s, &reading, deadline, err)))
+        return status;
     do {
         walk->pass = false;
-        status = tenure_store_list(s->store, prefix, walk->after[0] ? walk->after : NULL, look, &l,
-                                   NULL, deadline, err);
+        status = tenure_store_list(reading.store, prefix, walk->after[0] ? walk->after : NULL,
+                                   visit_key, &l, NULL, deadline, err);
     } while (!status && walk->pass);
-    tn_state_next(s);
+    tn_reading_end(&reading);
     return status;
 }
 

@@ -46,7 +46,7 @@ static void raise_fence(struct tn_fence *fence, const struct tn_fence *other)
         *fence = *other;
 }
 
-static enum tenure_status root_fence(struct repair *r, struct tenure_error *err)
+static enum tenure_status read_root_fence(struct repair *r, struct tenure_error *err)
 {
     struct tenure_value value = {0};
     struct tn_document doc = {0};
@@ -62,7 +62,7 @@ static enum tenure_status root_fence(struct repair *r, struct tenure_error *err)
     return status;
 }
 
-static bool note_fence(void *arg, const char *key, const struct tenure_value *value)
+static bool visit_fence(void *arg, const char *key, const struct tenure_value *value)
 {
     struct tn_document doc;
 
@@ -73,7 +73,7 @@ static bool note_fence(void *arg, const char *key, const struct tenure_value *va
 }
 
 /* What is damaged may say anything: not that nobody can ever lead again. */
-static bool note_likely_fence(void *arg, const char *key, const struct tenure_value *value)
+static bool visit_likely_fence(void *arg, const char *key, const struct tenure_value *value)
 {
     struct tn_document doc;
 
@@ -87,16 +87,17 @@ static bool note_likely_fence(void *arg, const char *key, const struct tenure_va
  * The highest of all that is under a prefix and is not damaged.  If that cannot be
  * listed at all, because the store finds the whole of it damaged: of what is left.
  */
-static enum tenure_status list_fence(struct repair *r, const char *above, struct tenure_error *err)
+static enum tenure_status raise_to_listed(struct repair *r, const char *above,
+                                          struct tenure_error *err)
 {
     char prefix[TENURE_KEY_MAX + 2];
     enum tenure_status status;
 
     snprintf(prefix, sizeof prefix, "%s/", above);
-    status =
-        tenure_store_list(r->s->store, prefix, NULL, note_fence, &r->fence, NULL, r->deadline, err);
+    status = tenure_store_list(r->s->store, prefix, NULL, visit_fence, &r->fence, NULL, r->deadline,
+                               err);
     if (status == TENURE_CORRUPT && r->repairer != r->s)
-        status = tenure_store_list(r->repairer->store, prefix, NULL, note_likely_fence, &r->fence,
+        status = tenure_store_list(r->repairer->store, prefix, NULL, visit_likely_fence, &r->fence,
                                    NULL, r->deadline, err);
     return status;
 }
@@ -106,7 +107,7 @@ static enum tenure_status list_fence(struct repair *r, const char *above, struct
  * epoch that no clock can have given out yet: an absurd one would keep everybody
  * out for good.
  */
-static void claimed_fence(struct repair *r)
+static void apply_claimed_fence(struct repair *r)
 {
     static const char magic[] = "tenure-doc 1 ";
     size_t most = r->value.len < 4096 ? r->value.len : 4096; /* a store's own line may be first */
@@ -130,18 +131,18 @@ static enum tenure_status find_fence(struct repair *r, const struct tenure_grant
 
     r->fence = (struct tn_fence){.epoch = 1}; /* nobody has ever led here */
     if (*r->id)
-        status = root_fence(r, err);
+        status = read_root_fence(r, err);
     if (!status)
-        status = list_fence(r, r->root, err);
+        status = raise_to_listed(r, r->root, err);
     if (!status && !*r->id) { /* a leader seals the roots of all collections */
         snprintf(all, sizeof all, "%s/state", r->s->name);
-        status = list_fence(r, all, err);
+        status = raise_to_listed(r, all, err);
         if (status == TENURE_CORRUPT) /* another collection, which tells nothing of this one */
             status = TENURE_OK;
     }
     if (status)
         return status;
-    claimed_fence(r);
+    apply_claimed_fence(r);
     if (least) {
         lease.epoch = least->epoch;
         memcpy(lease.grant, least->id, TENURE_NONCE_SIZE);
@@ -153,36 +154,36 @@ static enum tenure_status find_fence(struct repair *r, const struct tenure_grant
 /* ---- Keeping ------------------------------------------------------------- */
 
 /* Some of the bytes as a document of their own; OK also if they are kept already. */
-static enum tenure_status keep_part(struct repair *r, const char *aside, const char *name,
-                                    const unsigned char *bytes, size_t len,
-                                    struct tenure_error *err)
+static enum tenure_status store_part(struct repair *r, const char *place, const char *name,
+                                     const unsigned char *bytes, size_t len,
+                                     struct tenure_error *err)
 {
     struct tenure_document kept = {0};
-    enum tenure_status status = tn_state_load(r->repairer, aside, name, &kept, r->deadline, err);
+    enum tenure_status status = tn_state_load(r->repairer, place, name, &kept, r->deadline, err);
 
     if (!status && kept.exists && kept.value.len == len &&
         (!len || memcmp(kept.value.data, bytes, len) == 0))
         goto done;
     if (!status && kept.exists)
         status = tenure_fail(err, TENURE_CONFLICT, "%s/%s holds something else; move it away",
-                             aside, name);
+                             place, name);
     if (!status)
-        status = tn_state_edit(r->repairer, aside, name, &kept, len ? (const void *)bytes : "", len,
+        status = tn_state_edit(r->repairer, place, name, &kept, len ? (const void *)bytes : "", len,
                                r->deadline, err);
     if (status)
-        tenure_fail_context(err, "could not be kept as %s/%s, and was left alone", aside, name);
+        tenure_fail_context(err, "could not be kept as %s/%s, and was left alone", place, name);
 done:
     tenure_document_free(&kept);
     return status;
 }
 
 /* "ID@VERSION"; an id that is too long for that is told by its sum. */
-static void name_kept(const struct repair *r, const char *aside, char name[2 * TENURE_KEY_MAX])
+static void name_kept(const struct repair *r, const char *place, char name[2 * TENURE_KEY_MAX])
 {
     char key[TENURE_KEY_MAX + 1];
 
     snprintf(name, 2 * TENURE_KEY_MAX, "%s@%s+99", r->id, r->value.token.version);
-    if (tn_document_key(r->s->name, aside, name, key, NULL) == TENURE_OK)
+    if (tn_document_key(r->s->name, place, name, key, NULL) == TENURE_OK)
         snprintf(name, 2 * TENURE_KEY_MAX, "%s@%s", r->id, r->value.token.version);
     else
         snprintf(name, 2 * TENURE_KEY_MAX, "sum-%016llx@%s",
@@ -191,26 +192,26 @@ static void name_kept(const struct repair *r, const char *aside, char name[2 * T
 }
 
 /* All of them: the line in front makes what was as large as could be too large for one. */
-static enum tenure_status keep(struct repair *r, char kept[TENURE_KEEP_MAX + 1],
-                               struct tenure_error *err)
+static enum tenure_status store_damaged(struct repair *r, char kept[TENURE_KEEP_MAX + 1],
+                                        struct tenure_error *err)
 {
-    char aside[TENURE_KEY_MAX + 16], name[2 * TENURE_KEY_MAX], part[2 * TENURE_KEY_MAX + 16];
+    char place[TENURE_KEY_MAX + 16], name[2 * TENURE_KEY_MAX], part[2 * TENURE_KEY_MAX + 16];
     size_t most = r->s->info.data_max - TN_DOCUMENT_HEADER_MAX, at = 0;
     enum tenure_status status = TENURE_OK;
     unsigned number = 1;
 
-    snprintf(aside, sizeof aside, "%s.damaged", r->collection);
-    name_kept(r, aside, name);
+    snprintf(place, sizeof place, "%s.damaged", r->collection);
+    name_kept(r, place, name);
     snprintf(part, sizeof part, "%s", name);
     do {
         size_t len = r->value.len - at < most ? r->value.len - at : most;
 
-        status = keep_part(r, aside, part, r->value.data + at, len, err);
+        status = store_part(r, place, part, r->value.data + at, len, err);
         at += len;
         snprintf(part, sizeof part, "%s+%u", name, ++number);
     } while (!status && at < r->value.len);
     if (!status)
-        snprintf(kept, TENURE_KEEP_MAX + 1, "%s/%s", aside, name);
+        snprintf(kept, TENURE_KEEP_MAX + 1, "%s/%s", place, name);
     return status;
 }
 
@@ -220,7 +221,7 @@ static enum tenure_status keep(struct repair *r, char kept[TENURE_KEEP_MAX + 1],
  * The store itself says that its data is damaged.  Stores that know the rest of
  * the register, though, can be opened to read and replace it as it is.
  */
-static enum tenure_status look_below(struct repair *r, struct tenure_error *err)
+static enum tenure_status read_below(struct repair *r, struct tenure_error *err)
 {
     tenure_state *s = r->s, *repairer = NULL;
     char *url = tn_url_repairing(s->url);
@@ -244,7 +245,7 @@ static enum tenure_status look_below(struct repair *r, struct tenure_error *err)
 
 /* Is it still damaged, after the repairer has read it?  Somebody may just have repaired it, and
  * what the repairer has is sound: a leader's commit, perhaps. */
-static enum tenure_status look_again(struct repair *r, struct tenure_error *err)
+static enum tenure_status confirm_damage(struct repair *r, struct tenure_error *err)
 {
     struct tenure_value value = {0};
     enum tenure_status status = tenure_store_read(r->s->store, r->key, &value, r->deadline, err);
@@ -256,14 +257,14 @@ static enum tenure_status look_again(struct repair *r, struct tenure_error *err)
 }
 
 /* It is read, and is indeed damaged. */
-static enum tenure_status look(struct repair *r, struct tenure_error *err)
+static enum tenure_status read_damaged(struct repair *r, struct tenure_error *err)
 {
     struct tn_document doc;
     enum tenure_status status = tenure_store_read(r->s->store, r->key, &r->value, r->deadline, err);
 
     if (status == TENURE_CORRUPT) {
-        status = look_below(r, err);
-        return status ? status : look_again(r, err);
+        status = read_below(r, err);
+        return status ? status : confirm_damage(r, err);
     }
     if (status)
         return status;
@@ -296,7 +297,7 @@ static enum tenure_status replace(struct repair *r, const void *data, size_t len
     if (status)
         return status;
     swap.data = bytes;
-    tn_state_nonce(r->repairer, swap.nonce);
+    tn_state_new_nonce(r->repairer, swap.nonce);
     status = tenure_store_swap(r->repairer->store, &swap, r->deadline, err);
     free(bytes);
     /* One's own nonce proves it done (I6); anything else proves nothing. */
@@ -307,11 +308,11 @@ static enum tenure_status replace(struct repair *r, const void *data, size_t len
     return status;
 }
 
-static enum tenure_status repair(struct repair *r, const void *data, size_t len,
-                                 const struct tenure_grant *least, char kept[TENURE_KEEP_MAX + 1],
-                                 struct tenure_error *err)
+static enum tenure_status repair_register(struct repair *r, const void *data, size_t len,
+                                          const struct tenure_grant *least,
+                                          char kept[TENURE_KEEP_MAX + 1], struct tenure_error *err)
 {
-    char aside[TENURE_KEEP_MAX + 1];
+    char place[TENURE_KEEP_MAX + 1];
     enum tenure_status status = tn_document_root(r->s->name, r->collection, r->root, err);
 
     if (!status && *r->id)
@@ -319,17 +320,17 @@ static enum tenure_status repair(struct repair *r, const void *data, size_t len,
     else if (!status)
         memcpy(r->key, r->root, sizeof r->key);
     if (!status && *r->id && data)
-        status = tn_state_fits(r->s, r->key, len, err);
+        status = tn_state_check_length(r->s, r->key, len, err);
     if (!status)
-        status = look(r, err);
+        status = read_damaged(r, err);
     if (!status)
         status = find_fence(r, least, err);
     if (!status)
-        status = keep(r, aside, err);
+        status = store_damaged(r, place, err);
     if (!status)
         status = replace(r, data, len, err);
     if (!status)
-        memcpy(kept, aside, sizeof aside);
+        memcpy(kept, place, sizeof place);
     return status;
 }
 
@@ -348,9 +349,10 @@ enum tenure_status tenure_state_repair(tenure_state *s, const char *collection, 
         err = &scratch;
     if (s->leads)
         return tenure_fail(err, TENURE_INVALID, "a leader commits; it does not repair");
-    tn_state_turn(s);
-    status = repair(&r, data, len, least, kept, err);
-    tn_state_next(s);
+    if ((status = tn_state_begin(s, collection, deadline, err)))
+        return status;
+    status = repair_register(&r, data, len, least, kept, err);
+    tn_state_end(s);
     if (r.repairer != s)
         tenure_state_close(r.repairer);
     tenure_value_free(&r.value);

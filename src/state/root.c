@@ -10,40 +10,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "state/inner.h"
 
-static void forget_pending(struct tn_root *root)
+static void forget_announced(struct tn_root *root)
 {
-    for (size_t i = 0; i < root->n_pending; i++)
-        free(root->pending[i]);
-    root->n_pending = 0;
+    while (root->n_announced)
+        root->announced[--root->n_announced]->announced = false;
 }
 
 void tn_root_free(struct tn_root *root)
 {
-    forget_pending(root);
-    free(root->pending);
+    free(root->announced);
     free(root);
 }
 
-bool tn_root_pending(const struct tn_root *root, const char *segment)
+static bool push(struct tn_root *root, struct tn_entry *entry)
 {
-    for (size_t i = 0; i < root->n_pending; i++) {
-        if (strcmp(root->pending[i], segment) == 0)
-            return true;
+    if (root->n_announced == root->room) {
+        size_t room = root->room ? 2 * root->room : 16;
+        struct tn_entry **grown = realloc(root->announced, room * sizeof(struct tn_entry *));
+
+        if (!grown)
+            return false;
+        root->announced = grown;
+        root->room = room;
     }
-    return false;
-}
-
-static bool push(struct tn_root *root, const char *segment, size_t n)
-{
-    char **grown = realloc(root->pending, (root->n_pending + 1) * sizeof *grown);
-
-    if (!grown)
-        return false;
-    root->pending = grown;
-    root->pending[root->n_pending] = strndup(segment, n);
-    return root->pending[root->n_pending] && ++root->n_pending;
+    entry->announced = true;
+    root->announced[root->n_announced++] = entry;
+    return true;
 }
 
 /* The next line of a root, its length in *n; NULL behind the last. */
@@ -91,43 +86,43 @@ enum tenure_status tn_root_decode(const struct tenure_value *value, struct tn_do
     return TENURE_OK;
 }
 
-static enum tenure_status parse(struct tn_root *root, const struct tn_document *doc,
-                                struct tenure_error *err)
+static enum tenure_status parse(tenure_state *s, struct tn_root *root,
+                                const struct tn_document *doc, struct tenure_error *err)
 {
     const char *text = (const char *)doc->data, *end = text + doc->len, *line;
+    char key[2 * TENURE_KEY_MAX + 2];
+    struct tn_entry *entry;
     size_t n;
 
     while ((line = next_line(&text, end, &n))) {
-        if (!push(root, line, n))
+        snprintf(key, sizeof key, "%s/%.*s", root->entry->key, (int)n, line);
+        entry = tn_entry_get(s, key);
+        if (!entry || (!entry->announced && !push(root, entry)))
             return tenure_fail(err, TENURE_NOMEM, "out of memory");
     }
     return TENURE_OK;
 }
 
 /* The root as text, with those that exist by now left out. */
-static char *compose(tenure_state *s, struct tn_root *root, size_t *len)
+static char *compose(struct tn_root *root, size_t *len)
 {
-    size_t used = 0, size = 1, keep = 0;
-    char *text;
+    size_t skip = strlen(root->entry->key) + 1, size = 1, keep = 0;
+    char *text, *end;
 
-    for (size_t i = 0; i < root->n_pending; i++) {
-        char key[2 * TENURE_KEY_MAX + 2];
-        struct tn_entry *e;
+    for (size_t i = 0; i < root->n_announced; i++) {
+        struct tn_entry *e = root->announced[i];
 
-        snprintf(key, sizeof key, "%s/%s", root->entry->key, root->pending[i]);
-        e = tn_entry_find(s, key);
-        if (e && e->sealed && !tenure_token_absent(&e->token)) {
-            free(root->pending[i]);
+        e->announced = !e->sealed || tenure_token_absent(&e->token);
+        if (!e->announced)
             continue;
-        }
-        root->pending[keep++] = root->pending[i];
-        size += strlen(root->pending[keep - 1]) + 1;
+        root->announced[keep++] = e;
+        size += strlen(e->key + skip) + 1;
     }
-    root->n_pending = keep;
-    text = malloc(size);
+    root->n_announced = keep;
+    text = end = malloc(size);
     for (size_t i = 0; text && i < keep; i++)
-        used += (size_t)sprintf(text + used, "%s\n", root->pending[i]);
-    *len = used;
+        end = tn_put_text(tn_put_text(end, root->announced[i]->key + skip), "\n");
+    *len = text ? (size_t)(end - text) : 0;
     return text;
 }
 
@@ -135,17 +130,17 @@ static enum tenure_status write_root(tenure_state *s, struct tn_root *root, int6
                                      struct tenure_error *err)
 {
     struct tn_write w = {.entry = root->entry};
-    char *text = compose(s, root, &w.len);
+    char *text = compose(root, &w.len);
 
     if (!text)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
-    w.status = tn_state_fits(s, root->entry->key, w.len, err);
+    w.status = tn_state_check_length(s, root->entry->key, w.len, err);
     if (w.status) {
         free(text);
         return w.status;
     }
     w.data = text;
-    root->entry->doubt = false;
+    tn_entry_mark(s, root->entry, &root->entry->doubt, false);
     tn_state_write(s, &w, 1, deadline, err);
     free(text);
     /* An operator has announced something on top: to be read again, or our next write would take it
@@ -166,11 +161,11 @@ static enum tenure_status seal_root(tenure_state *s, struct tn_root *root, int64
     enum tenure_status status =
         tn_state_seal_entry(s, NULL, root->entry, &value, &doc, &found, deadline, err);
 
-    forget_pending(root);
+    forget_announced(root);
     if (status == TENURE_OK && found && (status = tn_root_decode(&value, &doc, err)))
         tenure_fail_context(err, "%s", root->entry->key);
     else if (status == TENURE_OK && found)
-        status = parse(root, &doc, err);
+        status = parse(s, root, &doc, err);
     else if (status == TENURE_OK && s->leads)
         status = write_root(s, root, deadline, err);
     root->stale = status != TENURE_OK;
@@ -196,8 +191,8 @@ enum tenure_status tn_root_confirm(tenure_state *s, struct tn_root *root, int64_
     if (!status && !tenure_token_absent(&value.token))
         status = tn_root_decode(&value, &doc, err);
     if (!status && tn_fence_judge(&doc.fence, &s->fence) == TN_VERDICT_STALE) {
-        tn_state_note(s, doc.fence.epoch);
-        status = tn_state_fenced(s, root->entry->key, err);
+        tn_state_raise_floor(s, doc.fence.epoch);
+        status = tn_state_set_fenced(s, root->entry->key, err);
     } else if (!status && tn_fence_judge(&doc.fence, &s->fence) != TN_VERDICT_SAME) {
         root->stale = true; /* lost, or restored from a back-up: to be sealed again */
     }
@@ -205,40 +200,32 @@ enum tenure_status tn_root_confirm(tenure_state *s, struct tn_root *root, int64_
     return status;
 }
 
-static struct tn_root *find(const tenure_state *s, const char *collection)
-{
-    struct tn_root *root = s->roots;
-
-    while (root && strcmp(root->collection, collection) != 0)
-        root = root->next;
-    return root;
-}
-
-static enum tenure_status add(tenure_state *s, const char *collection, struct tn_root **out,
-                              struct tenure_error *err)
+static enum tenure_status find(tenure_state *s, const char *collection, struct tn_root **out,
+                               struct tenure_error *err)
 {
     char key[TENURE_KEY_MAX + 1];
     enum tenure_status status = tn_document_root(s->name, collection, key, err);
+    struct tn_entry *entry = status ? NULL : tn_entry_get(s, key);
 
     if (status)
         return status;
-    struct tn_root *root = calloc(1, sizeof *root + strlen(collection) + 1);
-    if (!root || !(root->entry = tn_entry_get(s, key))) {
-        free(root);
-        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    if (entry && !entry->root && (entry->root = calloc(1, sizeof *entry->root))) {
+        entry->root->entry = entry;
+        entry->root->stale = true;
+        entry->root->next = s->roots;
+        s->roots = entry->root;
     }
-    memcpy(root->collection, collection, strlen(collection) + 1);
-    root->stale = true;
-    root->next = s->roots;
-    *out = s->roots = root;
+    if (!entry || !entry->root)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    *out = entry->root;
     return TENURE_OK;
 }
 
 enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct tn_root **out,
                                  int64_t deadline, struct tenure_error *err)
 {
-    struct tn_root *root = find(s, collection);
-    enum tenure_status status = root ? TENURE_OK : add(s, collection, &root, err);
+    struct tn_root *root;
+    enum tenure_status status = find(s, collection, &root, err);
 
     if (status)
         return status;
@@ -258,7 +245,7 @@ enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct
 }
 
 enum tenure_status tn_root_announce(tenure_state *s, struct tn_root *root,
-                                    const char *const *segments, size_t n, int64_t deadline,
+                                    struct tn_entry *const *entries, size_t n, int64_t deadline,
                                     struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
@@ -267,15 +254,13 @@ enum tenure_status tn_root_announce(tenure_state *s, struct tn_root *root,
         /* An operator has announced something meanwhile, under our own fence. */
         if (status == TENURE_CONFLICT)
             status = seal_root(s, root, deadline, err);
-        size_t before = root->n_pending;
+        size_t before = root->n_announced;
         for (size_t i = 0; i < n && !status; i++) {
             /* Whoever announced it: an announced id may be created. */
-            if (before && tn_root_pending(root, segments[i]))
-                continue;
-            if (!push(root, segments[i], strlen(segments[i])))
+            if (!entries[i]->announced && !push(root, entries[i]))
                 status = tenure_fail(err, TENURE_NOMEM, "out of memory");
         }
-        if (!status && root->n_pending != before)
+        if (!status && root->n_announced != before)
             status = write_root(s, root, deadline, err);
     } while (status == TENURE_CONFLICT && tenure_now() < deadline);
     /* Not known to be announced is not announced. */

@@ -1,6 +1,7 @@
 /* tenure_state: the handle, and one document at a time. */
 #include "tenure/state.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,9 +42,9 @@ enum tenure_status tenure_state_open(const char *url, const char *name,
         free(s);
         return status;
     }
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_mutex_init(&s->watch_lock, NULL);
-    tn_state_init_turns(s);
+    tn_turn_init(&s->turn);
+    tn_turn_init(&s->reader_turn);
+    tn_turn_init(&s->watcher_turn);
     s->queue_tail = &s->queue;
     tenure_store_info(s->store, &s->info);
     if (grant) {
@@ -60,11 +61,13 @@ void tenure_state_close(tenure_state *s)
     if (!s)
         return;
     tn_state_free_cache(s);
+    assert(!s->queue);
     tenure_store_close(s->store);
+    tenure_store_close(s->reader);
     tenure_store_close(s->watcher);
-    pthread_mutex_destroy(&s->lock);
-    pthread_mutex_destroy(&s->watch_lock);
-    pthread_cond_destroy(&s->done);
+    tn_turn_destroy(&s->turn);
+    tn_turn_destroy(&s->reader_turn);
+    tn_turn_destroy(&s->watcher_turn);
     explicit_bzero(s->url, strlen(s->url));
     free(s->url);
     free(s->name);
@@ -113,12 +116,11 @@ enum tenure_status tn_state_load_entry(tenure_state *s, struct tn_root *root,
                                        struct tn_document *doc, bool *found, int64_t deadline,
                                        struct tenure_error *err)
 {
-    const char *segment = strrchr(entry->key, '/') + 1;
     enum tenure_status status;
 
     for (;;) {
         status = tn_state_seal_entry(s, root, entry, value, doc, found, deadline, err);
-        if (status || *found || !s->leads || !tn_root_pending(root, segment))
+        if (status || *found || !s->leads || !entry->announced)
             return status;
         /* Announced by an earlier leader, whose create may still be on its way:
          * a sealed tombstone in its place keeps it out. */
@@ -154,7 +156,7 @@ static enum tenure_status load(tenure_state *s, const char *collection, const ch
     if (status == TENURE_OK)
         status = tn_document_fill(document, &value, &doc, found, err);
     if (status == TENURE_OK && seen)
-        entry->doubt = false;
+        tn_entry_mark(s, entry, &entry->doubt, false);
     tenure_value_free(&value);
     return status;
 }
@@ -172,28 +174,70 @@ enum tenure_status tn_state_exists(tenure_state *s, const char *collection, cons
     struct tenure_document d = {0};
     enum tenure_status status;
 
-    tn_state_turn(s);
-    status = s->fenced ? tn_state_fenced(s, collection, err)
-                       : load(s, collection, id, false, &d, deadline, err);
-    tn_state_next(s);
+    if ((status = tn_state_begin(s, collection, deadline, err)))
+        return status;
+    status = load(s, collection, id, false, &d, deadline, err);
+    tn_state_end(s);
     if (status == TENURE_OK)
         *exists = d.exists;
     tenure_document_free(&d);
     return status;
 }
 
+/*
+ * Read a document that this handle has written or sealed, beside a commit that is under way: it is
+ * what it was before the commit, or after it.  false: there is more to it, which takes the turn.
+ * Nothing is shown while a commit of unknown outcome may still land (I6), or while the caller has
+ * to be shown what somebody else has written.
+ */
+static bool load_beside(tenure_state *s, tenure_store *store, const char *key,
+                        struct tenure_document *document, int64_t deadline)
+{
+    struct tenure_value value = {0};
+    struct tn_document doc = {0};
+    struct tenure_error err;
+    bool plain = !s->unsettled && !tenure_store_read(store, key, &value, deadline, &err);
+    bool found = plain && !tenure_token_absent(&value.token);
+
+    if (found)
+        plain = !tn_document_decode(&value, &doc, &err);
+    if (s->leads)
+        plain = plain && found && tn_state_nonce_number(s, value.token.nonce) &&
+                tn_fence_judge(&doc.fence, &s->fence) == TN_VERDICT_SAME;
+    plain = plain && !s->unsettled && !s->fenced;
+    if (plain) {
+        tn_state_raise_floor(s, doc.fence.epoch);
+        plain = !tn_document_fill(document, &value, &doc, found, &err);
+    }
+    tenure_value_free(&value);
+    return plain;
+}
+
 enum tenure_status tenure_state_load(tenure_state *s, const char *collection, const char *id,
                                      struct tenure_document *document, int64_t deadline,
                                      struct tenure_error *err)
 {
+    char key[TENURE_KEY_MAX + 1];
     struct tenure_error scratch;
+    struct tn_reading reading;
     enum tenure_status status;
 
     if (!err)
         err = &scratch;
-    tn_state_turn(s);
-    status = s->fenced ? tn_state_fenced(s, collection, err)
+    if ((status = tn_document_key(s->name, collection, id, key, err)) ||
+        (status = tn_reading_begin(s, &reading, deadline, err)))
+        return status;
+    if (reading.beside) {
+        bool shown = load_beside(s, reading.store, key, document, deadline);
+
+        tn_reading_end(&reading);
+        if (shown)
+            return TENURE_OK;
+        if ((status = tn_state_begin(s, collection, deadline, err)))
+            return status;
+    }
+    status = s->fenced ? tn_state_set_fenced(s, collection, err)
                        : tn_state_load(s, collection, id, document, deadline, err);
-    tn_state_next(s);
+    tn_state_end(s);
     return status;
 }

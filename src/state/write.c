@@ -2,14 +2,15 @@
  * Writing documents: a batch of swaps, then whatever was not plainly answered
  * is resolved one by one by reading back (I6).
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "state/inner.h"
 
-enum tenure_status tn_state_fits(const tenure_state *s, const char *key, size_t len,
-                                 struct tenure_error *err)
+enum tenure_status tn_state_check_length(const tenure_state *s, const char *key, size_t len,
+                                         struct tenure_error *err)
 {
     size_t most = s->info.data_max - TN_DOCUMENT_HEADER_MAX;
 
@@ -28,8 +29,8 @@ static size_t room_for(const struct tn_write *w)
 }
 
 /* Fill swap from w, under a fresh nonce; its data go to bytes. */
-static void prepare(tenure_state *s, struct tn_write *w, struct tenure_swap *swap,
-                    unsigned char *bytes)
+static void prepare_swap(tenure_state *s, struct tn_write *w, struct tenure_swap *swap,
+                         unsigned char *bytes)
 {
     struct tn_document doc = {.fence = s->fence,
                               .seq = w->entry->seq + (w->seal_only ? 0 : 1),
@@ -38,10 +39,15 @@ static void prepare(tenure_state *s, struct tn_write *w, struct tenure_swap *swa
                               .data = w->data,
                               .len = w->deleted ? 0 : w->len};
 
+    assert(s->leads);
+    assert(w->seal_only || w->entry->sealed); /* I4 */
+    /* A create was announced (I3). */
+    assert(w->seal_only || w->entry->root || w->entry->announced ||
+           !tenure_token_absent(&w->entry->token));
     memset(swap, 0, sizeof *swap);
     swap->len = tn_document_put(&doc, bytes);
     swap->data = bytes;
-    w->last = tn_state_nonce(s, swap->nonce);
+    w->last = tn_state_new_nonce(s, swap->nonce);
     if (!w->first)
         w->first = w->last;
     swap->key = w->entry->key;
@@ -50,17 +56,19 @@ static void prepare(tenure_state *s, struct tn_write *w, struct tenure_swap *swa
 }
 
 /* Take in what a swap answered.  true: w is done. */
-static bool answered(tenure_state *s, struct tn_write *w, const struct tenure_swap *swap)
+static bool apply_answer(tenure_state *s, struct tn_write *w, const struct tenure_swap *swap)
 {
     w->status = swap->status;
     if (swap->status == TENURE_OK) {
-        tn_entry_holds(s, w->entry, &swap->token);
+        tn_entry_set_token(s, w->entry, &swap->token);
         w->entry->seq += w->seal_only ? 0 : 1;
         w->seq = w->entry->seq;
         return true;
     }
-    if (swap->status == TENURE_UNKNOWN)
-        w->unsure = w->entry->open = true;
+    if (swap->status == TENURE_UNKNOWN) {
+        w->unsure = true;
+        tn_entry_mark(s, w->entry, &w->entry->open, true);
+    }
     if (swap->status == TENURE_UNKNOWN || swap->status == TENURE_CONFLICT)
         return false;
     /* This try came to nothing; an earlier one may still land (I6). */
@@ -78,34 +86,36 @@ enum finding { DONE, TRY_AGAIN };
  * Somebody else's value is there, and the caller has not seen it.  What it
  * tried cannot land any more; it may have landed and been overwritten.
  */
-static enum finding superseded(struct tn_write *w, const char *text, struct tenure_error *err)
+static enum finding end_superseded(tenure_state *s, struct tn_write *w, const char *text,
+                                   struct tenure_error *err)
 {
     if (w->seal_only)
         w->entry->sealed = false; /* to be looked at again */
     else
-        w->entry->doubt = true;
+        tn_entry_mark(s, w->entry, &w->entry->doubt, true);
     w->status = tenure_fail(err, w->unsure ? TENURE_UNKNOWN : TENURE_CONFLICT,
                             "%s: %s; load it again", w->entry->key, text);
     return DONE;
 }
 
 /* What the register shows under our own grant, after a conflict or silence. */
-static enum finding look_own(tenure_state *s, struct tn_write *w, const struct tenure_value *value,
-                             const struct tn_document *doc, struct tenure_error *err)
+static enum finding resolve_own(tenure_state *s, struct tn_write *w,
+                                const struct tenure_value *value, const struct tn_document *doc,
+                                struct tenure_error *err)
 {
     struct tn_entry *entry = w->entry;
-    uint64_t number = tn_state_ours(s, value->token.nonce);
-    uint64_t before = tn_state_ours(s, value->prev);
+    uint64_t number = tn_state_nonce_number(s, value->token.nonce);
+    uint64_t before = tn_state_nonce_number(s, value->prev);
 
     if (tenure_token_equal(&entry->token, &value->token))
         return TRY_AGAIN; /* proves nothing about the first try; the next swap settles it */
-    bool restored = tn_entry_restored(s, entry, &value->token);
+    bool restored = tn_entry_is_restored(s, entry, &value->token);
     if (restored)
         number = 0;
     /* The caller was shown that there is none: an operator's create meanwhile is news to it. */
     if (w->seal_only && entry->sealed && !number && tenure_token_absent(&entry->token))
-        entry->doubt = true;
-    tn_entry_holds(s, entry, &value->token);
+        tn_entry_mark(s, entry, &entry->doubt, true);
+    tn_entry_set_token(s, entry, &value->token);
     entry->seq = doc->seq;
     if (number && number < w->first && !w->seal_only)
         return TRY_AGAIN; /* an earlier commit of ours came in late; ours goes on top */
@@ -120,19 +130,20 @@ static enum finding look_own(tenure_state *s, struct tn_write *w, const struct t
     }
     if (before && before >= w->first) { /* ours was there, until an operator came */
         w->seq = doc->seq - 1;
-        entry->doubt = true; /* a load takes it away; a seal is no look */
+        /* A load takes it away; a seal is no look. */
+        tn_entry_mark(s, entry, &entry->doubt, true);
         w->status = w->seal_only ? TENURE_CONFLICT : TENURE_OK; /* a seal is looked at again */
         return DONE;
     }
-    return superseded(w,
-                      restored      ? "it is older than it was"
-                      : doc->edited ? "an operator has edited it"
-                                    : "somebody else writes under the same grant",
-                      err);
+    return end_superseded(s, w,
+                          restored      ? "it is older than it was"
+                          : doc->edited ? "an operator has edited it"
+                                        : "somebody else writes under the same grant",
+                          err);
 }
 
-static enum finding look(tenure_state *s, struct tn_write *w, int64_t deadline,
-                         struct tenure_error *err)
+static enum finding read_back(tenure_state *s, struct tn_write *w, int64_t deadline,
+                              struct tenure_error *err)
 {
     struct tenure_value value = {0};
     struct tn_document doc;
@@ -148,7 +159,7 @@ static enum finding look(tenure_state *s, struct tn_write *w, int64_t deadline,
         finding = tenure_token_absent(&w->entry->token) ? TRY_AGAIN : DONE;
         w->entry->sealed = finding == TRY_AGAIN;
         if (finding == DONE)
-            superseded(w, "it is gone", err);
+            end_superseded(s, w, "it is gone", err);
         goto done;
     }
     status = tn_document_decode(&value, &doc, err);
@@ -157,17 +168,17 @@ static enum finding look(tenure_state *s, struct tn_write *w, int64_t deadline,
         w->status = w->unsure ? TENURE_UNKNOWN : status;
         goto done;
     }
-    tn_state_note(s, doc.fence.epoch);
+    tn_state_raise_floor(s, doc.fence.epoch);
     switch (tn_fence_judge(&doc.fence, &s->fence)) {
     case TN_VERDICT_SAME:
-        finding = look_own(s, w, &value, &doc, err);
+        finding = resolve_own(s, w, &value, &doc, err);
         break;
     case TN_VERDICT_RAISE: /* older than us: restored from a back-up, or never sealed */
         w->entry->sealed = false;
-        superseded(w, "it is older than it was", err);
+        end_superseded(s, w, "it is older than it was", err);
         break;
     default:
-        w->status = tn_state_fenced(s, w->entry->key, err);
+        w->status = tn_state_set_fenced(s, w->entry->key, err);
         break;
     }
 done:
@@ -182,7 +193,7 @@ static void resolve(tenure_state *s, struct tn_write *w, int64_t deadline, struc
     for (unsigned round = 0;; round++) {
         struct tenure_swap swap;
 
-        if (look(s, w, deadline, err) == DONE)
+        if (read_back(s, w, deadline, err) == DONE)
             break;
         if (tenure_now() >= deadline) {
             w->status = tenure_fail(err, w->unsure ? TENURE_UNKNOWN : TENURE_TIMEOUT,
@@ -196,9 +207,9 @@ static void resolve(tenure_state *s, struct tn_write *w, int64_t deadline, struc
                                     "%s: out of memory", w->entry->key);
             break;
         }
-        prepare(s, w, &swap, bytes);
+        prepare_swap(s, w, &swap, bytes);
         tenure_store_swap(s->store, &swap, deadline, err);
-        if (answered(s, w, &swap))
+        if (apply_answer(s, w, &swap))
             break;
     }
     free(bytes);
@@ -221,7 +232,7 @@ static void write_chunk(tenure_state *s, struct tn_write *writes, size_t n, int6
         goto done;
     }
     for (size_t i = 0; i < n; i++) {
-        prepare(s, &writes[i], &swaps[i], end);
+        prepare_swap(s, &writes[i], &swaps[i], end);
         end += swaps[i].len;
     }
     if (n == 1)
@@ -229,7 +240,7 @@ static void write_chunk(tenure_state *s, struct tn_write *writes, size_t n, int6
     else
         tenure_store_swap_many(s->store, swaps, n, deadline, err);
     for (size_t i = 0; i < n; i++) { /* both are sorted by key, and no key is there twice */
-        if (!answered(s, &writes[i], &swaps[i]))
+        if (!apply_answer(s, &writes[i], &swaps[i]))
             resolve(s, &writes[i], deadline, err);
     }
 done:

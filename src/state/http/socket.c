@@ -283,9 +283,10 @@ static enum tenure_status seal_roots(tenure_state *state, struct sealing *c, int
     while (!status && c->roots < c->n) {
         struct tn_root *root;
 
-        tn_state_turn(state);
+        if ((status = tn_state_begin(state, c->name[c->roots], deadline, err)))
+            break;
         status = tn_state_root(state, c->name[c->roots], &root, deadline, err);
-        tn_state_next(state);
+        tn_state_end(state);
         c->roots += !status;
     }
     return status;
