@@ -349,9 +349,10 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     a.path = cli_config_path(a.path);
     cli_no_core();
     if (!a.election) {
-        tn_init_split();
+        tn_init_split(true);
         return run_agent(&a);
     }
+    tn_init_join();
     int code = run_child(&a);
     free(a.env);
     for (struct later *one = a.later, *former; one; one = former) {

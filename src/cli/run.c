@@ -180,7 +180,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         o->state = o->elector.store;
     if (!o->elector.store)
         return CLI_USAGE;
-    tn_init_split();
+    tn_init_split(false);
     return tn_run(o, &codes);
 }
 

@@ -6,47 +6,93 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define AWAITED_MAX 128
+#define AWAITED_MAX 512
+#define SHARED      "TENURE_INIT_FD" /* the number of the table's descriptor */
+#define SHARED_FD   64               /* above those with a meaning of their own */
 
-/* Shared by the init and its child; NULL: there is no init. */
+/* A table that the init, its child and what that executes share; NULL: there is no init. */
 static _Atomic pid_t *awaited;
 
-/* The first place that holds before gets after. */
-static void replace(pid_t before, pid_t after)
+static bool lives(pid_t pid)
 {
-    for (size_t i = 0; awaited && i < AWAITED_MAX; i++) {
-        if (atomic_load(&awaited[i]) == before) {
-            atomic_store(&awaited[i], after);
-            return;
-        }
-    }
+    return pid > 0 && kill(pid, 0) == 0;
 }
 
 void tn_init_await(pid_t pid)
 {
-    replace(0, pid);
+    for (size_t i = 0; awaited && i < AWAITED_MAX; i++) {
+        pid_t before = atomic_load(&awaited[i]);
+
+        /* One that was killed could not forget those that it awaited. */
+        if (!lives(before) && atomic_compare_exchange_strong(&awaited[i], &before, pid))
+            return;
+    }
 }
 
 void tn_init_forget(pid_t pid)
 {
-    replace(pid, 0);
+    for (size_t i = 0; awaited && i < AWAITED_MAX; i++) {
+        pid_t before = pid;
+
+        if (atomic_compare_exchange_strong(&awaited[i], &before, 0))
+            return;
+    }
 }
 
 static bool anybody_awaited(void)
 {
     for (size_t i = 0; i < AWAITED_MAX; i++) {
-        pid_t pid = atomic_load(&awaited[i]);
-
-        if (pid > 0 && kill(pid, 0) == 0)
+        if (lives(atomic_load(&awaited[i])))
             return true;
     }
     return false;
+}
+
+static bool map_table(int fd)
+{
+    void *table =
+        mmap(NULL, AWAITED_MAX * sizeof *awaited, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (table != MAP_FAILED)
+        awaited = table;
+    return table != MAP_FAILED;
+}
+
+/* The table, for those who are executed too if pass_on. */
+static bool make_table(bool pass_on)
+{
+    char number[16];
+    int fd = memfd_create("tenure-init", MFD_CLOEXEC);
+    bool made = fd >= 0 && ftruncate(fd, AWAITED_MAX * sizeof *awaited) == 0 && map_table(fd);
+    int high = made && pass_on ? fcntl(fd, F_DUPFD, SHARED_FD) : -1;
+
+    if (high >= 0) {
+        snprintf(number, sizeof number, "%d", high);
+        setenv(SHARED, number, 1);
+    }
+    if (fd >= 0)
+        close(fd);
+    return made;
+}
+
+void tn_init_join(void)
+{
+    const char *number = getenv(SHARED);
+    int fd = number ? atoi(number) : -1;
+
+    if (fd >= SHARED_FD) {
+        map_table(fd);
+        close(fd);
+    }
+    unsetenv(SHARED);
 }
 
 /* Everything but what a fault of our own would send. */
@@ -114,17 +160,12 @@ static void take_terminal(void)
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-void tn_init_split(void)
+void tn_init_split(bool pass_on)
 {
     sigset_t signals, before;
 
-    if (getpid() != 1)
+    if (getpid() != 1 || !make_table(pass_on))
         return;
-    void *shared = mmap(NULL, AWAITED_MAX * sizeof *awaited, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        return;
-    awaited = shared;
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take the child's end away */
     passed_on(&signals);
     sigprocmask(SIG_BLOCK, &signals,

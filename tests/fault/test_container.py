@@ -114,6 +114,28 @@ elections:
             until(lambda: holder(url) == "outside")
 
 
+def test_an_agent_that_crashes_with_its_election(tmp_path):
+    """The container waits for the guard, which nobody else is left to wait for."""
+    url = f"file:{tmp_path}/store"
+    config = tmp_path / "tenure.yaml"
+    config.write_text(f"""
+elections:
+  - name: w
+    coordinate: {{store: "{url}", holder_id: inside, ttl: 10m}}
+    run: {{command: [sleep, "600"]}}
+""")
+    with Container(tmp_path, "agent", "--config", config, "--log", "text") as inside:
+        inside.says("leading")
+        with standby(url):
+            agent = inside.tenure()
+            (election,) = children(agent)
+            os.kill(agent, signal.SIGSTOP)  # it does not start another one
+            os.kill(election, signal.SIGKILL)
+            os.kill(agent, signal.SIGKILL)
+            assert inside.process.wait(60) == 128 + signal.SIGKILL
+            until(lambda: holder(url) == "outside")
+
+
 def descendants(pid):
     for child in children(pid):
         yield child
