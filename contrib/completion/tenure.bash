@@ -7,7 +7,7 @@ _tenure_verbs()
 }
 
 # Elections of the store that the line or the environment names, if it answers soon.  A password is
-# not shown to who lists processes.
+# not shown in process lists.
 _tenure_names()
 {
     local store=${TENURE_STORE-} i
