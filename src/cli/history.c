@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/key.h"
 #include "cli/show.h"
 
 static const char help[] =
@@ -163,7 +164,7 @@ static int follow(const struct cli_verb *verb, const struct cli_common *c, tenur
     bool begun = false, silent = false;
     int width = 0, code = CLI_FAILED;
 
-    snprintf(key, sizeof key, "%s/history", c->name);
+    tn_key_of(c->name, TN_KEY_HISTORY, key);
     while (told && somebody_reads()) {
         if (look_again(store, c->name, &watch, s, tenure_now() + c->timeout_ns, &err)) {
             if (!begun) {

@@ -5,46 +5,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/key.h"
 #include "base/record_text.h"
 #include "control/control.h"
 #include "control/edit.h"
 
 #define CANDIDATE_MAX 4096
-
-/* ---- Keys ---------------------------------------------------------------- */
-
-static uint64_t hash(const char *text)
-{
-    uint64_t h = UINT64_C(1469598103934665603); /* FNV-1a */
-
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-    return h;
-}
-
-static bool plain(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
-}
-
-/* Short enough for any name, also of builds that took 200 bytes of the 255 of a key. */
-void tn_candidate_key(const char *name, const char *id, char key[TENURE_KEY_MAX + 1])
-{
-    char segment[48];
-    size_t n = 0;
-    bool same = strlen(id) <= 40;
-    size_t most = same ? 40 : 24;
-
-    for (; id[n] && n < most; n++) {
-        segment[n] = plain(id[n]) || (id[n] == '.' && n > 0) ? id[n] : '_';
-        same = same && segment[n] == id[n];
-    }
-    segment[n] = '\0';
-    if (!same)
-        snprintf(segment + (n < 24 ? n : 24), 18, "-%016llx", (unsigned long long)hash(id));
-    snprintf(key, TENURE_KEY_MAX + 1, "%s/candidates/%s", name, segment);
-}
 
 /* ---- The record ---------------------------------------------------------- */
 
@@ -134,7 +100,7 @@ enum tenure_status tn_candidate_announce(tenure_store *store, const char *name,
     struct tenure_candidate copy = *candidate;
     char key[TENURE_KEY_MAX + 1];
 
-    tn_candidate_key(name, candidate->id, key);
+    tn_key_candidate(name, candidate->id, key);
     return tn_edit_register(store, key, put, &copy, deadline, err);
 }
 
@@ -143,7 +109,7 @@ enum tenure_status tn_candidate_withdraw(tenure_store *store, const char *name, 
 {
     char key[TENURE_KEY_MAX + 1];
 
-    tn_candidate_key(name, id, key);
+    tn_key_candidate(name, id, key);
     return tn_edit_register(store, key, erase, NULL, deadline, err);
 }
 
@@ -176,7 +142,7 @@ enum tenure_status tn_candidates_list(tenure_store *store, const char *name,
 
     if (!watch)
         watch = &scratch;
-    snprintf(watch->prefix, sizeof watch->prefix, "%s/candidates/", name);
+    tn_key_of(name, TN_KEY_CANDIDATES, watch->prefix);
     return tenure_store_list(store, watch->prefix, NULL, take, &listing, watch->mark, deadline,
                              err);
 }

@@ -1,5 +1,6 @@
 /* NAME/control: what is asked of the candidates. */
 #include "control/control.h"
+#include "base/key.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -21,11 +22,6 @@
 
 #define CONTROL_MAX  16384 /* bytes of the register that we look at */
 #define CONTROL_ROOM 1024  /* that any change of ours fits into */
-
-void tn_control_key(const char *name, char key[TENURE_KEY_MAX + 1])
-{
-    snprintf(key, TENURE_KEY_MAX + 1, "%s/control", name);
-}
 
 /* ---- The record ---------------------------------------------------------- */
 
@@ -96,7 +92,7 @@ enum tenure_status tenure_control_look(tenure_store *store, const char *name,
     char key[TENURE_KEY_MAX + 1];
     enum tenure_status status;
 
-    tn_control_key(name, key);
+    tn_key_of(name, TN_KEY_CONTROL, key);
     status = tenure_store_read(store, key, &value, deadline, err);
     if (!status)
         status = tn_control_decode(&value, control, err);
@@ -146,7 +142,7 @@ static enum tenure_status edit_register(tenure_store *store, const char *name, t
     if (fault)
         return tenure_fail(err, TENURE_INVALID, "'%.60s' cannot be the name of an election: %s",
                            name ? name : "", fault);
-    tn_control_key(name, key);
+    tn_key_of(name, TN_KEY_CONTROL, key);
     return tn_edit_register(store, key, edit, arg, deadline, err);
 }
 

@@ -9,11 +9,6 @@ struct tn_candidates_watch {
     char mark[TENURE_VERSION_MAX + 1];
 };
 
-/* "NAME/control" */
-void tn_control_key(const char *name, char key[TENURE_KEY_MAX + 1]);
-/* "NAME/candidates/" and a segment made from id, which may hold more than a key may. */
-void tn_candidate_key(const char *name, const char *id, char key[TENURE_KEY_MAX + 1]);
-
 /* Fill control from what a read found.  CORRUPT, and then paused is true: who cannot read an
  * order does not act against it. */
 enum tenure_status tn_control_decode(const struct tenure_value *value,

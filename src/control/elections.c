@@ -1,5 +1,6 @@
 /* Every election of a store: one listing, sorted by what the keys end with. */
 #include "tenure/elections.h"
+#include "base/key.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,32 +55,22 @@ static void count_candidate(struct tenure_election *e, const struct tenure_value
     e->healthy += c.healthy;
 }
 
-static bool ends(const char *key, const char *tail, size_t *len)
-{
-    size_t n = strlen(key), t = strlen(tail);
-
-    *len = n - t;
-    return n > t && strcmp(key + n - t, tail) == 0;
-}
-
 static bool take(void *arg, const char *key, const struct tenure_value *value)
 {
-    static const char folder[] = "/candidates/";
-    const char *candidate = strstr(key, folder);
+    size_t candidate = tn_key_below(key, TN_KEY_CANDIDATES), len;
     struct found *f = arg;
     struct tenure_election *e;
-    size_t len;
 
-    if (strstr(key, "/state/")) /* documents have what names they like */
+    if (tn_key_below(key, TN_KEY_STATE)) /* documents have what names they like */
         return true;
     if (candidate) {
-        if (!strchr(candidate + sizeof folder - 1, '/') &&
-            (e = row_of(f, key, (size_t)(candidate - key))))
+        if (!strchr(key + candidate + strlen(TN_KEY_CANDIDATES), '/') &&
+            (e = row_of(f, key, candidate)))
             count_candidate(e, value);
-    } else if (ends(key, "/lease", &len)) {
+    } else if (tn_key_is(key, TN_KEY_LEASE, &len)) {
         if ((e = row_of(f, key, len)) && tn_lease_view_fill(value, &e->lease, NULL) == TENURE_NOMEM)
             f->no_memory = true;
-    } else if (ends(key, "/control", &len)) {
+    } else if (tn_key_is(key, TN_KEY_CONTROL, &len)) {
         if ((e = row_of(f, key, len)))
             tn_control_decode(value, &e->control, NULL);
     }

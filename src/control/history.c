@@ -1,5 +1,6 @@
 /* NAME/history: who led, when, and why it changed. */
 #include "control/history.h"
+#include "base/key.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -187,11 +188,6 @@ void tn_history_merge(struct tenure_history *h, const struct tenure_term_record 
     fill_gaps(h);
 }
 
-static void key_of(const char *name, char key[TENURE_KEY_MAX + 1])
-{
-    snprintf(key, TENURE_KEY_MAX + 1, "%s/history", name);
-}
-
 enum tenure_status tenure_history_look(tenure_store *store, const char *name,
                                        struct tenure_history *history, int64_t deadline,
                                        struct tenure_error *err)
@@ -200,7 +196,7 @@ enum tenure_status tenure_history_look(tenure_store *store, const char *name,
     struct tenure_error scratch;
     char key[TENURE_KEY_MAX + 1];
 
-    key_of(name, key);
+    tn_key_of(name, TN_KEY_HISTORY, key);
     err = err ? err : &scratch;
     enum tenure_status status = tenure_store_read(store, key, &value, deadline, err);
     if (!status)
@@ -238,7 +234,7 @@ enum tenure_status tenure_history_note(tenure_store *store, const char *name,
     err = err ? err : &scratch;
     if (!n.history)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
-    key_of(name, key);
+    tn_key_of(name, TN_KEY_HISTORY, key);
     enum tenure_status status = tn_edit_register(store, key, write_down, &n, deadline, err);
     free(n.history);
     return status;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "base/text.h"
 #include "control/control.h"
 #include "driver/inner.h"
@@ -333,7 +334,7 @@ void tn_driver_wait(tenure_elector *e, struct tn_event *ev)
     if (((e->control_due && minds_control(e)) || (e->failing & FAILING_WAITS)) && again < until)
         until = again;
     if (a->watch) {
-        tn_lease_key(e->name, key);
+        tn_key_of(e->name, TN_KEY_LEASE, key);
         watches[n++] = (struct tenure_watch){.key = key, .seen = a->expect};
     }
     if (e->control_known && !e->control_due && minds_control(e))

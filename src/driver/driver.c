@@ -3,6 +3,7 @@
  * duties in core/elector.h, and never runs anybody else's code.
  */
 #include "driver/driver.h"
+#include "base/key.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -302,7 +303,7 @@ static void hold_back(tenure_elector *e)
 
     if (!e->hooks.control)
         return;
-    snprintf(e->control_key, sizeof e->control_key, "%s/control", e->name);
+    tn_key_of(e->name, TN_KEY_CONTROL, e->control_key);
     e->control_due = true;
     tn_driver_look_at_control(e);
     if (e->control_known) {

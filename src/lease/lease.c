@@ -5,12 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "lease/record.h"
-
-void tn_lease_key(const char *name, char key[TENURE_KEY_MAX + 1])
-{
-    snprintf(key, TENURE_KEY_MAX + 1, "%s/lease", name);
-}
 
 void tn_lease_seen_free(struct tn_lease_seen *seen)
 {
@@ -24,7 +20,7 @@ enum tenure_status tn_lease_read(tenure_store *store, const char *name, struct t
 {
     char key[TENURE_KEY_MAX + 1];
 
-    tn_lease_key(name, key);
+    tn_key_of(name, TN_KEY_LEASE, key);
     enum tenure_status status = tenure_store_read(store, key, buffer, deadline, err);
     return status ? status : tn_lease_see(buffer, seen, err);
 }
@@ -71,7 +67,7 @@ enum tenure_status tn_lease_swap(tenure_store *store, const char *name,
     struct tenure_swap swap = {.key = key, .expect = *expect};
     enum tenure_status status;
 
-    tn_lease_key(name, key);
+    tn_key_of(name, TN_KEY_LEASE, key);
     status = tn_lease_encode(lease, extra, &text, &swap.len, err);
     if (status)
         return status;

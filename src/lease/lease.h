@@ -19,9 +19,6 @@ struct tn_lease_seen {
     struct tenure_error why;
 };
 
-/* "NAME/lease" */
-void tn_lease_key(const char *name, char key[TENURE_KEY_MAX + 1]);
-
 /* Read.  buffer is a value to reuse.  *seen must be zeroed or come from an earlier call. */
 enum tenure_status tn_lease_read(tenure_store *store, const char *name, struct tenure_value *buffer,
                                  struct tn_lease_seen *seen, int64_t deadline,

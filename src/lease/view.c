@@ -1,4 +1,5 @@
 /* The public look at a lease: what `tenure status` and the page show. */
+#include "base/key.h"
 #include "tenure/lease.h"
 
 #include <stdio.h>
@@ -82,7 +83,7 @@ enum tenure_status tenure_lease_look(tenure_store *store, const char *name,
 
     if (status)
         return status;
-    tn_lease_key(name, key);
+    tn_key_of(name, TN_KEY_LEASE, key);
     status = tenure_store_read(store, key, &buffer, deadline, err);
     if (!status)
         status = tn_lease_view_fill(&buffer, view, err);
@@ -100,7 +101,7 @@ enum tenure_status tenure_lease_wait(tenure_store *store, const char *name,
 
     if (status)
         return status;
-    tn_lease_key(name, key);
+    tn_key_of(name, TN_KEY_LEASE, key);
     return tenure_store_wait(store, &watch, 1, wake_fd, deadline, err);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "state/calls.h"
 
 /* ---- Seal ---------------------------------------------------------------- */
@@ -267,7 +268,7 @@ static bool show_document(void *arg, const char *key, const struct tenure_value 
     char id[TENURE_KEY_MAX + 1];
     const char *segment = strrchr(key, '/') + 1;
 
-    if (!tn_document_id(segment, id))
+    if (!tn_key_document_id(segment, id))
         memcpy(id, segment, strlen(segment) + 1);
     if (tn_document_decode(value, &doc, &err) ||
         tn_document_fill(&w->document, value, &doc, true, &err)) {
@@ -315,7 +316,7 @@ enum tenure_status tenure_state_list(tenure_state *s, const char *collection,
 
     if (!err)
         err = &scratch;
-    if ((status = tn_document_root(s->name, collection, prefix, err)) ||
+    if ((status = tn_key_collection(s->name, collection, prefix, err)) ||
         (status = tn_reading_begin(s, &reading, deadline, err)))
         return status;
     w.store = reading.store;
@@ -349,7 +350,7 @@ enum tenure_status tenure_state_wait(tenure_state *s, const char *collection,
 
     if (!err)
         err = &scratch;
-    status = tn_document_root(s->name, collection, prefix, err);
+    status = tn_key_collection(s->name, collection, prefix, err);
     if (status)
         return status;
     strcat(prefix, "/");

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "state/calls.h"
 
 enum stage { QUEUED, WRITING, DONE };
@@ -92,7 +93,7 @@ static enum tenure_status find_entry(tenure_state *s, struct tn_slot *slot,
 
     if (s->fenced)
         return tn_state_set_fenced(s, commit->collection, err);
-    if ((status = tn_document_key(s->name, commit->collection, commit->id, key, err)) ||
+    if ((status = tn_key_document(s->name, commit->collection, commit->id, key, err)) ||
         (!commit->remove && ((status = tn_document_check_id(commit->id, err)) ||
                              (status = tn_state_check_length(s, key, commit->len, err)))) ||
         (status = tn_state_root(s, commit->collection, &slot->root, deadline, err)))

@@ -123,88 +123,9 @@ enum tenure_status tn_document_encode(const struct tn_document *doc, unsigned ch
     return TENURE_OK;
 }
 
-/* ---- Keys ---------------------------------------------------------------- */
-
-static bool plain(char c, bool first)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           (c == '.' && !first);
-}
-
-/* Append id to key at n, escaped.  Returns the new length, or 0 if it does not fit. */
-static size_t append_id(char key[TENURE_KEY_MAX + 1], size_t n, const char *id)
-{
-    for (const char *p = id; *p; p++) {
-        bool as_is = plain(*p, p == id);
-
-        if (n + (as_is ? 1 : 3) > TENURE_KEY_MAX)
-            return 0;
-        if (as_is)
-            key[n++] = *p;
-        else
-            n += (size_t)sprintf(key + n, "_%02x", (unsigned char)*p);
-    }
-    key[n] = '\0';
-    return n;
-}
-
-enum tenure_status tn_document_root(const char *name, const char *collection,
-                                    char key[TENURE_KEY_MAX + 1], struct tenure_error *err)
-{
-    size_t n = strlen(name) + strlen("/state/") + strlen(collection);
-
-    if (n <= TENURE_KEY_MAX - 2)
-        *tn_put_text(tn_put_text(tn_put_text(key, name), "/state/"), collection) = '\0';
-    if (n > TENURE_KEY_MAX - 2 || !tenure_key_valid(key) || strchr(collection, '/'))
-        return tenure_fail(err, TENURE_INVALID,
-                           "'%.60s' is not a name for a collection: use letters, digits, '.', '_' "
-                           "and '-'",
-                           collection);
-    return TENURE_OK;
-}
-
-enum tenure_status tn_document_key(const char *name, const char *collection, const char *id,
-                                   char key[TENURE_KEY_MAX + 1], struct tenure_error *err)
-{
-    enum tenure_status status = tn_document_root(name, collection, key, err);
-
-    if (status)
-        return status;
-    size_t n = strlen(key);
-    key[n++] = '/';
-    if (!*id || !append_id(key, n, id))
-        return tenure_fail(err, TENURE_INVALID,
-                           "'%.60s' is empty or too long for the id of a document", id);
-    return TENURE_OK;
-}
-
 enum tenure_status tn_document_check_id(const char *id, struct tenure_error *err)
 {
     return tn_text_is_utf8(id)
                ? TENURE_OK
                : tenure_fail(err, TENURE_INVALID, "the id of a document must be UTF-8");
-}
-
-bool tn_document_id(const char *segment, char id[TENURE_KEY_MAX + 1])
-{
-    char *to = id;
-
-    for (const char *p = segment; *p; p++) {
-        uint8_t byte;
-        char digits[3];
-
-        if (*p != '_') {
-            *to++ = *p;
-            continue;
-        }
-        if (!p[1] || !p[2])
-            return false;
-        snprintf(digits, sizeof digits, "%.2s", p + 1);
-        if (!tn_hex_decode(digits, &byte, 1) || byte == 0)
-            return false;
-        *to++ = (char)byte;
-        p += 2;
-    }
-    *to = '\0';
-    return to != id;
 }

@@ -34,19 +34,8 @@ size_t tn_document_put(const struct tn_document *doc, unsigned char *out);
 enum tenure_status tn_document_encode(const struct tn_document *doc, unsigned char **out,
                                       size_t *len, struct tenure_error *err);
 
-/*
- * The key of a document.  Ids may hold any bytes but NUL (new ones UTF-8, below); what a key
- * cannot hold is written as _xx.  INVALID if it gets too long or is empty.
- */
-enum tenure_status tn_document_key(const char *name, const char *collection, const char *id,
-                                   char key[TENURE_KEY_MAX + 1], struct tenure_error *err);
 /* May something be written under that id?  INVALID if it is not UTF-8: no listing in JSON could
  * show it. */
 enum tenure_status tn_document_check_id(const char *id, struct tenure_error *err);
-/* The id in the last segment of a key; false if the escapes are not ours. */
-bool tn_document_id(const char *segment, char id[TENURE_KEY_MAX + 1]);
-/* The root of a collection: "NAME/state/COLLECTION". */
-enum tenure_status tn_document_root(const char *name, const char *collection,
-                                    char key[TENURE_KEY_MAX + 1], struct tenure_error *err);
 
 #endif

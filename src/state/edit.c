@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "state/calls.h"
 
 /* Announcements that no operator needs any more are looked for from this size on. */
@@ -128,7 +129,7 @@ static enum tenure_status announce(tenure_state *s, const char *collection, cons
                                    struct tenure_error *err)
 {
     char root[TENURE_KEY_MAX + 1];
-    enum tenure_status status = tn_document_root(s->name, collection, root, err);
+    enum tenure_status status = tn_key_collection(s->name, collection, root, err);
 
     if (status)
         return status;
@@ -170,7 +171,7 @@ enum tenure_status tn_state_edit(tenure_state *s, const char *collection, const 
                               .len = data ? len : 0};
     struct tenure_swap swap = {.key = key, .expect = seen->value.token, .tombstone = !data};
     unsigned char *bytes = NULL;
-    enum tenure_status status = tn_document_key(s->name, collection, id, key, err);
+    enum tenure_status status = tn_key_document(s->name, collection, id, key, err);
 
     if (!status && data)
         status = tn_document_check_id(id, err);

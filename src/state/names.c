@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "state/calls.h"
 
 #define ROW 128 /* keys of one collection that are not worth another question */
@@ -94,7 +95,8 @@ enum tenure_status tn_state_collections(tenure_state *s, struct tn_collections *
     struct tn_reading reading;
     enum tenure_status status;
 
-    l.skip = (size_t)snprintf(prefix, sizeof prefix, "%s/state/", s->name);
+    tn_key_of(s->name, TN_KEY_STATE, prefix);
+    l.skip = strlen(prefix);
     if ((status = tn_reading_begin(s, &reading, deadline, err)))
         return status;
     do {

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "base/sum.h"
 #include "base/url.h"
 #include "os/clock.h"
@@ -183,7 +184,7 @@ static void name_kept(const struct repair *r, const char *place, char name[2 * T
     char key[TENURE_KEY_MAX + 1];
 
     snprintf(name, 2 * TENURE_KEY_MAX, "%s@%s+99", r->id, r->value.token.version);
-    if (tn_document_key(r->s->name, place, name, key, NULL) == TENURE_OK)
+    if (tn_key_document(r->s->name, place, name, key, NULL) == TENURE_OK)
         snprintf(name, 2 * TENURE_KEY_MAX, "%s@%s", r->id, r->value.token.version);
     else
         snprintf(name, 2 * TENURE_KEY_MAX, "sum-%016llx@%s",
@@ -313,10 +314,10 @@ static enum tenure_status repair_register(struct repair *r, const void *data, si
                                           char kept[TENURE_KEEP_MAX + 1], struct tenure_error *err)
 {
     char place[TENURE_KEEP_MAX + 1];
-    enum tenure_status status = tn_document_root(r->s->name, r->collection, r->root, err);
+    enum tenure_status status = tn_key_collection(r->s->name, r->collection, r->root, err);
 
     if (!status && *r->id)
-        status = tn_document_key(r->s->name, r->collection, r->id, r->key, err);
+        status = tn_key_document(r->s->name, r->collection, r->id, r->key, err);
     else if (!status)
         memcpy(r->key, r->root, sizeof r->key);
     if (!status && *r->id && data)

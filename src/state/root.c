@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/decimal.h"
+#include "base/key.h"
 #include "state/inner.h"
 
 static void forget_announced(struct tn_root *root)
@@ -204,7 +205,7 @@ static enum tenure_status find(tenure_state *s, const char *collection, struct t
                                struct tenure_error *err)
 {
     char key[TENURE_KEY_MAX + 1];
-    enum tenure_status status = tn_document_root(s->name, collection, key, err);
+    enum tenure_status status = tn_key_collection(s->name, collection, key, err);
     struct tn_entry *entry = status ? NULL : tn_entry_get(s, key);
 
     if (status)

@@ -1,5 +1,6 @@
 /* tenure_state: the handle, and one document at a time. */
 #include "tenure/state.h"
+#include "base/key.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -146,7 +147,7 @@ static enum tenure_status load(tenure_state *s, const char *collection, const ch
     bool found = false;
     enum tenure_status status;
 
-    if ((status = tn_document_key(s->name, collection, id, key, err)) ||
+    if ((status = tn_key_document(s->name, collection, id, key, err)) ||
         (s->leads && (status = tn_state_root(s, collection, &root, deadline, err))))
         return status;
     entry = tn_entry_get(s, key);
@@ -224,7 +225,7 @@ enum tenure_status tenure_state_load(tenure_state *s, const char *collection, co
 
     if (!err)
         err = &scratch;
-    if ((status = tn_document_key(s->name, collection, id, key, err)) ||
+    if ((status = tn_key_document(s->name, collection, id, key, err)) ||
         (status = tn_reading_begin(s, &reading, deadline, err)))
         return status;
     if (reading.beside) {

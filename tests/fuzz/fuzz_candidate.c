@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/key.h"
 #include "check.h"
 #include "control/control.h"
 
@@ -26,7 +27,7 @@ static void check_key(const char *id)
     static const char prefix[] = "some/election/candidates/";
     char key[TENURE_KEY_MAX + 1];
 
-    tn_candidate_key("some/election", id, key);
+    tn_key_candidate("some/election", id, key);
     assert(tenure_key_valid(key) && strncmp(key, prefix, sizeof prefix - 1) == 0);
     assert(!strchr(key + sizeof prefix - 1, '/') && strlen(key) - sizeof prefix < 42);
 }

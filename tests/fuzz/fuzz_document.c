@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "state/document.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -30,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     memcpy(text, data, len);
     text[len] = '\0';
-    tn_document_id(text, id);
+    tn_key_document_id(text, id);
     tenure_value_free(&value);
     return 0;
 }

@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/key.h"
 #include "check.h"
 #include "state/inner.h"
 
@@ -21,7 +22,7 @@ static void check_lines(const struct tn_document *doc)
         memcpy(segment, at, n);
         segment[n] = '\0';
         assert(tenure_key_valid(segment) && !strchr(segment, '/'));
-        tn_document_id(segment, id);
+        tn_key_document_id(segment, id);
         at += n + 1;
     }
 }

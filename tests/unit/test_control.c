@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/key.h"
 #include "control/control.h"
 #include "core/timing.h"
 #include "faultstore.h"
@@ -370,7 +371,7 @@ static void test_keys_of_candidates_differ(void **state)
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     for (size_t i = 0; i < COUNT; i++) {
-        tn_candidate_key(name, ids[i], keys[i]);
+        tn_key_candidate(name, ids[i], keys[i]);
         assert_true(strlen(keys[i]) < TENURE_KEY_MAX);
         for (size_t j = 0; j < i; j++)
             assert_string_not_equal(keys[i], keys[j]);

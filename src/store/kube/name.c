@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/key.h"
 #include "store/kube/kube.h"
 
 #define HEAD    "tenure-"
@@ -32,9 +33,9 @@ void tn_kube_hash(const char *const *parts, size_t n, uint8_t out[16])
 
 bool tn_kube_is_record(const char *key)
 {
-    const char *slash = strchr(key, '/');
+    size_t name;
 
-    return slash && strcmp(slash, "/lease") == 0;
+    return tn_key_is(key, TN_KEY_LEASE, &name) && !memchr(key, '/', name);
 }
 
 bool tn_kube_name_valid(const char *name, size_t max, bool dots)
@@ -90,7 +91,8 @@ static void derive(const struct tn_kube *h, const char *key, char name[TN_KUBE_N
 void tn_kube_name(const struct tn_kube *h, const char *key, char name[TN_KUBE_NAME_MAX + 1])
 {
     if (tn_kube_is_record(key)) {
-        snprintf(name, TN_KUBE_NAME_MAX + 1, "%.*s", (int)(strlen(key) - strlen("/lease")), key);
+        snprintf(name, TN_KUBE_NAME_MAX + 1, "%.*s", (int)(strlen(key) - strlen(TN_KEY_LEASE)),
+                 key);
         if (h->lease[0])
             snprintf(name, TN_KUBE_NAME_MAX + 1, "%s", h->lease);
         if (tn_kube_name_valid(name, TN_KUBE_NAME_MAX, true))

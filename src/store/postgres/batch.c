@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "store/postgres/postgres.h"
 
 /* ---- Arrays on the wire -------------------------------------------------- */
@@ -164,9 +165,9 @@ static enum tenure_status spread(struct tn_pg *pg, struct batch *b, const PGresu
  * is. */
 static size_t election(const char *key)
 {
-    const char *state = strstr(key, "/state/");
+    size_t name = tn_key_below(key, TN_KEY_STATE);
 
-    return state ? (size_t)(state - key) : strcspn(key, "/");
+    return name ? name : strcspn(key, "/");
 }
 
 /* The one election of a batch; or null. */

@@ -13,18 +13,16 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "base/key.h"
 #include "lease/record.h"
 #include "store/damaged.h"
 #include "store/postgres/postgres.h"
 
 #define FIRST_RETRY INT64_C(250000000)
-#define SUFFIX      "/lease"
 
 bool tn_pg_is_lease(const char *key)
 {
-    size_t n = strlen(key);
-
-    return n > strlen(SUFFIX) && strcmp(key + n - strlen(SUFFIX), SUFFIX) == 0;
+    return tn_key_is(key, TN_KEY_LEASE, NULL);
 }
 
 /* The server ends a session that has been silent for so long; from version 14 on. */
@@ -160,7 +158,7 @@ static void lock_args(struct tn_pg *pg, const char *lease, char name[TENURE_KEY_
         tn_pg_arg_int8(args, c->key);
     else
         tn_pg_arg_null(args);
-    snprintf(name, TENURE_KEY_MAX + 1, "%.*s", (int)(strlen(lease) - strlen(SUFFIX)), lease);
+    snprintf(name, TENURE_KEY_MAX + 1, "%.*s", (int)(strlen(lease) - strlen(TN_KEY_LEASE)), lease);
     tn_pg_arg_text(args, c->key_kind == TN_PG_KEY_NAME ? c->key_name : name);
     tn_pg_arg_text(args, pg->lock.session);
     tn_pg_arg_text(args, idle_setting(pg));

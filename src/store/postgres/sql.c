@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "store/postgres/postgres.h"
 
 /*
@@ -49,7 +50,7 @@
  * that those of all elections would go one after the other.  A wait that is about documents
  * compares from time to time (wait.c).
  */
-#define NOTIFIED "strpos(key, '/state/') = 0"
+#define NOTIFIED "strpos(key, '" TN_KEY_STATE "') = 0"
 /* How many changed; and which, unless it was all of them. */
 #define CHANGED(all)                                                                               \
     ", c AS (SELECT count(*) AS n, count(*) FILTER (WHERE " NOTIFIED ") AS notified FROM d)"       \

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "store/postgres/postgres.h"
 
 /* ---- What was seen ------------------------------------------------------- */
@@ -31,7 +32,7 @@ static struct tn_pg_seen *seen_find(struct tn_pg *pg, const char *key)
 /* Is every change of it notified? */
 static bool is_notified(const char *key)
 {
-    return !strstr(key, "/state/");
+    return !tn_key_below(key, TN_KEY_STATE);
 }
 
 void tn_pg_remember(struct tn_pg *pg, const char *key, const struct tenure_token *token)

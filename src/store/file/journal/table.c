@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/key.h"
 #include "base/sum.h"
 #include "store/file/journal/journal.h"
 
@@ -12,32 +13,15 @@
 
 /* ---- Groups ---------------------------------------------------------------- */
 
-/* Is the segment that ends at `end` the word "state"?  Not if the key begins with it. */
-static bool after_state(const char *key, const char *end)
-{
-    return end - key > 6 && memcmp(end - 6, "/state", 6) == 0;
-}
-
-/* Where NAME/state/COLLECTION ends, with or without "/ID" behind it; NULL: it is no such key. */
-static const char *collection_end(const char *key)
-{
-    const char *last = strrchr(key, '/');
-    const char *middle = last ? memrchr(key, '/', (size_t)(last - key)) : NULL;
-
-    if (middle && after_state(key, middle))
-        return last;
-    return last && after_state(key, last) ? key + strlen(key) : NULL;
-}
-
 bool tn_journal_state(const char *key)
 {
-    return collection_end(key) != NULL;
+    return tn_key_collection_end(key) != NULL;
 }
 
 bool tn_journal_group(const struct tn_file *f, const char *key, char group[TENURE_KEY_MAX + 1],
                       const char **name)
 {
-    const char *end = f->marker.place ? collection_end(key) : NULL;
+    const char *end = f->marker.place ? tn_key_collection_end(key) : NULL;
 
     if (!end)
         return false;

@@ -1,0 +1,51 @@
+/*
+ * base/key.h - every shape of key that this project writes.
+ *
+ *   NAME/lease                     the lease record of the election NAME
+ *   NAME/control                   pause, hand-over
+ *   NAME/candidates/CANDIDATE      one a candidate
+ *   NAME/history                   who led
+ *   NAME/state/COLLECTION          the root of a collection
+ *   NAME/state/COLLECTION/ID       a document
+ *
+ * NAME may have several segments.
+ */
+#ifndef TN_BASE_KEY_H
+#define TN_BASE_KEY_H
+
+#include "tenure/store.h"
+
+#define TN_KEY_LEASE      "/lease"
+#define TN_KEY_CONTROL    "/control"
+#define TN_KEY_CANDIDATES "/candidates/"
+#define TN_KEY_HISTORY    "/history"
+#define TN_KEY_STATE      "/state/"
+
+/* ---- Spelling ------------------------------------------------------------ */
+
+/* NAME and one of the above, such as tn_key_of(name, TN_KEY_LEASE, key). */
+void tn_key_of(const char *name, const char *tail, char key[TENURE_KEY_MAX + 1]);
+/* The id may hold more than a key may; the segment is made from it. */
+void tn_key_candidate(const char *name, const char *id, char key[TENURE_KEY_MAX + 1]);
+/* The root of a collection; INVALID if it cannot be called that. */
+enum tenure_status tn_key_collection(const char *name, const char *collection,
+                                     char key[TENURE_KEY_MAX + 1], struct tenure_error *err);
+/*
+ * The key of a document.  Ids may hold any bytes but NUL; what a key cannot hold is written as _xx.
+ * INVALID if it gets too long or is empty.
+ */
+enum tenure_status tn_key_document(const char *name, const char *collection, const char *id,
+                                   char key[TENURE_KEY_MAX + 1], struct tenure_error *err);
+
+/* ---- Reading ------------------------------------------------------------- */
+
+/* Does key end with the tail (TN_KEY_LEASE ...)?  Then *name_len (may be NULL) is that of NAME. */
+bool tn_key_is(const char *key, const char *tail, size_t *name_len);
+/* Is key below NAME and the folder (TN_KEY_STATE ...)?  The bytes of NAME; 0: it is not. */
+size_t tn_key_below(const char *key, const char *folder);
+/* Where NAME/state/COLLECTION ends, with or without "/ID" behind it; NULL: it is no such key. */
+const char *tn_key_collection_end(const char *key);
+/* The id in the last segment of a document's key; false if the escapes are not ours. */
+bool tn_key_document_id(const char *segment, char id[TENURE_KEY_MAX + 1]);
+
+#endif
