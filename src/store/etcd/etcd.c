@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "store/etcd/etcd.h"
-#include "store/patience.h"
+#include "store/open.h"
 
 TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
 
@@ -21,20 +21,31 @@ static void etcd_close(void *impl)
     free(h);
 }
 
-/* Everything that can be wrong shows by one read. */
-static enum tenure_status probe(struct tn_etcd *h, int64_t deadline, struct tenure_error *err)
+static enum tenure_status configure(void *impl, const char *url, struct tenure_error *err)
 {
+    struct tn_etcd *h = impl;
+    enum tenure_status status = tn_etcd_conf_parse(url, &h->conf, err);
+
+    if (status)
+        return status;
+    h->http = tn_http_new(&h->conf.http);
+    return h->http ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
+}
+
+/* In the middle of an election it serves nothing, for a second or so. */
+static enum tenure_status reach(void *impl, int64_t deadline, bool *unready,
+                                struct tenure_error *err)
+{
+    struct tn_etcd *h = impl;
     char mark[TENURE_VERSION_MAX + 1];
     json_t *answer = NULL;
     json_t *request = json_pack("{s:o, s:o, s:s, s:b}", "key", tn_etcd_key(h, "", ""), "range_end",
                                 tn_etcd_key(h, "", "\xff"), "limit", "1", "keys_only", true);
-    enum tenure_status status;
 
-    /* In the middle of an election it serves nothing, for a second or so. */
-    do {
-        h->unready = false;
-        status = tn_etcd_call(h, "/v3/kv/range", request, false, deadline, &answer, NULL, err);
-    } while (status == TENURE_UNAVAILABLE && h->unready && tn_store_pause(deadline));
+    h->unready = false;
+    enum tenure_status status =
+        tn_etcd_call(h, "/v3/kv/range", request, false, deadline, &answer, NULL, err);
+    *unready = h->unready;
     json_decref(request);
     if (!status && !tn_etcd_mark(answer, mark))
         status = tenure_fail(err, TENURE_CONFIG, "etcd: %s does not answer as etcd does",
@@ -46,24 +57,9 @@ static enum tenure_status probe(struct tn_etcd *h, int64_t deadline, struct tenu
 static enum tenure_status etcd_open(const char *url, int64_t deadline, void **impl,
                                     struct tenure_error *err)
 {
-    struct tn_etcd *h = calloc(1, sizeof *h);
-    enum tenure_status status;
+    static const struct tn_opener opener = {sizeof(struct tn_etcd), configure, reach, etcd_close};
 
-    if (!h)
-        return tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
-    status = tn_etcd_conf_parse(url, &h->conf, err);
-    if (status) {
-        free(h);
-        return status;
-    }
-    h->http = tn_http_new(&h->conf.http);
-    status =
-        h->http ? probe(h, deadline, err) : tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
-    if (status)
-        etcd_close(h);
-    else
-        *impl = h;
-    return status;
+    return tn_open(&opener, url, deadline, impl, err);
 }
 
 static void etcd_info(void *impl, struct tenure_store_info *info)
@@ -130,33 +126,15 @@ enum tenure_status tn_etcd_look(struct tn_etcd *h, const char *key, struct tn_et
     return status;
 }
 
-static enum tenure_status take(struct tn_etcd *h, const char *key, const struct tn_etcd_pair *data,
-                               const struct tn_etcd_pair *nonce, struct tenure_value *value,
-                               struct tenure_error *err)
-{
-    enum tenure_status status;
-
-    if (!data->key[0])
-        return tenure_value_absent(value, err);
-    status = tn_etcd_decode(data, nonce, value, err);
-    if (status == TENURE_CORRUPT && h->conf.repair)
-        return tn_etcd_take_damaged(data, nonce, value, err);
-    return status ? tenure_fail_context(err, "etcd: %s%s", h->conf.base, key) : TENURE_OK;
-}
-
 static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_value *value,
                                     int64_t deadline, struct tenure_error *err)
 {
-    struct tn_etcd_pair data = {0}, nonce = {0};
     struct tn_etcd *h = impl;
-    enum tenure_status status = tn_etcd_look(h, key, &data, &nonce, deadline, err);
+    enum tenure_status status =
+        tn_raw_read(&tn_etcd_raw, h, key, h->conf.repair, value, deadline, err);
 
     if (!status)
-        status = take(h, key, &data, nonce.data ? &nonce : NULL, value, err);
-    if (!status)
         tn_etcd_news_learn(h, key, &value->token);
-    free(data.data);
-    free(nonce.data);
     return status;
 }
 

@@ -18,6 +18,7 @@
 #include <jansson.h>
 
 #include "store/http/http.h"
+#include "store/raw.h"
 #include "store/remote.h"
 #include "tenure/store.h"
 
@@ -129,9 +130,7 @@ enum tenure_status tn_etcd_look(struct tn_etcd *h, const char *key, struct tn_et
 enum tenure_status tn_etcd_take_damaged(const struct tn_etcd_pair *data,
                                         const struct tn_etcd_pair *nonce,
                                         struct tenure_value *value, struct tenure_error *err);
-/* A swap that expects such a one. */
-enum tenure_status tn_etcd_repair(struct tn_etcd *h, struct tenure_swap *swap, int64_t deadline,
-                                  struct tenure_error *err);
+extern const struct tn_raw_ops tn_etcd_raw;
 
 /* ---- etcd_list.c, etcd_swap.c, etcd_wait.c: the functions of the table */
 enum tenure_status tn_etcd_list(void *impl, const char *prefix, const char *after,

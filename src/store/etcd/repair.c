@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/damaged.h"
 #include "store/etcd/etcd.h"
 
 enum tenure_status tn_etcd_take_damaged(const struct tn_etcd_pair *data,
@@ -43,40 +42,68 @@ static json_t *unchanged(const struct tn_etcd *h, const char *key, const struct 
     return all;
 }
 
-/* Is it damaged, and just as expected? */
-static enum tenure_status check(const struct tenure_swap *swap, const struct tn_etcd_pair *data,
-                                const struct tn_etcd_pair *nonce, struct tenure_error *err)
-{
-    struct tenure_value value = {0};
-    enum tenure_status status = TENURE_CONFLICT;
+/* The two pairs of a register. */
+struct pairs {
+    struct tn_etcd_pair data, nonce;
+};
 
-    if (data->key[0])
-        status = tn_etcd_decode(data, nonce, &value, err);
-    if (status == TENURE_CORRUPT)
-        status = tn_etcd_take_damaged(data, nonce, &value, err);
-    if (!status && !tenure_token_equal(&value.token, &swap->expect))
-        status = TENURE_CONFLICT;
-    tenure_value_free(&value);
-    return status == TENURE_CONFLICT
-               ? tenure_fail(err, TENURE_CONFLICT, "etcd: %s has changed", swap->key)
-               : status;
+static const struct tn_etcd_pair *mate_of(const struct pairs *p)
+{
+    return p->nonce.data ? &p->nonce : NULL;
 }
 
-enum tenure_status tn_etcd_repair(struct tn_etcd *h, struct tenure_swap *swap, int64_t deadline,
-                                  struct tenure_error *err)
+static void free_raw(void *raw)
 {
-    struct tn_etcd_pair data = {0}, nonce = {0};
-    enum tenure_status status = tn_etcd_look(h, swap->key, &data, &nonce, deadline, err);
-    const struct tn_etcd_pair *mate = nonce.data ? &nonce : NULL;
+    struct pairs *p = raw;
 
-    if (!status && nonce.key[0] && !mate)
-        status = tenure_fail(err, TENURE_UNAVAILABLE, "etcd: the answer cannot be understood");
-    if (!status)
-        status = check(swap, &data, mate, err);
-    if (!status)
-        status = tn_etcd_commit(
-            h, swap, tn_etcd_txn_if(h, swap, unchanged(h, swap->key, &data, mate)), deadline, err);
-    free(data.data);
-    free(nonce.data);
-    return swap->status = status;
+    free(p->data.data);
+    free(p->nonce.data);
+    free(p);
 }
+
+static enum tenure_status read_raw(void *impl, const char *key, int64_t deadline, void **raw,
+                                   struct tenure_error *err)
+{
+    struct pairs *p = calloc(1, sizeof *p);
+    enum tenure_status status = p ? tn_etcd_look(impl, key, &p->data, &p->nonce, deadline, err)
+                                  : tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
+
+    if (!status && p->data.key[0])
+        *raw = p;
+    else if (p)
+        free_raw(p);
+    return status;
+}
+
+static enum tenure_status decode(void *impl, const char *key, const void *raw,
+                                 struct tenure_value *value, struct tenure_error *err)
+{
+    const struct tn_etcd *h = impl;
+    const struct pairs *p = raw;
+    enum tenure_status status = tn_etcd_decode(&p->data, mate_of(p), value, err);
+
+    return status ? tenure_fail_context(err, "etcd: %s%s", h->conf.base, key) : TENURE_OK;
+}
+
+static enum tenure_status take_damaged(void *impl, const char *key, const void *raw,
+                                       struct tenure_value *value, struct tenure_error *err)
+{
+    const struct pairs *p = raw;
+
+    (void)impl;
+    (void)key;
+    if (p->nonce.key[0] && !p->nonce.data)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "etcd: the answer cannot be understood");
+    return tn_etcd_take_damaged(&p->data, mate_of(p), value, err);
+}
+
+static enum tenure_status replace(void *impl, struct tenure_swap *swap, const void *raw,
+                                  int64_t deadline, struct tenure_error *err)
+{
+    const struct pairs *p = raw;
+    json_t *same = unchanged(impl, swap->key, &p->data, mate_of(p));
+
+    return tn_etcd_commit(impl, swap, tn_etcd_txn_if(impl, swap, same), deadline, err);
+}
+
+const struct tn_raw_ops tn_etcd_raw = {read_raw, free_raw, decode, take_damaged, replace};

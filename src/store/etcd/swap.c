@@ -33,7 +33,7 @@ enum tenure_status tn_etcd_swap(void *impl, struct tenure_swap *swap, int64_t de
     struct tn_etcd *h = impl;
 
     if (h->conf.repair && tn_damaged(&swap->expect))
-        return tn_etcd_repair(h, swap, deadline, err);
+        return tn_raw_swap(&tn_etcd_raw, h, swap, deadline, err);
     if (!possible(swap))
         return swap->status = tenure_fail(err, TENURE_CONFLICT, "etcd: %s has changed", swap->key);
     return tn_etcd_commit(h, swap, tn_etcd_txn(h, swap), deadline, err);

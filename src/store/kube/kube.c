@@ -7,7 +7,7 @@
 
 #include "base/hex.h"
 #include "base/options.h"
-#include "store/patience.h"
+#include "store/open.h"
 
 TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
 
@@ -73,8 +73,9 @@ static enum tenure_status take_path(struct tn_kube *h, const struct tn_url *url,
     return TENURE_OK;
 }
 
-static enum tenure_status configure(struct tn_kube *h, const char *text, struct tenure_error *err)
+static enum tenure_status configure(void *impl, const char *text, struct tenure_error *err)
 {
+    struct tn_kube *h = impl;
     struct tn_url url = {0};
     struct choice choice = {0};
     enum tenure_status status = tn_url_parse(text, &url, err);
@@ -89,20 +90,23 @@ static enum tenure_status configure(struct tn_kube *h, const char *text, struct 
     if (!status)
         status = take_path(h, &url, err); /* now with the namespace of the context */
     tn_url_free(&url);
-    return status;
+    if (status)
+        return status;
+    h->access.http.cancel_fd = -1;
+    h->http = tn_http_new(&h->access.http);
+    return h->http ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "kube: out of memory");
 }
 
-/* Everything that can be wrong shows by one read. */
-static enum tenure_status probe(struct tn_kube *h, int64_t deadline, struct tenure_error *err)
+/* A server that starts, or is behind a proxy whose servers start, says so. */
+static enum tenure_status reach(void *impl, int64_t deadline, bool *unready,
+                                struct tenure_error *err)
 {
+    struct tn_kube *h = impl;
     struct tn_kube_request rq = {.method = "GET", .name = h->lease[0] ? h->lease : "tenure"};
     struct tn_kube_answer answer;
-    enum tenure_status status;
+    enum tenure_status status = tn_kube_call(h, &rq, deadline, &answer, err);
 
-    /* A server that starts, or is behind a proxy whose servers start, says so. */
-    do
-        status = tn_kube_call(h, &rq, deadline, &answer, err);
-    while (status == TENURE_UNAVAILABLE && answer.code >= 429 && tn_store_pause(deadline));
+    *unready = answer.code >= 429;
     json_decref(answer.root);
     return status;
 }
@@ -110,23 +114,9 @@ static enum tenure_status probe(struct tn_kube *h, int64_t deadline, struct tenu
 static enum tenure_status kube_open(const char *url, int64_t deadline, void **impl,
                                     struct tenure_error *err)
 {
-    struct tn_kube *h = calloc(1, sizeof *h);
-    enum tenure_status status;
+    static const struct tn_opener opener = {sizeof(struct tn_kube), configure, reach, kube_close};
 
-    if (!h)
-        return tenure_fail(err, TENURE_NOMEM, "kube: out of memory");
-    status = configure(h, url, err);
-    if (!status) {
-        h->access.http.cancel_fd = -1;
-        h->http = tn_http_new(&h->access.http);
-        status = h->http ? probe(h, deadline, err)
-                         : tenure_fail(err, TENURE_NOMEM, "kube: out of memory");
-    }
-    if (status)
-        kube_close(h);
-    else
-        *impl = h;
-    return status;
+    return tn_open(&opener, url, deadline, impl, err);
 }
 
 static void kube_info(void *impl, struct tenure_store_info *info)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/damaged.h"
 #include "store/kube/kube.h"
+#include "store/raw.h"
 
 #define TEXT "tenure/text"
 
@@ -64,28 +64,46 @@ enum tenure_status tn_kube_take_damaged(const json_t *object, struct tenure_valu
 
 /* ---- Replacing ----------------------------------------------------------- */
 
-/* Is it damaged, and just as expected?  Then *version is that which the server must still have. */
-static enum tenure_status check(const struct tenure_swap *swap, const json_t *object,
-                                char version[TENURE_VERSION_MAX + 1], struct tenure_error *err)
+static enum tenure_status read_raw(void *impl, const char *key, int64_t deadline, void **raw,
+                                   struct tenure_error *err)
+{
+    json_t *object = NULL;
+    enum tenure_status status = tn_kube_get(impl, key, deadline, &object, err);
+
+    *raw = object;
+    return status;
+}
+
+static void free_raw(void *raw)
+{
+    json_decref(raw);
+}
+
+static enum tenure_status decode(void *impl, const char *key, const void *raw,
+                                 struct tenure_value *value, struct tenure_error *err)
+{
+    (void)impl;
+    return tn_kube_decode(key, raw, value, err);
+}
+
+static enum tenure_status take_damaged(void *impl, const char *key, const void *raw,
+                                       struct tenure_value *value, struct tenure_error *err)
+{
+    (void)impl;
+    return tn_kube_anothers(key, raw) ? err->code : tn_kube_take_damaged(raw, value, err);
+}
+
+/* The version that the server must still have. */
+static enum tenure_status version_of(const char *key, const json_t *object,
+                                     char version[TENURE_VERSION_MAX + 1], struct tenure_error *err)
 {
     const char *rv = tn_kube_meta(object, "resourceVersion"), *uid = tn_kube_meta(object, "uid");
-    struct tenure_value value = {0};
-    enum tenure_status status =
-        object ? tn_kube_decode(swap->key, object, &value, err) : TENURE_CONFLICT;
 
-    if (status == TENURE_CORRUPT && !tn_kube_anothers(swap->key, object))
-        status = tn_kube_take_damaged(object, &value, err);
-    if (!status && !tenure_token_equal(&value.token, &swap->expect))
-        status = TENURE_CONFLICT;
-    tenure_value_free(&value);
-    if (status == TENURE_CONFLICT)
-        return tenure_fail(err, TENURE_CONFLICT, "kube: %s has changed", swap->key);
-    if (!status && (!rv || !uid || !*rv || !*uid || strchr(rv, '.') ||
-                    strlen(rv) > TN_KUBE_RV_MAX || strlen(rv) + strlen(uid) >= TENURE_VERSION_MAX))
-        return tenure_fail(err, TENURE_UNAVAILABLE, "kube: %s: it has no version", swap->key);
-    if (!status)
-        snprintf(version, TENURE_VERSION_MAX + 1, "%s.%s", rv, uid);
-    return status;
+    if (!rv || !uid || !*rv || !*uid || strchr(rv, '.') || strlen(rv) > TN_KUBE_RV_MAX ||
+        strlen(rv) + strlen(uid) >= TENURE_VERSION_MAX)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "kube: %s: it has no version", key);
+    snprintf(version, TENURE_VERSION_MAX + 1, "%s.%s", rv, uid);
+    return TENURE_OK;
 }
 
 /* Annotations, labels and standard fields as we write them, if nobody was faster. */
@@ -105,49 +123,56 @@ static json_t *patch_of(const struct tenure_swap *swap, const json_t *object)
         json_object_get(object, "spec"));
 }
 
+static const struct tn_raw_ops ops;
+
 /* A patch whose test fails and one that is not accepted are told alike: look which. */
 static enum tenure_status refused(struct tn_kube *h, const struct tenure_swap *swap,
                                   int64_t deadline, struct tenure_error *err)
 {
     struct tenure_error why = *err;
-    char version[TENURE_VERSION_MAX + 1];
-    json_t *object = NULL;
-    enum tenure_status status = tn_kube_get(h, swap->key, deadline, &object, err);
+    struct tenure_value value = {0};
+    enum tenure_status status = tn_raw_read(&ops, h, swap->key, true, &value, deadline, err);
+    bool same = tenure_token_equal(&value.token, &swap->expect);
 
-    if (!status)
-        status = check(swap, object, version, err);
-    json_decref(object);
+    tenure_value_free(&value);
     if (status)
         return status;
+    if (!same)
+        return tenure_fail(err, TENURE_CONFLICT, "kube: %s has changed", swap->key);
     *err = why;
     return why.code;
 }
 
-enum tenure_status tn_kube_repair(struct tn_kube *h, struct tenure_swap *swap, int64_t deadline,
-                                  struct tenure_error *err)
+static enum tenure_status replace(void *impl, struct tenure_swap *swap, const void *raw,
+                                  int64_t deadline, struct tenure_error *err)
 {
+    struct tn_kube *h = impl;
     bool record = tn_kube_is_record(swap->key);
     struct tenure_swap known = *swap; /* as if the server's version had been expected */
-    json_t *found = NULL, *object = NULL, *body = NULL;
+    json_t *object = NULL, *body;
     long code = 0;
-    enum tenure_status status = tn_kube_get(h, swap->key, deadline, &found, err);
+    enum tenure_status status = version_of(swap->key, raw, known.expect.version, err);
 
-    if (!status)
-        status = check(swap, found, known.expect.version, err);
     /* What others have noted in a record stays. */
     if (!status)
-        status = tn_kube_encode(h, &known, record ? found : NULL, &object, err);
+        status = tn_kube_encode(h, &known, record ? raw : NULL, &object, err);
     if (status)
-        goto done;
+        return status;
     body = record ? json_incref(object) : patch_of(&known, object);
     status = tn_kube_send(h, &known, record ? "PUT" : "PATCH", body, deadline, &code, err);
     if (!record && code == 422 && status != TENURE_UNKNOWN)
         status = refused(h, swap, deadline, err);
     if (!status)
         swap->token = known.token;
-done:
     json_decref(body);
     json_decref(object);
-    json_decref(found);
     return status;
+}
+
+static const struct tn_raw_ops ops = {read_raw, free_raw, decode, take_damaged, replace};
+
+enum tenure_status tn_kube_repair(struct tn_kube *h, struct tenure_swap *swap, int64_t deadline,
+                                  struct tenure_error *err)
+{
+    return tn_raw_swap(&ops, h, swap, deadline, err);
 }

@@ -6,7 +6,6 @@
  * compared with.  Nothing outlives the process.
  */
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +13,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "os/poll.h"
 #include "store/builtin.h"
+#include "store/sleep.h"
 
 struct reg {
     char *key;
@@ -337,7 +336,6 @@ static enum tenure_status memory_wait(void *impl, const struct tenure_watch *wat
                                       int wake_fd, int64_t deadline, struct tenure_error *err)
 {
     struct handle *h = impl;
-    struct pollfd fds[2] = {{.fd = h->fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
     uint64_t count;
 
     for (;;) {
@@ -347,13 +345,10 @@ static enum tenure_status memory_wait(void *impl, const struct tenure_watch *wat
             return tenure_fail(err, TENURE_UNAVAILABLE, "memory: %s", strerror(errno));
         if (changed(h->space, watches, n))
             return TENURE_OK;
-        int ready = tn_poll(fds, 2, deadline);
-        if (ready < 0)
-            return tenure_fail(err, TENURE_UNAVAILABLE, "memory: poll: %s", strerror(errno));
-        if (ready == 0)
-            return tenure_fail(err, TENURE_TIMEOUT, "memory: nothing changed");
-        if (fds[1].revents)
-            return tenure_fail(err, TENURE_CANCELLED, "memory: wait was cancelled");
+        enum tenure_status status =
+            tn_store_sleep("memory", h->fd, wake_fd, deadline, deadline, err);
+        if (status)
+            return status;
     }
 }
 
@@ -393,26 +388,18 @@ static enum tenure_status memory_list(void *impl, const char *prefix, const char
     return status;
 }
 
-const struct tenure_store_ops tn_store_memory = {
-    .abi = TENURE_STORE_ABI,
-    .scheme = "memory",
-    .open = memory_open,
-    .close = memory_close,
-    .info = memory_info,
-    .read = memory_read,
-    .swap = memory_swap,
-    .wait = memory_wait,
-    .list = memory_list,
-};
+#define TABLE(symbol, name, how)                                                                   \
+    const struct tenure_store_ops symbol = {                                                       \
+        .abi = TENURE_STORE_ABI,                                                                   \
+        .scheme = name,                                                                            \
+        .open = how,                                                                               \
+        .close = memory_close,                                                                     \
+        .info = memory_info,                                                                       \
+        .read = memory_read,                                                                       \
+        .swap = memory_swap,                                                                       \
+        .wait = memory_wait,                                                                       \
+        .list = memory_list,                                                                       \
+    }
 
-const struct tenure_store_ops tn_store_noop = {
-    .abi = TENURE_STORE_ABI,
-    .scheme = "noop",
-    .open = noop_open,
-    .close = memory_close,
-    .info = memory_info,
-    .read = memory_read,
-    .swap = memory_swap,
-    .wait = memory_wait,
-    .list = memory_list,
-};
+TABLE(tn_store_memory, "memory", memory_open);
+TABLE(tn_store_noop, "noop", noop_open);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "os/poll.h"
-#include "store/patience.h"
+#include "store/open.h"
 
 /* ---- Open ---------------------------------------------------------------- */
 
@@ -78,43 +78,34 @@ static enum tenure_status ensure_table(struct tn_pg *pg, int64_t deadline, struc
     return status ? status : check_table(pg, &missing, deadline, err);
 }
 
-static enum tenure_status open_as(const char *scheme, const char *url, int64_t deadline,
-                                  void **impl, struct tenure_error *err)
+static enum tenure_status configure(void *impl, const char *url, struct tenure_error *err)
 {
-    struct tn_pg *pg = calloc(1, sizeof *pg);
+    struct tn_pg *pg = impl;
     enum tenure_status status;
 
-    if (!pg)
-        return tenure_fail(err, TENURE_NOMEM, "out of memory");
-    pg->scheme = scheme;
     pg->wake_fd = -1;
     pg->timer_fd = tn_poll_timer();
     status = tn_pg_conf_parse(url, &pg->conf, err);
-    if (!status) {
-        /* After a crash it takes a while to replay its log. */
-        do
-            status = ensure_table(pg, deadline, err);
-        while (status == TENURE_UNAVAILABLE && strstr(err->text, TN_PG_UNREADY) &&
-               tn_store_pause(deadline));
-    }
-    if (status) {
-        pg_close(pg);
-        return status;
-    }
-    *impl = pg;
-    return TENURE_OK;
+    pg->scheme = pg->conf.advisory ? "postgres+advisory" : "postgres";
+    return status;
 }
 
-static enum tenure_status row_open(const char *url, int64_t deadline, void **impl,
-                                   struct tenure_error *err)
+/* After a crash it takes a while to replay its log. */
+static enum tenure_status reach(void *impl, int64_t deadline, bool *unready,
+                                struct tenure_error *err)
 {
-    return open_as("postgres", url, deadline, impl, err);
+    enum tenure_status status = ensure_table(impl, deadline, err);
+
+    *unready = status && strstr(err->text, TN_PG_UNREADY);
+    return status;
 }
 
-static enum tenure_status advisory_open(const char *url, int64_t deadline, void **impl,
-                                        struct tenure_error *err)
+static enum tenure_status pg_open(const char *url, int64_t deadline, void **impl,
+                                  struct tenure_error *err)
 {
-    return open_as("postgres+advisory", url, deadline, impl, err);
+    static const struct tn_opener opener = {sizeof(struct tn_pg), configure, reach, pg_close};
+
+    return tn_open(&opener, url, deadline, impl, err);
 }
 
 /* ---- The calls ----------------------------------------------------------- */
@@ -202,48 +193,24 @@ static enum tenure_status advisory_swap_many(void *impl, struct tenure_swap *swa
     return status;
 }
 
-static const struct tenure_store_ops row_ops = {
-    .abi = TENURE_STORE_ABI,
-    .scheme = "postgres",
-    .open = row_open,
-    .close = pg_close,
-    .info = pg_info,
-    .read = row_read,
-    .swap = row_swap,
-    .swap_many = row_swap_many,
-    .wait = pg_wait,
-    .list = pg_list,
-    .options = tn_pg_options,
-};
+#define TABLE(symbol, name, how)                                                                   \
+    static const struct tenure_store_ops symbol = {                                                \
+        .abi = TENURE_STORE_ABI,                                                                   \
+        .scheme = name,                                                                            \
+        .open = pg_open,                                                                           \
+        .close = pg_close,                                                                         \
+        .info = pg_info,                                                                           \
+        .read = how##_read,                                                                        \
+        .swap = how##_swap,                                                                        \
+        .swap_many = how##_swap_many,                                                              \
+        .wait = pg_wait,                                                                           \
+        .list = pg_list,                                                                           \
+        .options = tn_pg_options,                                                                  \
+    }
 
-/* libpq's other spelling. */
-static const struct tenure_store_ops postgresql_ops = {
-    .abi = TENURE_STORE_ABI,
-    .scheme = "postgresql",
-    .open = row_open,
-    .close = pg_close,
-    .info = pg_info,
-    .read = row_read,
-    .swap = row_swap,
-    .swap_many = row_swap_many,
-    .wait = pg_wait,
-    .list = pg_list,
-    .options = tn_pg_options,
-};
-
-static const struct tenure_store_ops advisory_ops = {
-    .abi = TENURE_STORE_ABI,
-    .scheme = "postgres+advisory",
-    .open = advisory_open,
-    .close = pg_close,
-    .info = pg_info,
-    .read = advisory_read,
-    .swap = advisory_swap,
-    .swap_many = advisory_swap_many,
-    .wait = pg_wait,
-    .list = pg_list,
-    .options = tn_pg_options,
-};
+TABLE(row_ops, "postgres", row);
+TABLE(postgresql_ops, "postgresql", row); /* libpq's other spelling */
+TABLE(advisory_ops, "postgres+advisory", advisory);
 
 TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
 const struct tenure_store_ops *const tenure_store_module[] = {&row_ops, &postgresql_ops,

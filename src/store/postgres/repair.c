@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/damaged.h"
 #include "store/postgres/postgres.h"
+#include "store/raw.h"
 
 enum { VERSION, NONCE, PREV, TOMBSTONE, DATA, COLUMNS };
 
@@ -97,23 +97,63 @@ static void arg_column(struct tn_pg_args *args, const PGresult *r, int column)
         tn_pg_arg_bytes(args, PQgetvalue(r, 0, column), (size_t)PQgetlength(r, 0, column));
 }
 
-/* The row that was read is in columns 1.. of found. */
-static enum tenure_status replace(struct tn_pg *pg, struct tenure_swap *swap, const PGresult *found,
-                                  int64_t timeline, int64_t deadline, struct tenure_error *err)
+static enum tenure_status read_raw(void *impl, const char *key, int64_t deadline, void **raw,
+                                   struct tenure_error *err)
 {
-    struct tn_pg_version version = {.timeline = timeline};
     struct tn_pg_args args = {0};
     PGresult *r = NULL;
-    enum tenure_status status;
+    bool there = false;
 
+    tn_pg_arg_text(&args, key);
+    enum tenure_status status = tn_pg_ask(impl, TN_PG_READ, &args, deadline, &r, err);
+    if (!status && tn_pg_get_bool(r, 0, TN_PG_THERE, &there) && there)
+        *raw = r;
+    else
+        PQclear(r);
+    return status;
+}
+
+static void free_raw(void *raw)
+{
+    PQclear(raw);
+}
+
+/* A row that is sane is not what was expected, whatever it holds. */
+static enum tenure_status decode(void *impl, const char *key, const void *raw,
+                                 struct tenure_value *value, struct tenure_error *err)
+{
+    (void)value;
+    return tn_pg_row_sane(impl, key, raw, 0, 1, err);
+}
+
+static enum tenure_status take_damaged(void *impl, const char *key, const void *raw,
+                                       struct tenure_value *value, struct tenure_error *err)
+{
+    (void)impl;
+    (void)key;
+    return tn_pg_take_damaged(raw, 0, 1, value, err);
+}
+
+/* The row that was read is in columns 1.. of raw. */
+static enum tenure_status replace(void *impl, struct tenure_swap *swap, const void *raw,
+                                  int64_t deadline, struct tenure_error *err)
+{
+    struct tn_pg *pg = impl;
+    struct tn_pg_version version = {0};
+    struct tn_pg_args args = {0};
+    PGresult *r = NULL;
+    enum tenure_status status = tn_pg_timeline(pg, raw, 0, &version.timeline, err);
+
+    if (status)
+        return status;
     tn_pg_arg_text(&args, swap->key);
     for (int i = 0; i < COLUMNS; i++)
-        arg_column(&args, found, 1 + i);
+        arg_column(&args, raw, 1 + i);
     tn_pg_arg_bytes(&args, swap->nonce, TENURE_NONCE_SIZE);
     tn_pg_arg_bytes(&args, swap->expect.nonce, TENURE_NONCE_SIZE);
     tn_pg_arg_bool(&args, swap->tombstone);
     tn_pg_arg_bytes(&args, swap->data, swap->len);
-    tn_pg_arg_int8(&args, timeline);
+    tn_pg_arg_int8(&args, version.timeline);
     tn_pg_forget(pg, swap->key);
     status = tn_pg_run(pg, TN_PG_MEND, &args, deadline, &r, err);
     if (status) {
@@ -133,26 +173,7 @@ static enum tenure_status replace(struct tn_pg *pg, struct tenure_swap *swap, co
 enum tenure_status tn_pg_repair(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
                                 struct tenure_error *err)
 {
-    struct tenure_value value = {0};
-    struct tn_pg_args args = {0};
-    PGresult *r = NULL;
-    int64_t timeline;
-    bool there;
-    enum tenure_status status;
+    static const struct tn_raw_ops ops = {read_raw, free_raw, decode, take_damaged, replace};
 
-    tn_pg_arg_text(&args, swap->key);
-    status = tn_pg_ask(pg, TN_PG_READ, &args, deadline, &r, err);
-    if (!status)
-        status = tn_pg_timeline(pg, r, 0, &timeline, err);
-    if (!status && (!tn_pg_get_bool(r, 0, TN_PG_THERE, &there) || !there || !wrong(r, 0, 1)))
-        status = tn_pg_swap_bad(pg, swap, err);
-    if (!status)
-        status = tn_pg_take_damaged(r, 0, 1, &value, err);
-    if (!status && !tenure_token_equal(&value.token, &swap->expect))
-        status = tn_pg_swap_bad(pg, swap, err);
-    if (!status)
-        status = replace(pg, swap, r, timeline, deadline, err);
-    tenure_value_free(&value);
-    PQclear(r);
-    return swap->status = status;
+    return tn_raw_swap(&ops, pg, swap, deadline, err);
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/patience.h"
+#include "store/open.h"
 #include "store/redis/ops.h"
 #include "store/redis/server.h"
 #include "store/redis/wait.h"
@@ -29,35 +29,38 @@ static void redis_close(void *impl)
     free(h);
 }
 
-static enum tenure_status redis_open(const char *url, int64_t deadline, void **impl,
-                                     struct tenure_error *err)
+static enum tenure_status configure(void *impl, const char *url, struct tenure_error *err)
 {
-    struct tn_redis *h = calloc(1, sizeof *h);
-    enum tenure_status status;
+    struct tn_redis *h = impl;
+    enum tenure_status status = tn_redis_conf_parse(url, &h->conf, err);
 
-    if (!h)
-        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
-    status = tn_redis_conf_parse(url, &h->conf, err);
-    if (status) {
-        free(h);
+    if (status)
         return status;
-    }
     tn_redis_sentinels_init(&h->sentinels, &h->conf);
     snprintf(h->registers, sizeof h->registers, "{%s}:k:", h->conf.prefix);
     snprintf(h->seq, sizeof h->seq, "{%s}:seq", h->conf.prefix);
     snprintf(h->index, sizeof h->index, "{%s}:index", h->conf.prefix);
     snprintf(h->log, sizeof h->log, "{%s}:log", h->conf.prefix);
     snprintf(h->sync, sizeof h->sync, "{%s}:sync", h->conf.prefix);
-    /* After a restart it takes a while to read its own data. */
-    do
-        status = tn_redis_ready(h, deadline, err);
-    while (status == TENURE_UNAVAILABLE && strstr(err->text, TN_REDIS_LOADING) &&
-           tn_store_pause(deadline));
-    if (status)
-        redis_close(h);
-    else
-        *impl = h;
+    return TENURE_OK;
+}
+
+/* After a restart it takes a while to read its own data. */
+static enum tenure_status reach(void *impl, int64_t deadline, bool *unready,
+                                struct tenure_error *err)
+{
+    enum tenure_status status = tn_redis_ready(impl, deadline, err);
+
+    *unready = status && strstr(err->text, TN_REDIS_LOADING);
     return status;
+}
+
+static enum tenure_status redis_open(const char *url, int64_t deadline, void **impl,
+                                     struct tenure_error *err)
+{
+    static const struct tn_opener opener = {sizeof(struct tn_redis), configure, reach, redis_close};
+
+    return tn_open(&opener, url, deadline, impl, err);
 }
 
 static void redis_info(void *impl, struct tenure_store_info *info)

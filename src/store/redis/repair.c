@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/hex.h"
-#include "store/damaged.h"
+#include "store/raw.h"
 #include "store/redis/ops.h"
 #include "store/redis/server.h"
 
@@ -33,34 +33,43 @@ static enum tenure_status check_look(const redisReply *r, struct tenure_error *e
     return TENURE_OK;
 }
 
-/* What is there.  OK: *found for the caller to free. */
-static enum tenure_status look(struct tn_redis *h, const char *name, int64_t deadline,
-                               redisReply **found, struct tenure_error *err)
+static void put_name(const struct tn_redis *h, const char *key, char name[TN_REDIS_NAME_MAX])
 {
+    snprintf(name, TN_REDIS_NAME_MAX, "%s%s", h->registers, key);
+}
+
+static enum tenure_status read_raw(void *impl, const char *key, int64_t deadline, void **raw,
+                                   struct tenure_error *err)
+{
+    struct tn_redis *h = impl;
+    char name[TN_REDIS_NAME_MAX];
     redisReply *reply = NULL;
+
+    put_name(h, key, name);
     enum tenure_status status =
         tn_redis_fetch(h, TN_REDIS_LOOK, name, TN_DAMAGED_MAX, deadline, &reply, err);
-
     if (status)
         return status;
     status = check_look(reply, err);
-    if (status) {
+    if (status)
         tenure_fail_context(err, "redis: %s", name);
+    if (status || reply->type == REDIS_REPLY_NIL)
         freeReplyObject(reply);
-        return status;
-    }
-    *found = reply;
-    return TENURE_OK;
+    else
+        *raw = reply;
+    return status;
 }
 
 /* A string is shown as it is; of anything else the type is told first. */
-static enum tenure_status take_damaged(const redisReply *found, struct tenure_value *value,
-                                       struct tenure_error *err)
+static enum tenure_status take_damaged(void *impl, const char *key, const void *raw,
+                                       struct tenure_value *value, struct tenure_error *err)
 {
-    const redisReply *kind = found->element[0], *bytes = found->element[2];
+    const redisReply *found = raw, *kind = found->element[0], *bytes = found->element[2];
     size_t size = 0;
     char *text = NULL;
 
+    (void)impl;
+    (void)key;
     if (strcmp(kind->str, STRING) == 0)
         return tn_damaged_value(value, bytes->str, (size_t)bytes->len, err);
     FILE *to = open_memstream(&text, &size);
@@ -71,41 +80,20 @@ static enum tenure_status take_damaged(const redisReply *found, struct tenure_va
     return tn_damaged_stream(value, to, &text, &size, err);
 }
 
-static enum tenure_status take(struct tn_redis *h, const redisReply *found,
-                               struct tenure_value *value, struct tenure_error *err)
+static enum tenure_status decode(void *impl, const char *key, const void *raw,
+                                 struct tenure_value *value, struct tenure_error *err)
 {
-    enum tenure_status status = TENURE_CORRUPT;
+    const struct tn_redis *h = impl;
+    const redisReply *found = raw;
 
-    if (found->type == REDIS_REPLY_NIL)
-        return tenure_value_absent(value, err);
-    if (strcmp(found->element[0]->str, STRING) == 0)
-        status = tn_redis_decode(found->element[2]->str, (size_t)found->element[2]->len,
-                                 h->timeline, value, err);
-    return status == TENURE_CORRUPT ? take_damaged(found, value, err) : status;
-}
-
-enum tenure_status tn_redis_repair_read(struct tn_redis *h, const char *key,
-                                        struct tenure_value *value, int64_t deadline,
-                                        struct tenure_error *err)
-{
-    char name[TN_REDIS_NAME_MAX];
-    redisReply *found = NULL;
-
-    snprintf(name, sizeof name, "%s%s", h->registers, key);
-    enum tenure_status status = look(h, name, deadline, &found, err);
-    if (status)
-        return status;
-    status = take(h, found, value, err);
-    freeReplyObject(found);
-    return status;
+    (void)key;
+    if (strcmp(found->element[0]->str, STRING) != 0)
+        return tenure_fail(err, TENURE_CORRUPT, "redis: it is a %s", found->element[0]->str);
+    return tn_redis_decode(found->element[2]->str, (size_t)found->element[2]->len, h->timeline,
+                           value, err);
 }
 
 /* ---- Replacing ----------------------------------------------------------- */
-
-static enum tenure_status conflict(const struct tenure_swap *swap, struct tenure_error *err)
-{
-    return tenure_fail(err, TENURE_CONFLICT, "redis: %s has changed", swap->key);
-}
 
 /* {version, verdict}, as of a swap. */
 static enum tenure_status take_verdict(struct tn_redis *h, const struct tn_redis_answer *answer,
@@ -117,7 +105,7 @@ static enum tenure_status take_verdict(struct tn_redis *h, const struct tn_redis
         r->element[0]->type != REDIS_REPLY_STRING || r->element[1]->type != REDIS_REPLY_STRING)
         return tenure_fail(err, TENURE_UNKNOWN, "redis: the script's answer is not ours");
     if (strcmp(r->element[1]->str, "c") == 0)
-        return conflict(swap, err);
+        return tenure_fail(err, TENURE_CONFLICT, "redis: %s has changed", swap->key);
     if (strcmp(r->element[1]->str, "o") != 0 ||
         !tn_redis_number(r->element[0]->str, (size_t)r->element[0]->len))
         return tenure_fail(err, TENURE_UNKNOWN, "redis: the script's answer is not ours");
@@ -131,11 +119,13 @@ static enum tenure_status take_verdict(struct tn_redis *h, const struct tn_redis
     return TENURE_OK;
 }
 
-static enum tenure_status replace(struct tn_redis *h, const char *name, const redisReply *found,
-                                  struct tenure_swap *swap, int64_t deadline,
-                                  struct tenure_error *err)
+static enum tenure_status replace(void *impl, struct tenure_swap *swap, const void *raw,
+                                  int64_t deadline, struct tenure_error *err)
 {
-    char *tail = malloc(TN_REDIS_TAIL + swap->len), offset[24], origin[TENURE_NONCE_SIZE + 1];
+    struct tn_redis *h = impl;
+    const redisReply *found = raw;
+    char name[TN_REDIS_NAME_MAX], *tail = malloc(TN_REDIS_TAIL + swap->len), offset[24],
+                                  origin[TENURE_NONCE_SIZE + 1];
     struct tn_redis_answer answer = {0};
     struct tn_redis_args args = {0};
     enum tenure_status status;
@@ -144,6 +134,7 @@ static enum tenure_status replace(struct tn_redis *h, const char *name, const re
         free(tail);
         return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
     }
+    put_name(h, swap->key, name);
     snprintf(offset, sizeof offset, "%zu", strlen(h->registers) + 1);
     tn_hex_encode(swap->nonce, TENURE_NONCE_SIZE / 2, origin);
     tn_redis_args_text(&args, "4");
@@ -168,23 +159,17 @@ static enum tenure_status replace(struct tn_redis *h, const char *name, const re
     return status;
 }
 
+static const struct tn_raw_ops ops = {read_raw, freeReplyObject, decode, take_damaged, replace};
+
+enum tenure_status tn_redis_repair_read(struct tn_redis *h, const char *key,
+                                        struct tenure_value *value, int64_t deadline,
+                                        struct tenure_error *err)
+{
+    return tn_raw_read(&ops, h, key, true, value, deadline, err);
+}
+
 enum tenure_status tn_redis_repair(struct tn_redis *h, struct tenure_swap *swap, int64_t deadline,
                                    struct tenure_error *err)
 {
-    struct tenure_value value = {0};
-    char name[TN_REDIS_NAME_MAX];
-    redisReply *found = NULL;
-
-    snprintf(name, sizeof name, "%s%s", h->registers, swap->key);
-    enum tenure_status status = look(h, name, deadline, &found, err);
-    if (status)
-        return status;
-    status = take(h, found, &value, err);
-    if (!status && !tenure_token_equal(&value.token, &swap->expect))
-        status = conflict(swap, err);
-    if (!status)
-        status = replace(h, name, found, swap, deadline, err);
-    freeReplyObject(found);
-    tenure_value_free(&value);
-    return status;
+    return tn_raw_swap(&ops, h, swap, deadline, err);
 }
