@@ -9,12 +9,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/hub.h"
+#include "agent/proxy.h"
 #include "core/timing.h"
 #include "os/init.h"
 #include "os/log.h"
@@ -25,7 +26,10 @@
 #define PAUSE_MIN_NS (500 * TN_MS)
 #define PAUSE_MAX_NS (30 * TN_S)
 #define NEVER        (INT64_MAX / 2)
-/* Who lives this long has not failed at its start. */
+/* Descriptors of one election, and of the agent itself without its connections. */
+#define FILES_EACH   4u
+#define FILES_OWN    64u
+/* A child that lives this long has not failed at its start. */
 #define STEADY_NS    (60 * TN_S)
 
 struct member {
@@ -40,15 +44,16 @@ struct member {
 struct tn_fleet {
     struct tn_fleet_options options;
     struct tn_notify notify;
-    struct tn_hub *hub; /* NULL: no listener of our own */
+    struct tn_proxy *proxy; /* NULL: no listener of our own */
     int text_fd, known_fd, signal_fd;
-    sigset_t mask; /* as it was */
-    struct member members[TN_FLEET_MAX];
-    size_t n;
+    sigset_t mask;       /* as it was */
+    struct rlimit files; /* as they were */
+    struct member *members;
+    size_t n, cap;
     bool leaving;
     unsigned asked; /* to leave, how often */
     int exit_code;
-    int64_t pet_at_ns;
+    int64_t watchdog_at_ns;
 };
 
 /* ---- The text ------------------------------------------------------------ */
@@ -102,7 +107,7 @@ static bool pass_on(const int *from, int n)
     int high[4];
 
     for (int i = 0; i < n; i++) {
-        high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, TN_FLEET_PAIR + 1);
+        high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, TN_FLEET_SOCKET + 1);
         if (high[i] < 0)
             return false;
     }
@@ -114,17 +119,18 @@ static bool pass_on(const int *from, int n)
 }
 
 /* Between fork and exec, with other threads about: nothing that takes a lock. */
-static _Noreturn void become(const struct tn_fleet *f, const struct tn_hub_seat *seat,
+static _Noreturn void become(const struct tn_fleet *f, const struct tn_proxy_ends *ends,
                              char *const *args, pid_t parent)
 {
-    const int fds[] = {f->text_fd, f->known_fd, seat->facts, seat->pair};
+    const int fds[] = {f->text_fd, f->known_fd, ends->page, ends->socket};
 
     setpgid(0, 0); /* what is typed at a terminal is for the agent, which passes it on */
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     if (getppid() != parent)
         _exit(1);
-    if (!pass_on(fds, f->hub ? 4 : 2))
+    if (!pass_on(fds, f->proxy ? 4 : 2))
         _exit(1);
+    setrlimit(RLIMIT_NOFILE, &f->files);
     sigset_t mask = f->mask;
     sigaddset(&mask, SIGHUP); /* kept until somebody can take it: tn_fleet_mask() */
     sigprocmask(SIG_SETMASK, &mask, NULL);
@@ -147,35 +153,35 @@ static void start(struct tn_fleet *f, struct member *m)
     char *format = (char *)(uintptr_t)f->options.log;
     char *level = (char *)(uintptr_t)f->options.level;
     char *args[12] = {tenure, agent, config, path, election, m->name};
-    struct tn_hub_seat seat = {-1, -1};
+    struct tn_proxy_ends ends = {-1, -1};
     size_t n = 6;
 
-    if (f->hub)
+    if (f->proxy)
         args[n++] = inner;
     if (format)
         args[n++] = log, args[n++] = format;
     if (level)
         args[n++] = log_level, args[n++] = level;
-    bool ready = !f->hub || tn_hub_prepare(f->hub, m->name, &seat);
+    bool ready = !f->proxy || tn_proxy_prepare(f->proxy, m->name, &ends);
     pid_t self = getpid(), pid = ready ? fork() : -1;
 
     if (pid == 0)
-        become(f, &seat, args, self);
-    if (seat.pair >= 0)
-        close(seat.pair); /* once the process is gone, so is its end */
+        become(f, &ends, args, self);
+    if (ends.socket >= 0)
+        close(ends.socket); /* once the process is gone, so is its end */
     m->started_ns = tenure_now();
     m->start_at_ns = NEVER;
     if (pid < 0) {
         tn_log("failed", "no new process for %s: %s", m->name, strerror(errno));
         m->start_at_ns = m->started_ns + PAUSE_MAX_NS;
-        if (f->hub)
-            tn_hub_ended(f->hub, m->name, "its process could not be started; tried again soon");
+        if (f->proxy)
+            tn_proxy_ended(f->proxy, m->name, "its process could not be started; tried again soon");
         return;
     }
     m->pid = pid;
     tn_init_await(pid);
-    if (f->hub)
-        tn_hub_started(f->hub, m->name, pid);
+    if (f->proxy)
+        tn_proxy_started(f->proxy, m->name, pid);
 }
 
 static void pause_for(struct member *m)
@@ -193,13 +199,13 @@ static void tell_end(const struct tn_fleet *f, const struct member *m, int statu
 {
     char fate[160];
 
-    if (!f->hub)
+    if (!f->proxy)
         return;
     snprintf(fate, sizeof fate, "its process has ended (%s %d)%s",
              WIFEXITED(status) ? "code" : "signal",
              WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
              again ? " and is started again soon" : "");
-    tn_hub_ended(f->hub, m->name, fate);
+    tn_proxy_ended(f->proxy, m->name, fate);
 }
 
 static void ended(struct tn_fleet *f, struct member *m, int status)
@@ -296,13 +302,49 @@ static void forget(struct tn_fleet *f, const char *const *names, size_t n)
     }
 }
 
+/* Some may still be ending while others are added. */
+static bool make_room(struct tn_fleet *f, size_t n)
+{
+    struct member *grown;
+
+    if (f->n + n <= f->cap)
+        return true;
+    grown = realloc(f->members, (f->n + n) * sizeof *grown);
+    if (!grown)
+        return false;
+    f->members = grown;
+    f->cap = f->n + n;
+    return true;
+}
+
+/* Each election has descriptors of ours; the listener keeps what it had.  Children get the limit
+ * back that we were started with. */
+static void raise_file_limit(const struct tn_fleet *f, size_t n)
+{
+    struct rlimit files = f->files;
+    rlim_t need = files.rlim_cur + (rlim_t)n * FILES_EACH;
+
+    if (!f->proxy || files.rlim_cur == RLIM_INFINITY)
+        return;
+    files.rlim_cur = need < files.rlim_max ? need : files.rlim_max;
+    if (need > files.rlim_max && n * FILES_EACH + FILES_OWN > files.rlim_max)
+        tn_log("limit",
+               "%zu elections need %zu open files, and the hard limit is %llu: raise it "
+               "(LimitNOFILE= of the unit, or ulimit -Hn)",
+               n, n * FILES_EACH + FILES_OWN, (unsigned long long)files.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
 enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len,
                                 const char *const *names, size_t n, struct tenure_error *err)
 {
-    enum tenure_status status = write_text(f->text_fd, text, len, err);
+    enum tenure_status status = make_room(f, n) ? write_text(f->text_fd, text, len, err)
+                                                : tenure_fail(err, TENURE_NOMEM, "out of memory");
 
-    if (!status && f->hub)
-        status = tn_hub_set(f->hub, names, n, err);
+    if (!status)
+        raise_file_limit(f, n);
+    if (!status && f->proxy)
+        status = tn_proxy_set(f->proxy, names, n, err);
     if (status)
         return status;
     forget(f, names, n);
@@ -316,9 +358,6 @@ enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len
                 m->start_at_ns = 0; /* it may be better now */
             continue;
         }
-        if (!m && f->n == TN_FLEET_MAX)
-            return tenure_fail(err, TENURE_CONFIG, "no room for %s before others have ended",
-                               names[i]);
         if (!m)
             m = &f->members[f->n++];
         /* It may be on its way out: started again after that. */
@@ -331,7 +370,7 @@ enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len
 enum tenure_status tn_fleet_listen(struct tn_fleet *f, const struct tn_api_options *options,
                                    struct tenure_error *err)
 {
-    return tn_hub_open(options, &f->hub, err);
+    return tn_proxy_open(options, &f->proxy, err);
 }
 
 /* ---- The loop ------------------------------------------------------------ */
@@ -385,12 +424,12 @@ static int64_t start_due(struct tn_fleet *f, int64_t now)
         if (m->wanted && !m->pid && m->start_at_ns < next)
             next = m->start_at_ns;
     }
-    if (f->notify.watchdog_ns > 0 && now >= f->pet_at_ns) {
+    if (f->notify.watchdog_ns > 0 && now >= f->watchdog_at_ns) {
         tn_notify(&f->notify, "WATCHDOG=1");
-        f->pet_at_ns = now + f->notify.watchdog_ns;
+        f->watchdog_at_ns = now + f->notify.watchdog_ns;
     }
-    if (f->notify.watchdog_ns > 0 && f->pet_at_ns < next)
-        next = f->pet_at_ns;
+    if (f->notify.watchdog_ns > 0 && f->watchdog_at_ns < next)
+        next = f->watchdog_at_ns;
     return next;
 }
 
@@ -431,6 +470,8 @@ enum tenure_status tn_fleet_open(const struct tn_fleet_options *options, struct 
     if (!f)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     f->options = *options;
+    if (getrlimit(RLIMIT_NOFILE, &f->files) != 0)
+        f->files.rlim_cur = f->files.rlim_max = RLIM_INFINITY;
     tn_notify_open(&f->notify, getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"));
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         unsetenv(ours[i]); /* the children answer to us */
@@ -456,7 +497,7 @@ void tn_fleet_close(struct tn_fleet *f)
 {
     if (!f)
         return;
-    tn_hub_close(f->hub);
+    tn_proxy_close(f->proxy);
     if (f->text_fd >= 0)
         close(f->text_fd);
     if (f->known_fd >= 0)
@@ -464,5 +505,6 @@ void tn_fleet_close(struct tn_fleet *f)
     if (f->signal_fd >= 0)
         close(f->signal_fd);
     tn_notify_close(&f->notify);
+    free(f->members);
     free(f);
 }

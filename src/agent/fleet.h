@@ -23,14 +23,12 @@
 #include "supervise/notify.h"
 #include "tenure/status.h"
 
-#define TN_FLEET_FD    3
+#define TN_FLEET_FD     3
 /* Stores that a child has used: one that is started in its place makes none of them again. */
-#define TN_FLEET_KNOWN 4
-/* Where there is a listener for all (--inner): the page of facts, and the socket pair over
- * which connections are handed to it. */
-#define TN_FLEET_FACTS 5
-#define TN_FLEET_PAIR  6
-#define TN_FLEET_MAX   64
+#define TN_FLEET_KNOWN  4
+/* Where there is a listener for all (--inner): the leader page, and the socket to the agent. */
+#define TN_FLEET_PAGE   5
+#define TN_FLEET_SOCKET 6
 
 /* Exit codes of a child that mean something to us. */
 struct tn_fleet_codes {

@@ -146,7 +146,7 @@ bool tn_access_host(const struct tn_access *a, const char *text)
 
 bool tn_access_is_local(const char *listen)
 {
-    return strncmp(listen, "unix:", 5) == 0 || strncmp(listen, "fd:", 3) == 0;
+    return strncmp(listen, "unix:", 5) == 0;
 }
 
 bool tn_access_is_loopback(const char *listen)

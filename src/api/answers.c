@@ -161,21 +161,31 @@ void tn_answer_readyz(struct tn_api *api, struct tn_election *e,
     free(text);
 }
 
+/* Healthy if all are; those that are not are named. */
 void tn_answer_healthz(struct tn_api *api, struct tn_election *e,
                        const struct tn_http_request *request, struct tn_http_reply *reply)
 {
     const struct tn_api_list *list = atomic_load(&api->list);
-    char why[512];
+    char why[512], *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
 
-    (void)request;
-    for (size_t i = 0; i < list->n; i++) {
-        if ((!e || e == list->elections[i]) &&
-            !tn_election_is_well(list->elections[i], why, sizeof why)) {
-            no(reply, why);
-            return;
-        }
+    for (size_t i = 0; out && i < list->n; i++) {
+        if (e && e != list->elections[i])
+            continue;
+        struct tn_election_snapshot *s =
+            tn_election_snapshot(list->elections[i], false, request->memo->ping);
+        if (!s)
+            fprintf(out, "%sout of memory", ftell(out) > 0 ? "\n" : "");
+        else if (!tn_snapshot_is_healthy(s, why, sizeof why))
+            fprintf(out, "%s%s", ftell(out) > 0 ? "\n" : "", why);
+        free(s);
     }
-    yes(reply);
+    if (out && fclose(out) == 0 && len == 0)
+        yes(reply);
+    else
+        no(reply, text ? text : "out of memory");
+    free(text);
 }
 
 void tn_answer_page(struct tn_api *api, struct tn_election *e,
@@ -208,11 +218,20 @@ void tn_answer_metrics(struct tn_api *api, struct tn_election *e,
     const char *accept = request->header(request, "Accept");
     bool open = accept && strstr(accept, "application/openmetrics-text");
     const struct tn_api_list *list = atomic_load(&api->list);
+    struct tn_election_snapshot **snapshots = calloc(list->n + 1, sizeof(void *));
     struct tn_http_counts counts;
+    size_t n = 0;
 
     (void)e;
     tn_api_count(api, &counts);
-    reply->body = tn_metrics_text(list->elections, list->n, &counts, open, &reply->len);
+    while (snapshots && n < list->n &&
+           (snapshots[n] = tn_election_snapshot(list->elections[n], false, request->memo->ping)))
+        n++;
+    if (snapshots && n == list->n)
+        reply->body = tn_metrics_text(snapshots, n, &counts, open, &reply->len);
+    while (n > 0)
+        free(snapshots[--n]);
+    free(snapshots);
     reply->owned = reply->body != NULL;
     reply->status = reply->body ? 200 : 500;
     reply->type = open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -228,6 +247,25 @@ void tn_answer_status(struct tn_api *api, struct tn_election *e,
     no_store(reply);
 }
 
+/* Its snapshot in one of its forms; NULL: out of memory. */
+static json_t *json_of(struct tn_election *e, json_t *(*form)(struct tn_election_snapshot *s))
+{
+    struct tn_election_snapshot *s = tn_election_snapshot(e, true, 0);
+    json_t *json = s ? form(s) : NULL;
+
+    free(s);
+    return json;
+}
+
+static json_t *leadership_of(struct tn_election *e)
+{
+    struct tn_election_snapshot *s = tn_election_snapshot(e, false, 0);
+    json_t *json = s ? tn_snapshot_json_leadership(s) : NULL;
+
+    free(s);
+    return json;
+}
+
 void tn_answer_elections(struct tn_api *api, struct tn_election *e,
                          const struct tn_http_request *request, struct tn_http_reply *reply)
 {
@@ -236,7 +274,7 @@ void tn_answer_elections(struct tn_api *api, struct tn_election *e,
 
     (void)e, (void)request;
     for (size_t i = 0; i < list->n; i++)
-        json_array_append_new(all, tn_election_json_leadership(list->elections[i]));
+        json_array_append_new(all, leadership_of(list->elections[i]));
     tn_http_answer_json(reply, 200, json_pack("{s:o}", "elections", all));
     no_store(reply);
 }
@@ -245,7 +283,17 @@ void tn_answer_election(struct tn_api *api, struct tn_election *e,
                         const struct tn_http_request *request, struct tn_http_reply *reply)
 {
     (void)api, (void)request;
-    tn_http_answer_json(reply, 200, tn_election_json(e));
+    tn_http_answer_json(reply, 200, json_of(e, tn_snapshot_json));
+    no_store(reply);
+}
+
+/* {"name": ..., member: ...} */
+static void answer_part(struct tn_election *e, const char *member,
+                        json_t *(*form)(struct tn_election_snapshot *s),
+                        struct tn_http_reply *reply)
+{
+    tn_http_answer_json(
+        reply, 200, json_pack("{s:s, s:o}", "name", tn_election_name(e), member, json_of(e, form)));
     no_store(reply);
 }
 
@@ -253,20 +301,14 @@ void tn_answer_history(struct tn_api *api, struct tn_election *e,
                        const struct tn_http_request *request, struct tn_http_reply *reply)
 {
     (void)api, (void)request;
-    tn_http_answer_json(reply, 200,
-                        json_pack("{s:s, s:o}", "name", tn_election_name(e), "history",
-                                  tn_election_json_history(e)));
-    no_store(reply);
+    answer_part(e, "history", tn_snapshot_json_history, reply);
 }
 
 void tn_answer_candidates(struct tn_api *api, struct tn_election *e,
                           const struct tn_http_request *request, struct tn_http_reply *reply)
 {
     (void)api, (void)request;
-    tn_http_answer_json(reply, 200,
-                        json_pack("{s:s, s:o}", "name", tn_election_name(e), "candidates",
-                                  tn_election_json_candidates(e)));
-    no_store(reply);
+    answer_part(e, "candidates", tn_snapshot_json_candidates, reply);
 }
 
 /* ---- Leadership ---------------------------------------------------------- */
@@ -293,7 +335,7 @@ static void stream(struct tn_api *api, struct tn_http_reply *reply)
     reply->headers[1].value = "no";
     if (!reply->body)
         reply->stream = false, reply->status = 500;
-    tn_api_poke(api); /* from now on there is a beat */
+    tn_api_notify(api); /* from now on events are due */
 }
 
 /* True: nothing has changed since the asker's last answer, and he has time. */
@@ -325,7 +367,7 @@ void tn_answer_leadership(struct tn_api *api, struct tn_election *e,
         stream(api, reply);
         return;
     }
-    json_t *answer = tn_election_json_leadership(e);
+    json_t *answer = leadership_of(e);
     const char *version = json_string_value(json_object_get(answer, "version"));
     snprintf(etag, sizeof etag, "\"%s\"", version ? version : "");
     if (answer && keep_waiting(request, version, &over)) {

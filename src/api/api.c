@@ -15,8 +15,6 @@ static void announce(const struct tn_api *api, const char *listen, uint16_t port
 {
     const char *scheme = api->cert ? "https" : "http";
 
-    if (strncmp(listen, "fd:", 3) == 0)
-        return; /* the agent's own */
     if (port)
         tn_log("listening", "answers %s on %s (port %u)", scheme, listen, (unsigned)port);
     else
@@ -74,7 +72,7 @@ static enum tenure_status open_all(struct tn_api *api, const struct tn_api_optio
     api->jobs = api->event_fd >= 0 ? tn_jobs_new(api->event_fd) : NULL;
     if (!api->jobs)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make an event descriptor");
-    while (n <= TN_API_LISTENERS && o->listen[n])
+    while (n < TN_API_LISTENERS && o->listen[n])
         n++;
     /* The program's own socket has the rest: nobody's visitors keep it from its state. */
     for (unsigned i = 0; !status && i < n; i++)
@@ -96,7 +94,7 @@ enum tenure_status tn_api_set(struct tn_api *api, struct tn_election *const *ele
     list->former = atomic_load(&api->list);
     atomic_store(&api->list, list);
     if (api->thread_started)
-        tn_api_poke(api);
+        tn_api_notify(api);
     return TENURE_OK;
 }
 
@@ -111,8 +109,8 @@ enum tenure_status tn_api_start(const struct tn_api_options *options,
         free(api);
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     }
-    api->elsewhere = options->elsewhere;
-    api->elsewhere_arg = options->elsewhere_arg;
+    api->upstream = options->upstream;
+    api->upstream_arg = options->upstream_arg;
     api->event_fd = -1;
     api->started_ms = tn_wall_ms();
     if (gethostname(api->host, sizeof api->host - 1) != 0)
@@ -123,7 +121,7 @@ enum tenure_status tn_api_start(const struct tn_api_options *options,
         return status;
     }
     for (size_t i = 0; i < n; i++) {
-        tn_election_on_change(elections[i], tn_api_poke, api);
+        tn_election_on_change(elections[i], TN_WATCHER_API, tn_api_notify, api);
         tn_election_refresh(elections[i]);
     }
     *out = api;
@@ -137,7 +135,7 @@ void tn_api_stop(struct tn_api *api)
     struct tn_api_list *list = atomic_load(&api->list), *former;
 
     for (size_t i = 0; i < list->n; i++)
-        tn_election_on_change(list->elections[i], NULL, NULL);
+        tn_election_on_change(list->elections[i], TN_WATCHER_API, NULL, NULL);
     tn_api_events_stop(api);
     for (size_t i = 0; i < api->n_servers; i++)
         api->http->stop(api->servers[i]);

@@ -1,8 +1,8 @@
 /*
- * api/api.h - the HTTP side of an agent: probes, metrics, status, orders.
+ * api/api.h - the HTTP side of an agent: probes, metrics, status, requests.
  *
  * docs/reference/openapi.yaml says what is answered.  Probes (/livez, /leader, ...) are
- * answered on the server's thread from atomics; whatever may block (orders,
+ * answered on the server's thread from atomics; whatever may block (requests,
  * the state) runs on a worker while its connection is parked.
  *
  * WHO MAY.  Reads are open, or need the token (reads_token).  Every change
@@ -14,17 +14,23 @@
 
 #include "status/election.h"
 
-#define TN_API_LISTENERS 4 /* and one that is inherited */
+#define TN_API_LISTENERS 4
 
-/* Elections of other processes (agent/hub.h): who passes requests on.  None of these blocks. */
-struct tn_api_elsewhere {
-    /* Begin; NULL with an answer if that cannot be.  path: as if there were one election. */
-    void *(*order)(void *arg, struct tn_election *election, const struct tn_http_request *request,
-                   const char *path, struct tn_http_reply *reply);
-    /* /metrics or /healthz of several. */
-    void *(*gather)(void *arg, struct tn_election *const *elections, size_t n,
-                    const struct tn_http_request *request, const char *path, bool openmetrics,
-                    struct tn_http_reply *reply);
+/* What may be asked of an election, and may block. */
+enum tn_request_kind {
+    TN_REQUEST_NONE,
+    TN_REQUEST_HANDOVER,
+    TN_REQUEST_STEP_DOWN,
+    TN_REQUEST_PAUSE,
+    TN_REQUEST_RESUME,
+    TN_REQUEST_STATE,
+};
+
+/* Elections of other processes (agent/proxy.h): who passes requests on.  None of these blocks. */
+struct tn_api_upstream {
+    /* Begin; NULL with an answer if that cannot be.  Its path: as if there were one election. */
+    void *(*send)(void *arg, struct tn_election *election, enum tn_request_kind kind,
+                  const struct tn_http_request *request, struct tn_http_reply *reply);
     /* true: it is done, and reply is its answer. */
     bool (*collect)(void *call, struct tn_http_reply *reply);
     /* Nobody waits for it any more.  Accepts NULL. */
@@ -32,15 +38,15 @@ struct tn_api_elsewhere {
 };
 
 struct tn_api_options {
-    /* "127.0.0.1:8080", "unix:/path", "fd:5"; ends with NULL */
-    const char *listen[TN_API_LISTENERS + 2];
+    /* "127.0.0.1:8080", "unix:/path"; ends with NULL */
+    const char *listen[TN_API_LISTENERS + 1];
     const char *token_file;   /* NULL: no changes over TCP */
     bool reads_token;         /* reads need the token too; probes never do */
     const char *const *hosts; /* further names that Host may have; ends with NULL; may be NULL */
-    const char *tls_cert, *tls_key;           /* PEM files; both or none */
-    const char *tls_client_ca;                /* PEM file: clients must show a certificate of it */
-    const struct tn_api_elsewhere *elsewhere; /* NULL: the elections are of this process */
-    void *elsewhere_arg;
+    const char *tls_cert, *tls_key;         /* PEM files; both or none */
+    const char *tls_client_ca;              /* PEM file: clients must show a certificate of it */
+    const struct tn_api_upstream *upstream; /* NULL: the elections are of this process */
+    void *upstream_arg;
 };
 
 struct tn_api;
@@ -56,7 +62,7 @@ enum tenure_status tn_api_start(const struct tn_api_options *options,
 /* Other elections from now on; all of them must outlive it.  NOMEM: nothing has changed. */
 enum tenure_status tn_api_set(struct tn_api *api, struct tn_election *const *elections, size_t n,
                               struct tenure_error *err);
-/* Accepts NULL.  Ends open streams and orders. */
+/* Accepts NULL.  Ends open streams and requests. */
 void tn_api_stop(struct tn_api *api);
 /* The TCP port of a listener; 0 for a Unix socket. */
 uint16_t tn_api_port(const struct tn_api *api, size_t listener);

@@ -1,6 +1,6 @@
 /*
- * The thread that tells those who wait: event streams, long polls, finished
- * orders.  It sleeps while nobody does.
+ * The thread that answers those who wait: event streams, long polls, finished
+ * requests.  It sleeps while nobody does.
  */
 #include <errno.h>
 #include <poll.h>
@@ -25,7 +25,7 @@
 #define CROWD     256u
 #define CROWD_NS  (5 * TN_S)
 
-void tn_api_poke(void *api)
+void tn_api_notify(void *api)
 {
     uint64_t one = 1;
 
@@ -40,8 +40,13 @@ json_t *tn_api_status(struct tn_api *api)
     json_t *elections = json_array();
     const struct tn_api_list *list = atomic_load(&api->list);
 
-    for (size_t i = 0; i < list->n; i++)
-        json_array_append_new(elections, tn_election_json(list->elections[i]));
+    for (size_t i = 0; i < list->n; i++) {
+        struct tn_election_snapshot *s = tn_election_snapshot(list->elections[i], true, 0);
+
+        if (s)
+            json_array_append_new(elections, tn_snapshot_json(s));
+        free(s);
+    }
     return json_pack("{s:{s:s, s:s, s:i, s:I, s:I}, s:o}", "agent", "version", tenure_version(),
                      "host", api->host, "pid", (int)getpid(), "started_ms",
                      (json_int_t)api->started_ms, "now_ms", (json_int_t)tn_wall_ms(), "elections",
@@ -111,8 +116,8 @@ static void refresh(struct tn_api *api)
     }
 }
 
-/* When to look again without being poked.  Connections that send nothing poke nobody.  publish_at:
- * when the streams are to hear something. */
+/* When to look again without being notified.  Connections that send nothing notify nobody.
+ * publish_at: when the streams are to hear something. */
 static int64_t next_look(struct tn_api *api, const struct tn_http_counts *load, int64_t now,
                          int64_t publish_at)
 {
@@ -152,7 +157,7 @@ static void *events_main(void *arg)
             tn_api_wake(api);
             atomic_store(&api->parks, true); /* most of them again, in a moment */
         }
-        /* Never slept for here: finished orders are told by this thread. */
+        /* Never slept for here: finished requests are answered by this thread. */
         if (load.streams > 0 && now - published >= (news ? SPACE_NS : BEAT_NS)) {
             publish(api);
             published = now;
@@ -179,7 +184,7 @@ void tn_api_events_stop(struct tn_api *api)
     if (!api->thread_started)
         return;
     atomic_store(&api->ending, true);
-    tn_api_poke(api);
+    tn_api_notify(api);
     pthread_join(api->thread, NULL);
     api->thread_started = false;
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "api/api.h"
+#include "api/wire.h"
 
 #define TN_TOKEN_MAX 256
 #define TN_HOSTS_MAX 32
@@ -37,32 +38,32 @@ bool tn_access_token(struct tn_access *a, const char *authorization);
 bool tn_access_host(const struct tn_access *a, const char *host);
 /* "127.0.0.1:80", "[::1]:80", "localhost:80", "unix:/x": not to be reached from elsewhere. */
 bool tn_access_is_loopback(const char *listen);
-/* A Unix socket, by its path or inherited. */
+/* A Unix socket. */
 bool tn_access_is_local(const char *listen);
 
 /* ---- What may block: jobs.c ---------------------------------------------- */
 
-struct tn_jobs; /* counted references: an order may outlive the listener */
+struct tn_jobs; /* counted references: a request may outlive the listener */
 struct tn_job;
 
+/* event_fd is written to whenever one is done. */
 struct tn_jobs *tn_jobs_new(int event_fd);
-/* Waits for what uses an election, and a moment for the rest. */
+/* Waits for what uses an election, and a moment for the rest.  Accepts NULL. */
 void tn_jobs_close(struct tn_jobs *jobs);
 /* Start what this request asks for.  NULL with an answer if that cannot be. */
 typedef void (*tn_job_fn)(struct tn_job *job);
-struct tn_job *tn_job_start(struct tn_jobs *jobs, tn_job_fn run, struct tn_election *election,
-                            const struct tn_http_request *request, struct tn_http_reply *reply);
-/* true: it is done, and reply is its answer. */
+struct tn_job *tn_job_start(struct tn_jobs *jobs, enum tn_request_kind kind,
+                            struct tn_election *election, const struct tn_http_request *request,
+                            struct tn_http_reply *reply);
+/* The answer, once it is done; else NULL.  Its body is the job's. */
+const struct tn_http_reply *tn_job_reply(struct tn_job *job);
+/* true: it is done, and reply is its answer, with its body. */
 bool tn_job_collect(struct tn_job *job, struct tn_http_reply *reply);
 /* Nobody waits for it any more.  Accepts NULL. */
 void tn_job_forget(struct tn_job *job);
 
-/* orders.c: what they do. */
-void tn_order_handover(struct tn_job *job);
-void tn_order_step_down(struct tn_job *job);
-void tn_order_pause(struct tn_job *job);
-void tn_order_resume(struct tn_job *job);
-void tn_order_state(struct tn_job *job);
+/* requests.c: what they do. */
+extern const tn_job_fn tn_request_fns[TN_REQUEST_STATE + 1];
 
 /* ---- Certificates: tls.c ------------------------------------------------- */
 
@@ -97,19 +98,19 @@ struct tn_api_list {
 struct tn_api {
     struct tn_access access;
     _Atomic(struct tn_api_list *) list;
-    const struct tn_api_elsewhere *elsewhere; /* NULL: all is here */
-    void *elsewhere_arg;
+    const struct tn_api_upstream *upstream; /* NULL: all is here */
+    void *upstream_arg;
     char host[256];
     uint64_t started_ms;
 
     const struct tn_http_ops *http;
-    struct tn_http_server *servers[TN_API_LISTENERS + 1];
+    struct tn_http_server *servers[TN_API_LISTENERS];
     size_t n_servers;
     char *cert, *key, *client_ca; /* PEM */
     struct tn_tls_watch tls_watch;
 
     struct tn_jobs *jobs;
-    int event_fd;       /* something changed, a job is done, or somebody waits */
+    int event_fd;       /* something changed, a request is done, or somebody waits */
     _Atomic bool parks; /* somebody is about to be parked: not counted yet, but soon */
     pthread_t thread;
     bool thread_started;
@@ -133,7 +134,7 @@ void tn_api_done(void *api, struct tn_http_memo *memo);
 
 /* events.c */
 /* Anything may have happened.  Never blocks. */
-void tn_api_poke(void *api);
+void tn_api_notify(void *api);
 /* What is parked is asked again at once.  Never blocks. */
 void tn_api_wake(struct tn_api *api);
 enum tenure_status tn_api_events_start(struct tn_api *api, struct tenure_error *err);

@@ -17,11 +17,11 @@
 #include "status/election_inner.h"
 
 #define JOBS_MAX   16 /* at once */
-#define PATIENCE_S 2  /* at the end, for orders; requests for the state are waited for */
+#define PATIENCE_S 2  /* at the end, for most; requests for the state are waited for */
 
 struct tn_jobs {
     pthread_mutex_t lock;
-    pthread_cond_t word;
+    pthread_cond_t done;
     int event_fd; /* -1: nobody listens any more */
     unsigned running, on_elections, references;
 };
@@ -34,7 +34,7 @@ static void release(struct tn_jobs *j)
     pthread_mutex_unlock(&j->lock);
     if (!last)
         return;
-    pthread_cond_destroy(&j->word);
+    pthread_cond_destroy(&j->done);
     pthread_mutex_destroy(&j->lock);
     free(j);
 }
@@ -51,7 +51,7 @@ struct tn_jobs *tn_jobs_new(int event_fd)
     pthread_mutex_init(&j->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&j->word, &attr);
+    pthread_cond_init(&j->done, &attr);
     pthread_condattr_destroy(&attr);
     return j;
 }
@@ -67,8 +67,8 @@ void tn_jobs_close(struct tn_jobs *j)
     pthread_mutex_lock(&j->lock);
     j->event_fd = -1;
     while (j->on_elections > 0)
-        pthread_cond_wait(&j->word, &j->lock);
-    while (j->running > 0 && pthread_cond_timedwait(&j->word, &j->lock, &until) != ETIMEDOUT)
+        pthread_cond_wait(&j->done, &j->lock);
+    while (j->running > 0 && pthread_cond_timedwait(&j->done, &j->lock, &until) != ETIMEDOUT)
         continue;
     release(j);
 }
@@ -88,7 +88,7 @@ static void free_job(struct tn_job *job)
 }
 
 /* The values of its headers live in this thread: keep them. */
-static void keep_headers(struct tn_job *job)
+static void copy_headers(struct tn_job *job)
 {
     for (int i = 0; i < TN_JOB_HEADERS; i++) {
         if (!job->reply.headers[i].name)
@@ -104,25 +104,25 @@ static void *job_main(void *arg)
     struct tn_jobs *j = job->jobs;
     uint64_t one = 1;
 
-    tn_thread_name("tenure-order");
+    tn_thread_name("tenure-request");
     job->run(job);
-    keep_headers(job);
+    copy_headers(job);
     tn_trim();
     pthread_mutex_lock(&j->lock);
     j->running--;
     j->on_elections -= job->election != NULL;
     job->done = true;
     bool forgotten = job->forgotten;
-    ssize_t told = j->event_fd >= 0 ? write(j->event_fd, &one, sizeof one) : 0;
-    (void)told; /* if it is full, it is readable already */
-    pthread_cond_broadcast(&j->word);
+    ssize_t written = j->event_fd >= 0 ? write(j->event_fd, &one, sizeof one) : 0;
+    (void)written; /* if it is full, it is readable already */
+    pthread_cond_broadcast(&j->done);
     if (forgotten)
         free_job(job);
     release(j);
     return NULL;
 }
 
-static struct tn_job *new_job(tn_job_fn run, struct tn_election *election,
+static struct tn_job *new_job(enum tn_request_kind kind, struct tn_election *election,
                               const struct tn_http_request *request)
 {
     struct tn_job *job = calloc(1, sizeof *job);
@@ -130,8 +130,8 @@ static struct tn_job *new_job(tn_job_fn run, struct tn_election *election,
 
     if (!job)
         return NULL;
-    job->run = run;
-    job->election = run == tn_order_state ? election : NULL;
+    job->run = tn_request_fns[kind];
+    job->election = kind == TN_REQUEST_STATE ? election : NULL;
     job->shared = election->shared;
     job->reply = (struct tn_http_reply){.status = 500, .type = "application/json"};
     snprintf(job->name, sizeof job->name, "%s", tn_election_name(election));
@@ -151,15 +151,16 @@ static struct tn_job *new_job(tn_job_fn run, struct tn_election *election,
     return job;
 }
 
-struct tn_job *tn_job_start(struct tn_jobs *j, tn_job_fn run, struct tn_election *election,
-                            const struct tn_http_request *request, struct tn_http_reply *reply)
+struct tn_job *tn_job_start(struct tn_jobs *j, enum tn_request_kind kind,
+                            struct tn_election *election, const struct tn_http_request *request,
+                            struct tn_http_reply *reply)
 {
     struct tn_job *job = NULL;
     pthread_t thread;
 
     pthread_mutex_lock(&j->lock);
     bool room = j->running < JOBS_MAX && j->event_fd >= 0;
-    if (room && (job = new_job(run, election, request))) {
+    if (room && (job = new_job(kind, election, request))) {
         job->jobs = j;
         j->running++;
         j->references++;
@@ -180,12 +181,17 @@ struct tn_job *tn_job_start(struct tn_jobs *j, tn_job_fn run, struct tn_election
     return job;
 }
 
-bool tn_job_collect(struct tn_job *job, struct tn_http_reply *reply)
+const struct tn_http_reply *tn_job_reply(struct tn_job *job)
 {
     pthread_mutex_lock(&job->jobs->lock);
     bool done = job->done;
     pthread_mutex_unlock(&job->jobs->lock);
-    if (!done)
+    return done ? &job->reply : NULL;
+}
+
+bool tn_job_collect(struct tn_job *job, struct tn_http_reply *reply)
+{
+    if (!tn_job_reply(job))
         return false;
     *reply = job->reply; /* its headers' values live as long as the job does */
     job->reply.owned = false;

@@ -10,7 +10,7 @@
 struct tn_job {
     struct tn_jobs *jobs;
     tn_job_fn run;
-    struct tn_election *election; /* of state requests alone; orders work on copies */
+    struct tn_election *election; /* of state requests alone; others work on copies */
     char name[TENURE_NAME_MAX + 1];
     char *store, *method, *path, *epoch; /* epoch: the header Tenure-Epoch, or NULL */
     unsigned char *body;

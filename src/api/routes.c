@@ -7,8 +7,9 @@
 #include "core/timing.h"
 #include "state/http/http.h"
 
-/* How long news of other processes are waited for; then what is known is told. */
+/* How long news of other processes are waited for; then the answer is what is known. */
 #define FRESH_NS (2 * TN_S)
+#define PING_NS  (3 * TN_S)
 
 enum { GET = 1, POST = 2, PUT = 4, DELETE = 8 };
 
@@ -25,16 +26,22 @@ enum about {
     ABOUT_ALL, /* without a name it is asked of every one, and all must say yes */
 };
 
+/* What is waited for of elections in other processes. */
+enum fresh {
+    FRESH_ANY,  /* nothing */
+    FRESH_SEEN, /* a moment, for what they push */
+    FRESH_PING, /* an answer to a question of our own */
+};
+
 struct route {
     const char *path;
     unsigned methods;
     enum need need;
     bool prefix; /* and everything below */
     enum about about;
-    bool fresh; /* waits a moment for news of elections in other processes */
+    enum fresh fresh;
     tn_answer *answer;
-    tn_job_fn job; /* instead: it may block */
-    bool gather;   /* of elections in other processes: they are asked */
+    enum tn_request_kind request; /* instead: it may block */
 };
 
 /* ---- Routes -------------------------------------------------------------- */
@@ -42,30 +49,30 @@ struct route {
 /* clang-format off */
 /* The busy ones first. */
 static const struct route routes[] = {
-    {"/livez", GET, NEED_NOTHING, false, ABOUT_AGENT, false, tn_answer_livez, NULL, false},
-    {"/leader", GET, NEED_NOTHING, false, ABOUT_ALL, false, tn_answer_leader, NULL, false},
-    {"/standby", GET, NEED_NOTHING, false, ABOUT_ALL, false, tn_answer_standby, NULL, false},
-    {"/readyz", GET, NEED_NOTHING, false, ABOUT_ALL, false, tn_answer_readyz, NULL, false},
-    {"/healthz", GET, NEED_NOTHING, false, ABOUT_ALL, false, tn_answer_healthz, NULL, true},
-    {"/metrics", GET, NEED_READ, false, ABOUT_AGENT, false, tn_answer_metrics, NULL, true},
-    {"/_ha/status", GET, NEED_READ, false, ABOUT_AGENT, true, tn_answer_status, NULL, false},
-    {"/v1/elections", GET, NEED_READ, false, ABOUT_AGENT, true, tn_answer_elections, NULL, false},
-    {"/v1/leadership", GET, NEED_READ, false, ABOUT_ONE, true, tn_answer_leadership, NULL, false},
-    {"/v1/history", GET, NEED_READ, false, ABOUT_ONE, true, tn_answer_history, NULL, false},
-    {"/v1/candidates", GET, NEED_READ, false, ABOUT_ONE, true, tn_answer_candidates, NULL, false},
-    {"/v1/state/", GET | PUT | DELETE, NEED_CHANGE, true, ABOUT_ONE, false, NULL, tn_order_state, false},
-    {"/v1/state", POST, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_state, false},
-    {"/v1/handover", POST, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_handover, false},
-    {"/v1/step-down", POST, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_step_down, false},
-    {"/v1/pause", POST, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_pause, false},
-    {"/v1/pause", DELETE, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_resume, false},
-    {"/v1/resume", POST, NEED_CHANGE, false, ABOUT_ONE, false, NULL, tn_order_resume, false},
-    {"/openapi.yaml", GET, NEED_NOTHING, false, ABOUT_AGENT, false, tn_answer_openapi, NULL, false},
-    {"/", GET, NEED_NOTHING, false, ABOUT_AGENT, false, tn_answer_page, NULL, false},
+    {"/livez", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_livez, TN_REQUEST_NONE},
+    {"/leader", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_ANY, tn_answer_leader, TN_REQUEST_NONE},
+    {"/standby", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_ANY, tn_answer_standby, TN_REQUEST_NONE},
+    {"/readyz", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_ANY, tn_answer_readyz, TN_REQUEST_NONE},
+    {"/healthz", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_PING, tn_answer_healthz, TN_REQUEST_NONE},
+    {"/metrics", GET, NEED_READ, false, ABOUT_AGENT, FRESH_PING, tn_answer_metrics, TN_REQUEST_NONE},
+    {"/_ha/status", GET, NEED_READ, false, ABOUT_AGENT, FRESH_SEEN, tn_answer_status, TN_REQUEST_NONE},
+    {"/v1/elections", GET, NEED_READ, false, ABOUT_AGENT, FRESH_SEEN, tn_answer_elections, TN_REQUEST_NONE},
+    {"/v1/leadership", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_leadership, TN_REQUEST_NONE},
+    {"/v1/history", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_history, TN_REQUEST_NONE},
+    {"/v1/candidates", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_candidates, TN_REQUEST_NONE},
+    {"/v1/state/", GET | PUT | DELETE, NEED_CHANGE, true, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_STATE},
+    {"/v1/state", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_STATE},
+    {"/v1/handover", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_HANDOVER},
+    {"/v1/step-down", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_STEP_DOWN},
+    {"/v1/pause", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_PAUSE},
+    {"/v1/pause", DELETE, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_RESUME},
+    {"/v1/resume", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_RESUME},
+    {"/openapi.yaml", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_openapi, TN_REQUEST_NONE},
+    {"/", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_page, TN_REQUEST_NONE},
 };
 /* /v1/elections/NAME itself. */
 static const struct route one = {
-    "", GET, NEED_READ, false, ABOUT_ONE, true, tn_answer_election, NULL, false};
+    "", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_election, TN_REQUEST_NONE};
 /* clang-format on */
 
 static unsigned method_of(const char *method)
@@ -234,21 +241,22 @@ bool tn_api_admit(void *arg, const struct tn_http_request *request, struct tn_ht
 
 /* ---- Answering ----------------------------------------------------------- */
 
-/* True: what other processes tell is under way, and there is time to wait for it. */
-static bool waits_for_news(struct tn_api *api, const struct tn_http_memo *memo, int64_t *by)
+/* True: what other processes say is under way, and there is time to wait for it. */
+static bool waits_for_news(struct tn_api *api, const struct route *r, struct tn_http_memo *memo)
 {
     const struct tn_api_list *list = atomic_load(&api->list);
+    uint64_t *ping = r->fresh == FRESH_PING ? &memo->ping : NULL;
     bool fresh = true;
 
     for (size_t i = 0; i < list->n; i++) {
         if (!memo->subject || memo->subject == list->elections[i])
-            fresh &= tn_election_is_fresh(list->elections[i]);
+            fresh &= tn_election_is_fresh(list->elections[i], ping);
     }
     if (fresh)
         return false;
-    if (*by == 0)
-        *by = tenure_now() + FRESH_NS;
-    return tenure_now() < *by;
+    if (memo->fresh_by_ns == 0)
+        memo->fresh_by_ns = tenure_now() + (ping ? PING_NS : FRESH_NS);
+    return tenure_now() < memo->fresh_by_ns;
 }
 
 /* The path as if there were one election; malloc'ed. */
@@ -268,26 +276,20 @@ static char *plain_path(const struct tn_http_request *request)
 static void begin(struct tn_api *api, const struct route *r, const struct tn_http_request *request,
                   struct tn_http_reply *reply)
 {
-    const struct tn_api_list *list = atomic_load(&api->list);
     struct tn_http_memo *memo = request->memo;
-    struct tn_election *e = memo->subject;
     struct tn_http_request plain = *request;
     char *path = plain_path(request);
-    const char *accept = request->header(request, "Accept");
 
     if (!path) {
         tn_http_answer_error(reply, 503, "busy", "out of memory");
         return;
     }
     plain.path = path;
-    if (!api->elsewhere)
-        memo->job = tn_job_start(api->jobs, r->job, e, &plain, reply);
-    else if (r->job)
-        memo->job = api->elsewhere->order(api->elsewhere_arg, e, request, path, reply);
+    if (api->upstream)
+        memo->job =
+            api->upstream->send(api->upstream_arg, memo->subject, r->request, &plain, reply);
     else
-        memo->job = api->elsewhere->gather(
-            api->elsewhere_arg, e ? &e : list->elections, e ? 1 : list->n, request, path,
-            accept && strstr(accept, "application/openmetrics-text"), reply);
+        memo->job = tn_job_start(api->jobs, r->request, memo->subject, &plain, reply);
     free(path);
     reply->park = memo->job != NULL;
 }
@@ -297,24 +299,23 @@ void tn_api_answer(void *arg, const struct tn_http_request *request, struct tn_h
     struct tn_api *api = arg;
     struct tn_http_memo *memo = request->memo;
     const struct route *r = memo->route;
-    bool later = r->job || (r->gather && api->elsewhere);
 
-    if (later && !memo->job && request->full)
+    if (r->request && !memo->job && request->full)
         reply->park = true;
-    else if (later && !memo->job)
+    else if (r->request && !memo->job)
         begin(api, r, request, reply);
-    else if (later && api->elsewhere)
-        reply->park = !api->elsewhere->collect(memo->job, reply);
-    else if (later)
+    else if (r->request && api->upstream)
+        reply->park = !api->upstream->collect(memo->job, reply);
+    else if (r->request)
         reply->park = !tn_job_collect(memo->job, reply);
-    else if (r->fresh && api->elsewhere && waits_for_news(api, memo, &memo->fresh_by_ns))
+    else if (r->fresh != FRESH_ANY && api->upstream && waits_for_news(api, r, memo))
         reply->park = true;
     else
         r->answer(api, memo->subject, request, reply);
     if (reply->park && !memo->parked) { /* somebody waits: its time has to be kept */
         memo->parked = true;
         atomic_store(&api->parks, true);
-        tn_api_poke(api);
+        tn_api_notify(api);
     }
 }
 
@@ -322,8 +323,8 @@ void tn_api_done(void *arg, struct tn_http_memo *memo)
 {
     struct tn_api *api = arg;
 
-    if (api->elsewhere)
-        api->elsewhere->forget(memo->job);
+    if (api->upstream)
+        api->upstream->forget(memo->job);
     else
         tn_job_forget(memo->job);
     memo->job = NULL;

@@ -22,8 +22,7 @@ static bool from_ours(const struct tn_http_server *s, struct MHD_Connection *con
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-    return s->listener.inner ||
-           (s->listener.local && info && tn_listen_peer_is_ours(info->connect_fd, s->options.user));
+    return s->listener.local && info && tn_listen_peer_is_ours(info->connect_fd, s->options.user);
 }
 
 static struct tn_http_request request_of(struct tn_http_server *s, struct tn_exchange *x,

@@ -72,20 +72,6 @@ void tn_listen_remove(const struct tn_listener *l)
         unlink(l->path);
 }
 
-/* One end of a pair that another process made: it hands connections over. */
-static enum tenure_status listen_inherited(const char *number, struct tn_listener *out,
-                                           struct tenure_error *err)
-{
-    int fd = atoi(number), type = 0;
-    socklen_t len = sizeof type;
-
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_SEQPACKET)
-        return tenure_fail(err, TENURE_CONFIG, "descriptor %s hands no connections over", number);
-    out->fd = fd;
-    out->local = out->inner = true;
-    return TENURE_OK;
-}
-
 static enum tenure_status split(const char *address, char *host, size_t size, const char **port,
                                 struct tenure_error *err)
 {
@@ -135,12 +121,6 @@ enum tenure_status tn_listen(const char *address, struct tn_listener *out, struc
 
     if (strncmp(address, "unix:", 5) == 0) {
         status = listen_unix(address + 5, &l, err);
-        if (!status)
-            *out = l;
-        return status;
-    }
-    if (strncmp(address, "fd:", 3) == 0) {
-        status = listen_inherited(address + 3, &l, err);
         if (!status)
             *out = l;
         return status;

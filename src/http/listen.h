@@ -1,4 +1,4 @@
-/* http/listen.h - a listening socket from "host:port" or "unix:/path"; "fd:5": inherited. */
+/* http/listen.h - a listening socket from "host:port" or "unix:/path". */
 #ifndef TN_HTTP_LISTEN_H
 #define TN_HTTP_LISTEN_H
 
@@ -10,7 +10,6 @@
 struct tn_listener {
     int fd;
     bool local;             /* a Unix socket */
-    bool inner;             /* inherited: one end of a pair, over which connections are handed */
     uint16_t port;          /* TCP */
     char path[108];         /* Unix: removed at the end, if it is still */
     uint64_t device, inode; /* this file */

@@ -14,7 +14,7 @@
 
 #include "tenure/status.h"
 
-#define TN_HTTP_ABI      8
+#define TN_HTTP_ABI      9
 #define TN_HTTP_CHANNELS 8
 
 /* Per cent of the descriptors for visitors that the program's own socket has. */
@@ -27,6 +27,7 @@ struct tn_http_memo {
     void *job;
     int64_t until_ns;
     int64_t fresh_by_ns; /* it is answered by then, with what there is */
+    uint64_t ping;       /* what was asked for it; 0: nothing */
     bool parked;         /* at least once */
 };
 
@@ -66,7 +67,7 @@ typedef void (*tn_http_handler)(void *arg, const struct tn_http_request *request
 struct tn_http_server;
 
 struct tn_http_options {
-    const char *listen; /* "127.0.0.1:8080", "[::1]:0", "unix:/path"; "fd:5": inherited */
+    const char *listen; /* "127.0.0.1:8080", "[::1]:0", "unix:/path" */
     tn_http_handler handler;
     /* OPTIONAL: asked when the headers are there, before a byte of a body is kept.
      * false: what it put into reply is the answer. */

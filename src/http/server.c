@@ -45,7 +45,6 @@ static void stop(struct tn_http_server *s)
     tn_exchange_wake(s, true);
     for (int i = 0; i < TN_HTTP_CHANNELS; i++)
         tn_channel_close(&s->channels[i]);
-    tn_handed_stop(s);
     if (s->daemon)
         MHD_stop_daemon(s->daemon); /* closes the listening socket */
     for (int i = 0; i < TN_HTTP_CHANNELS; i++)
@@ -95,10 +94,7 @@ static struct MHD_Daemon *start_daemon(struct tn_http_server *s, unsigned connec
     struct MHD_OptionItem more[8];
     int n = 0;
 
-    if (s->listener.inner)
-        flags |= MHD_USE_NO_LISTEN_SOCKET;
-    else
-        more[n++] = (struct MHD_OptionItem){MHD_OPTION_LISTEN_SOCKET, s->listener.fd, NULL};
+    more[n++] = (struct MHD_OptionItem){MHD_OPTION_LISTEN_SOCKET, s->listener.fd, NULL};
     if (o->tls_cert) {
         flags |= MHD_USE_TLS;
         more[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, retrieve()};
@@ -154,11 +150,9 @@ static enum tenure_status start(const struct tn_http_options *options,
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     s->daemon = start_daemon(s, connections);
-    bool started = s->daemon && (!s->listener.inner || tn_handed_start(s));
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!started) {
-        if (!s->daemon || s->listener.inner)
-            close(s->listener.fd);
+    if (!s->daemon) {
+        close(s->listener.fd);
         stop(s);
         return tenure_fail(err, options->tls_client_ca ? TENURE_CONFIG : TENURE_UNAVAILABLE,
                            "cannot start the HTTP server on %s%s", options->listen,

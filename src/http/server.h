@@ -35,8 +35,6 @@ struct tn_http_server {
     struct tn_http_options options;
     struct tn_listener listener;
     struct MHD_Daemon *daemon;
-    pthread_t handed; /* takes what is handed over; handed.c */
-    bool handed_started;
     char *authority; /* PEM: clients must show a certificate of it; NULL: need not */
     gnutls_x509_trust_list_t trusted; /* the same */
     char *cert, *key;                 /* PEM, in force: certificate.c; of the server's thread */
@@ -66,11 +64,6 @@ void tn_exchange_wake(struct tn_http_server *s, bool closing);
 /* framing.c: can its head be read in one way only?  With what the library handed over. */
 bool tn_framing_is_clear(struct MHD_Connection *connection, const char *method,
                          const char *version);
-
-/* handed.c: of a listener that is inner. */
-bool tn_handed_start(struct tn_http_server *s);
-/* No more are taken.  Before the daemon is stopped. */
-void tn_handed_stop(struct tn_http_server *s);
 
 /* visitor.c */
 void tn_visitor_notify(void *server, struct MHD_Connection *connection, void **context,

@@ -21,17 +21,13 @@
 #ifndef TN_STATUS_ELECTION_H
 #define TN_STATUS_ELECTION_H
 
-#include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "http/module.h"
-#include "status/facts.h"
+#include "status/leader_page.h"
 #include "tenure/control.h"
 #include "tenure/elector.h"
-#include "tenure/history.h"
 
 struct tn_election;
+struct tn_election_snapshot; /* status/snapshot.h */
 
 struct tn_election_options {
     const char *name;
@@ -41,27 +37,26 @@ struct tn_election_options {
     int32_t priority;
     int64_t answer_ns;        /* an answer that we lead holds so long at most; 0: until D */
     int64_t ttl_ms, renew_ms; /* 0: what the elector chooses by default */
-    struct tn_facts *facts;   /* what an agent is shown; its times are the driver's; may be NULL */
+    /* What an agent is shown; its times are the driver's; may be NULL. */
+    struct tn_leader_page *leader_page;
     /* Others can see that store.  false (noop:, memory:): nothing is written. */
     bool shared;
 };
 
 /*
- * An election of another process (agent/hub.h): who is asked instead of us.  Each may be
+ * An election of another process (agent/proxy.h): who is asked instead of us.  Each may be
  * called on any thread, and none blocks.
  */
-struct tn_election_far {
-    bool (*leads)(void *arg);
-    bool (*ready)(void *arg);
+struct tn_election_remote {
+    /* Who leads, from the page, by our own clock. */
+    void (*leader)(void *arg, struct tn_leader_view *view);
     bool (*stopping)(void *arg);
-    bool (*fresh)(void *arg); /* false: its news are under way; they will be told as a change */
-    void (*reason)(void *arg, char *out, size_t size);
-    json_t *(*json)(void *arg);
-    json_t *(*leadership)(void *arg);
+    bool (*fresh)(void *arg, uint64_t *ping);
+    struct tn_election_snapshot *(*snapshot)(void *arg, bool lists, uint64_t ping);
 };
 /* Of such a one only the asking calls below may be used, and free().  NULL: out of memory. */
-struct tn_election *tn_election_new_far(const char *name, const struct tn_election_far *far,
-                                        void *arg);
+struct tn_election *tn_election_new_remote(const char *name,
+                                           const struct tn_election_remote *remote, void *arg);
 
 /* Copies all it needs.  NULL: out of memory. */
 struct tn_election *tn_election_new(const struct tn_election_options *options);
@@ -93,7 +88,7 @@ void tn_election_contain(struct tn_election *e, const char *containment);
 /* The guard ended the program. */
 void tn_election_killed(struct tn_election *e);
 enum tn_probe_of { TN_PROBE_OF_PROGRAM, TN_PROBE_OF_CANDIDATE };
-void tn_election_probed(struct tn_election *e, enum tn_probe_of which, bool well);
+void tn_election_probed(struct tn_election *e, enum tn_probe_of which, bool healthy);
 /* The state: a commit succeeded, or met a later leader. */
 void tn_election_committed(struct tn_election *e, const char *collection, const char *id,
                            uint64_t seq);
@@ -104,8 +99,10 @@ void tn_election_unsealed(struct tn_election *e, const char *why);
 typedef void (*tn_election_state_fn)(void *arg, const struct tn_http_request *request,
                                      struct tn_http_reply *reply);
 void tn_election_state(struct tn_election *e, tn_election_state_fn answer, void *arg);
-/* Called after each change, on the thread that told it; must not block.  NULL: nobody. */
-void tn_election_on_change(struct tn_election *e, void (*changed)(void *arg), void *arg);
+/* Called after each change, on the thread that reported it; must not block.  NULL: nobody. */
+enum tn_watcher { TN_WATCHER_API, TN_WATCHER_LINK, TN_WATCHERS };
+void tn_election_on_change(struct tn_election *e, enum tn_watcher who, void (*changed)(void *arg),
+                           void *arg);
 
 /* ---- Asking -------------------------------------------------------------- */
 
@@ -113,28 +110,28 @@ const char *tn_election_name(const struct tn_election *e);
 /* Atomics alone; for probes that come by the thousand. */
 bool tn_election_leads(const struct tn_election *e);
 bool tn_election_ready(const struct tn_election *e);
-/* false: what is known of it is old; ask again after the next change. */
-bool tn_election_is_fresh(const struct tn_election *e);
-/* Is it of another process?  Then this is what new_far() was given; else NULL. */
-void *tn_election_far(const struct tn_election *e);
+/*
+ * false: news of its process are under way; ask again after the next change.  *ping 0: a new
+ * question is put to it, whose number *ping becomes, and its answer is waited for; ping NULL:
+ * what it last said is enough, unless leadership has changed since.
+ */
+bool tn_election_is_fresh(const struct tn_election *e, uint64_t *ping);
+/* Is it of another process?  Then this is what new_remote() was given; else NULL. */
+void *tn_election_remote(const struct tn_election *e);
 bool tn_election_is_stopping(const struct tn_election *e);
-/* Rises with every change that somebody may wait for. */
-uint64_t tn_election_version(const struct tn_election *e);
-/* One sentence on why it leads or does not.  "" and true: nothing is wrong with it. */
+/* One sentence on why it leads or does not. */
 void tn_election_reason(struct tn_election *e, char *out, size_t size);
-bool tn_election_is_well(struct tn_election *e, char *why, size_t size);
-
-/* What docs/reference/openapi.yaml calls Election, Leadership, Terms, Candidates; NULL: out of
- * memory. */
-json_t *tn_election_json(struct tn_election *e);
-json_t *tn_election_json_leadership(struct tn_election *e);
-json_t *tn_election_json_history(struct tn_election *e);
-json_t *tn_election_json_candidates(struct tn_election *e);
+/*
+ * Everything at one moment; malloc'ed, NULL: out of memory.  lists: with candidates and history,
+ * which are then read again soon if they are old.  ping: of is_fresh(); without an answer to that
+ * its process is unresponsive.  0: none.
+ */
+struct tn_election_snapshot *tn_election_snapshot(struct tn_election *e, bool lists, uint64_t ping);
 
 /* Answers /v1/state/... for this election; false: it has none. */
 bool tn_election_answer_state(struct tn_election *e, const struct tn_http_request *request,
                               struct tn_http_reply *reply);
-/* The store of its orders. */
+/* The store that requests are written to. */
 const char *tn_election_store(const struct tn_election *e);
 
 /* Read candidates and history again, soon, on a thread of its own. */

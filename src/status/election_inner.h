@@ -1,4 +1,4 @@
-/* status/election_inner.h - the facts of one election; election.c and its sisters share them. */
+/* status/election_inner.h - the state of one election; election.c and its sisters share it. */
 #ifndef TN_STATUS_ELECTION_INNER_H
 #define TN_STATUS_ELECTION_INNER_H
 
@@ -7,73 +7,10 @@
 
 #include "driver/driver.h"
 #include "status/election.h"
+#include "status/snapshot.h"
 
-#define TN_RECENT      60 /* renewals whose time is kept one by one */
-#define TN_BUCKETS     13 /* of the histogram, without the last, which holds all */
-#define TN_COMMITS     8  /* last commits that are shown */
-#define TN_COLLECTIONS 16
-#define TN_CANDIDATES  64
-#define TN_STATUSES    16
-
-/* Why terms of ours began; the words are in election.c. */
-enum tn_cause {
-    TN_CAUSE_FIRST,
-    TN_CAUSE_HANDOVER,
-    TN_CAUSE_RELEASED,
-    TN_CAUSE_EXPIRED,
-    TN_CAUSE_RECLAIMED,
-    TN_CAUSE_CRASHED,
-    TN_CAUSES
-};
-
-/* Upper bounds in nanoseconds. */
-extern const int64_t tn_buckets_ns[TN_BUCKETS];
-const char *tn_cause_word(enum tn_cause cause);
-
-struct tn_commit_note {
-    char collection[64], id[96];
-    uint64_t seq, at_ms;
-};
-
-/* What is counted and copied under the lock; nothing in it points anywhere. */
-struct tn_election_facts {
-    uint64_t renewals, failures[TN_STATUSES];
-    uint64_t buckets[TN_BUCKETS + 1];
-    int64_t renew_sum_ns;
-    int64_t recent_ns[TN_RECENT];
-    unsigned recent_n, recent_at; /* how many, and where the next goes */
-    uint64_t takeovers[TN_CAUSES];
-    uint64_t losses; /* terms of ours that ended unasked */
-    char trouble[256];
-
-    enum tn_cause cause;   /* of the grant in hand */
-    uint64_t leader_epoch; /* as last seen */
-    uint64_t began_epoch;  /* the last term of ours that began */
-    uint64_t ended_epoch;  /* the last that ended */
-    char end[96];          /* why */
-
-    bool healthy;
-    char unhealthy[160];
-    bool has_guard;
-    char containment[48];
-    uint64_t kills;
-    struct {
-        bool asked, well;
-        uint64_t good, bad;
-    } probes[2];
-
-    bool has_state;
-    uint64_t commits, fenced;
-    char unsealed[160]; /* why the last try to seal it failed; "" if it did not */
-    uint64_t unsealed_terms;
-    struct tn_commit_note last[TN_COMMITS];
-    unsigned last_n, last_at;
-    char collections[TN_COLLECTIONS][64];
-    unsigned n_collections;
-};
-
-/* Read from the store, by the paperwork's thread alone. */
-struct tn_election_papers {
+/* Read from the store, by the cache's thread alone. */
+struct tn_history_cache {
     struct tenure_candidate candidates[TN_CANDIDATES];
     unsigned n_candidates;
     struct tenure_history history;
@@ -86,31 +23,33 @@ struct tn_election {
     int64_t answer_ns;
     int64_t ttl_ms, renew_ms;
     bool shared;
-    struct tn_facts *page;             /* NULL: nobody looks */
-    const struct tn_election_far *far; /* of another process; else NULL */
-    void *far_arg;
+    struct tn_leader_page *page;             /* NULL: nobody looks */
+    const struct tn_election_remote *remote; /* of another process; else NULL */
+    void *remote_arg;
     uint64_t started_ms;
 
     _Atomic(tenure_elector *) elector;
     _Atomic uint64_t version;
     _Atomic bool running, stopping, wants_refresh;
-    _Atomic int64_t looked_ns; /* when somebody last saw the papers and had them read anew */
+    _Atomic int64_t looked_ns; /* when the cache was last read again because somebody looked */
 
     pthread_mutex_t lock; /* of these; held for a copy, never longer */
-    struct tn_election_facts facts;
-    void (*changed)(void *arg);
-    void *changed_arg;
+    struct tn_election_record record;
+    struct {
+        void (*changed)(void *arg);
+        void *arg;
+    } watchers[TN_WATCHERS];
 
     pthread_rwlock_t state_lock; /* written when the state comes and goes */
     tn_election_state_fn state;
     void *state_arg;
 
-    pthread_mutex_t papers_lock;       /* of the papers; the driver's thread never takes it */
-    struct tn_election_papers *papers; /* 60 KiB; NULL: never read */
+    pthread_mutex_t cache_lock;     /* of the cache; the driver's thread never takes it */
+    struct tn_history_cache *cache; /* 60 KiB; NULL: never read */
 
-    /* The paperwork: a thread while there is some. */
+    /* A thread while there is something to write or to read. */
     pthread_mutex_t work_lock;
-    pthread_cond_t work_word;
+    pthread_cond_t work_wake;
     pthread_t thread;
     bool thread_started, thread_busy, hurry;
     bool refresh;
@@ -118,19 +57,18 @@ struct tn_election {
     uint64_t begin_heard_ms;
 };
 
-/* Something changed: those who wait are told.  plain: not worth an answer to a long poll. */
-void tn_election_tell(struct tn_election *e, bool plain);
-/* The driver's, or before there is one what the options say. */
-void tn_election_snapshot(struct tn_election *e, struct tn_snapshot *out);
-void tn_election_copy_facts(struct tn_election *e, struct tn_election_facts *out);
+/* Something changed: the watchers are notified.  plain: not worth an answer to a long poll. */
+void tn_election_notify(struct tn_election *e, bool plain);
+/* The driver's snapshot, or before there is one what the options say. */
+void tn_election_read_driver(struct tn_election *e, struct tn_snapshot *out);
 
-/* election_papers.c */
-void tn_papers_init(struct tn_election *e);
-void tn_papers_end(struct tn_election *e);
-void tn_papers_note_begin(struct tn_election *e, const struct tenure_term_record *term,
-                          uint64_t heard_ms);
-void tn_papers_note_end(struct tn_election *e, const struct tenure_term_record *term);
-/* Somebody sees the papers. */
-void tn_papers_look(struct tn_election *e);
+/* history_cache.c */
+void tn_history_cache_init(struct tn_election *e);
+void tn_history_cache_end(struct tn_election *e);
+void tn_history_cache_begin_term(struct tn_election *e, const struct tenure_term_record *term,
+                                 uint64_t heard_ms);
+void tn_history_cache_end_term(struct tn_election *e, const struct tenure_term_record *term);
+/* Somebody looks: it is read again soon, if it is old. */
+void tn_history_cache_touch(struct tn_election *e);
 
 #endif

@@ -6,19 +6,12 @@
 #include <string.h>
 
 #include "core/timing.h"
-#include "status/election_inner.h"
 
-/* What one election contributes; looked at once, printed family by family. */
+/* What one election contributes: its snapshot, and its labels as they are printed. */
 struct sample {
-    struct tn_election *e;
+    const struct tn_election_snapshot *s;
     char labels[3 * (TENURE_NAME_MAX + TENURE_ID_MAX)];  /* name="...",id="..." */
     char workers[3 * (TENURE_NAME_MAX + TENURE_ID_MAX)]; /* the same, as older names have it */
-    struct tn_election_facts facts;
-    struct tn_snapshot now;
-    uint64_t epoch; /* 0: does not lead */
-    int64_t left_ns, age_ns;
-    unsigned candidates, healthy_candidates;
-    int64_t gap_ms; /* -1: unknown */
 };
 
 struct page {
@@ -28,10 +21,8 @@ struct page {
     size_t n;
 };
 
-/* ---- Looking ------------------------------------------------------------- */
-
 /* Backslash, quote and line feed are what a label's value may not hold as they are. */
-void tn_metrics_label(const char *text, char *out, size_t size)
+static void escape_label(const char *text, char *out, size_t size)
 {
     size_t n = 0;
 
@@ -43,39 +34,27 @@ void tn_metrics_label(const char *text, char *out, size_t size)
     out[n] = '\0';
 }
 
-static void take_papers(struct sample *s)
+static void label(struct sample *sample, const struct tn_election_snapshot *s)
 {
-    struct tn_election *e = s->e;
-    const struct tn_election_papers *p;
-
-    s->gap_ms = -1;
-    pthread_mutex_lock(&e->papers_lock);
-    p = e->papers;
-    s->candidates = p ? p->n_candidates : 0;
-    for (unsigned i = 0; i < s->candidates; i++)
-        s->healthy_candidates += p->candidates[i].healthy;
-    if (p && p->history.n > 0)
-        s->gap_ms = p->history.terms[p->history.n - 1].gap_ms;
-    pthread_mutex_unlock(&e->papers_lock);
-}
-
-static void take(struct sample *s, struct tn_election *e)
-{
-    int64_t now_ns;
     char name[2 * TENURE_NAME_MAX + 4], id[2 * TENURE_ID_MAX + 4];
 
-    s->e = e;
-    tn_election_copy_facts(e, &s->facts);
-    tn_election_snapshot(e, &s->now);
-    now_ns = tenure_now();
-    s->epoch = tn_snapshot_epoch(&s->now, now_ns);
-    s->left_ns = tn_snapshot_left(&s->now, now_ns);
-    s->age_ns = s->now.seen == TN_SEEN_HELD ? now_ns - s->now.observed_ns : -1;
-    tn_metrics_label(e->name, name, sizeof name);
-    tn_metrics_label(s->now.id, id, sizeof id);
-    snprintf(s->labels, sizeof s->labels, "name=\"%s\",id=\"%s\"", name, id);
-    snprintf(s->workers, sizeof s->workers, "name=\"%s\",worker_id=\"%s\"", name, id);
-    take_papers(s);
+    sample->s = s;
+    escape_label(s->driver.name, name, sizeof name);
+    escape_label(s->driver.id, id, sizeof id);
+    snprintf(sample->labels, sizeof sample->labels, "name=\"%s\",id=\"%s\"", name, id);
+    snprintf(sample->workers, sizeof sample->workers, "name=\"%s\",worker_id=\"%s\"", name, id);
+}
+
+/* An election whose process does not answer has nothing to count. */
+static bool is_up(const struct tn_election_snapshot *s)
+{
+    return s->reach <= TN_REACH_BEHIND;
+}
+
+/* Since the lease was last seen to be renewed; -1: nobody holds it. */
+static int64_t lease_age(const struct tn_election_snapshot *s)
+{
+    return s->driver.seen == TN_SEEN_HELD ? s->now_ns - s->driver.observed_ns : -1;
 }
 
 /* ---- Printing ------------------------------------------------------------ */
@@ -90,79 +69,100 @@ static void family(const struct page *p, const char *name, const char *type, con
     fprintf(p->out, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)len, name, help, (int)len, name, type);
 }
 
-typedef bool (*value_fn)(const struct sample *s, double *value);
+typedef bool (*value_fn)(const struct tn_election_snapshot *s, double *value);
 
-/* One sample for each election that has it. */
-static void each(const struct page *p, const char *name, const char *type, const char *help,
-                 value_fn get)
+/* One line for each election that has it. */
+static void print_values(const struct page *p, const char *name, const char *type, const char *help,
+                         value_fn get, bool workers)
 {
     family(p, name, type, help);
     for (size_t i = 0; i < p->n; i++) {
+        const struct sample *sample = &p->samples[i];
         double value;
 
-        if (get(&p->samples[i], &value))
-            fprintf(p->out, "%s{%s} %.15g\n", name, p->samples[i].labels, value);
+        if (get(sample->s, &value))
+            fprintf(p->out, "%s{%s} %.15g\n", name, workers ? sample->workers : sample->labels,
+                    value);
     }
+}
+
+static void each(const struct page *p, const char *name, const char *type, const char *help,
+                 value_fn get)
+{
+    print_values(p, name, type, help, get, false);
 }
 
 static void each_worker(const struct page *p, const char *name, const char *type, const char *help,
                         value_fn get)
 {
-    family(p, name, type, help);
-    for (size_t i = 0; i < p->n; i++) {
-        double value;
-
-        if (get(&p->samples[i], &value))
-            fprintf(p->out, "%s{%s} %.15g\n", name, p->samples[i].workers, value);
-    }
+    print_values(p, name, type, help, get, true);
 }
 
 #define VALUE(fn, have, expression)                                                                \
-    static bool fn(const struct sample *s, double *value)                                          \
+    static bool fn(const struct tn_election_snapshot *s, double *value)                            \
     {                                                                                              \
         *value = (double)(expression);                                                             \
         return have;                                                                               \
     }
 
-VALUE(leader, true, s->epoch != 0)
-VALUE(ready, true, tn_election_ready(s->e))
-VALUE(sealing, true, s->now.phase == TN_PHASE_SEALING)
-VALUE(unsealed, true, s->facts.unsealed_terms)
-VALUE(epoch, true, s->epoch)
-VALUE(left, true, (double)s->left_ns / 1e9)
-VALUE(ttl, true, (double)s->now.ttl_ns / 1e9)
-VALUE(leader_epoch, true, s->now.seen == TN_SEEN_HELD ? s->now.lease.epoch : 0)
-VALUE(age, s->age_ns >= 0, (double)s->age_ns / 1e9)
-VALUE(paused, true, s->now.control.paused)
-VALUE(healthy, true, s->facts.healthy)
-VALUE(candidates, true, s->candidates)
-VALUE(healthy_candidates, true, s->healthy_candidates)
-VALUE(renewals, true, s->facts.renewals)
-VALUE(losses, true, s->facts.losses)
-VALUE(gap, s->gap_ms >= 0, (double)s->gap_ms / 1e3)
-VALUE(commits, true, s->facts.commits)
-VALUE(fenced, true, s->facts.fenced)
-VALUE(kills, true, s->facts.kills)
-VALUE(expired, true, s->facts.takeovers[TN_CAUSE_EXPIRED])
+VALUE(leader, true, s->leads) /* always exported: a process that is gone leads nothing */
+VALUE(ready, is_up(s), s->leads && s->running)
+VALUE(sealing, is_up(s), s->driver.phase == TN_PHASE_SEALING)
+VALUE(unsealed, is_up(s), s->record.unsealed_terms)
+VALUE(epoch, is_up(s), s->epoch)
+VALUE(left, is_up(s), (double)s->grant_ns / 1e9)
+VALUE(ttl, is_up(s), (double)s->driver.ttl_ns / 1e9)
+VALUE(leader_epoch, is_up(s), s->driver.seen == TN_SEEN_HELD ? s->driver.lease.epoch : 0)
+VALUE(age, is_up(s) && lease_age(s) >= 0, (double)lease_age(s) / 1e9)
+VALUE(paused, is_up(s), s->driver.control.paused)
+VALUE(healthy, is_up(s), s->record.healthy)
+VALUE(candidates, is_up(s), s->n_candidates)
+VALUE(healthy_candidates, is_up(s), s->n_healthy)
+VALUE(renewals, is_up(s), s->record.renewals)
+VALUE(losses, is_up(s), s->record.losses)
+VALUE(gap, is_up(s) && s->gap_ms >= 0, (double)s->gap_ms / 1e3)
+VALUE(commits, is_up(s), s->record.commits)
+VALUE(fenced, is_up(s), s->record.fenced)
+VALUE(kills, is_up(s), s->record.kills)
+VALUE(expired, is_up(s), s->record.takeovers[TN_CAUSE_EXPIRED])
+VALUE(active, is_up(s), s->leads)
 
-static bool failovers(const struct sample *s, double *value)
+static bool failovers(const struct tn_election_snapshot *s, double *value)
 {
     *value = 0;
     for (int i = 0; i < TN_CAUSES; i++)
-        *value += (double)s->facts.takeovers[i];
-    return true;
+        *value += (double)s->record.takeovers[i];
+    return is_up(s);
+}
+
+/* Only of elections in processes of their own. */
+static void election_up(const struct page *p)
+{
+    bool remote = false;
+
+    for (size_t i = 0; i < p->n; i++)
+        remote |= p->samples[i].s->remote;
+    if (!remote)
+        return;
+    family(p, "tenure_election_up", "gauge", "1: the process of this election answers.");
+    for (size_t i = 0; i < p->n; i++) {
+        char name[2 * TENURE_NAME_MAX + 4];
+
+        escape_label(p->samples[i].s->driver.name, name, sizeof name);
+        fprintf(p->out, "tenure_election_up{name=\"%s\"} %d\n", name, is_up(p->samples[i].s));
+    }
 }
 
 static void failures(const struct page *p)
 {
     family(p, "tenure_store_failures_total", "counter", "Store requests that failed, by class.");
     for (size_t i = 0; i < p->n; i++) {
-        for (int k = 1; k < TN_STATUSES; k++) {
+        for (int k = 1; is_up(p->samples[i].s) && k < TN_STATUSES; k++) {
             const char *word = tenure_status_word((enum tenure_status)k);
 
             if (strcmp(word, "?") != 0)
                 fprintf(p->out, "tenure_store_failures_total{%s,class=\"%s\"} %" PRIu64 "\n",
-                        p->samples[i].labels, word, p->samples[i].facts.failures[k]);
+                        p->samples[i].labels, word, p->samples[i].s->record.failures[k]);
         }
     }
 }
@@ -171,10 +171,10 @@ static void takeovers(const struct page *p)
 {
     family(p, "tenure_takeovers_total", "counter", "Terms that this candidate began, by cause.");
     for (size_t i = 0; i < p->n; i++) {
-        for (int k = 0; k < TN_CAUSES; k++)
+        for (int k = 0; is_up(p->samples[i].s) && k < TN_CAUSES; k++)
             fprintf(p->out, "tenure_takeovers_total{%s,cause=\"%s\"} %" PRIu64 "\n",
                     p->samples[i].labels, tn_cause_word((enum tn_cause)k),
-                    p->samples[i].facts.takeovers[k]);
+                    p->samples[i].s->record.takeovers[k]);
     }
 }
 
@@ -184,22 +184,24 @@ static void latency(const struct page *p)
 
     family(p, name, "histogram", "How long the store took to acknowledge a renewal.");
     for (size_t i = 0; i < p->n; i++) {
-        const struct tn_election_facts *f = &p->samples[i].facts;
+        const struct tn_election_record *r = &p->samples[i].s->record;
         const char *labels = p->samples[i].labels;
         uint64_t sum = 0;
 
+        if (!is_up(p->samples[i].s))
+            continue;
         for (int k = 0; k < TN_BUCKETS; k++) {
-            sum += f->buckets[k];
+            sum += r->buckets[k];
             /* OpenMetrics wants whole numbers as 1.0. */
             fprintf(p->out,
                     tn_buckets_ns[k] % TN_S ? "%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n"
                                             : "%s_bucket{%s,le=\"%.1f\"} %" PRIu64 "\n",
                     name, labels, (double)tn_buckets_ns[k] / 1e9, sum);
         }
-        sum += f->buckets[TN_BUCKETS];
+        sum += r->buckets[TN_BUCKETS];
         fprintf(p->out, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, sum);
         fprintf(p->out, "%s_sum{%s} %.9g\n%s_count{%s} %" PRIu64 "\n", name, labels,
-                (double)f->renew_sum_ns / 1e9, name, labels, sum);
+                (double)r->renew_sum_ns / 1e9, name, labels, sum);
     }
 }
 
@@ -209,23 +211,26 @@ static void probes(const struct page *p)
 
     family(p, "tenure_probe_success", "gauge", "1: the last probe succeeded.");
     for (size_t i = 0; i < p->n; i++) {
-        for (int k = 0; k < 2; k++) {
-            if (p->samples[i].facts.probes[k].asked)
+        const struct tn_election_snapshot *s = p->samples[i].s;
+
+        for (int k = 0; is_up(s) && k < 2; k++) {
+            if (s->record.probes[k].asked)
                 fprintf(p->out, "tenure_probe_success{%s,probe=\"%s\"} %d\n", p->samples[i].labels,
-                        words[k], p->samples[i].facts.probes[k].well);
+                        words[k], s->record.probes[k].healthy);
         }
     }
     family(p, "tenure_probes_total", "counter", "Probes, by result.");
     for (size_t i = 0; i < p->n; i++) {
-        for (int k = 0; k < 2; k++) {
-            const struct sample *s = &p->samples[i];
+        const struct tn_election_snapshot *s = p->samples[i].s;
+        const char *labels = p->samples[i].labels;
 
-            if (s->facts.probes[k].asked)
+        for (int k = 0; is_up(s) && k < 2; k++) {
+            if (s->record.probes[k].asked)
                 fprintf(p->out,
                         "tenure_probes_total{%s,probe=\"%s\",result=\"ok\"} %" PRIu64 "\n"
                         "tenure_probes_total{%s,probe=\"%s\",result=\"failed\"} %" PRIu64 "\n",
-                        s->labels, words[k], s->facts.probes[k].good, s->labels, words[k],
-                        s->facts.probes[k].bad);
+                        labels, words[k], s->record.probes[k].good, labels, words[k],
+                        s->record.probes[k].bad);
         }
     }
 }
@@ -235,6 +240,7 @@ static void probes(const struct page *p)
 static void ours(const struct page *p)
 {
     each(p, "tenure_leader", "gauge", "1: this candidate leads.", leader);
+    election_up(p);
     each(p, "tenure_ready", "gauge", "1: it leads, and its program runs.", ready);
     each(p, "tenure_sealing", "gauge",
          "1: it has won a term, and its program waits until the state is sealed.", sealing);
@@ -273,7 +279,7 @@ static void ours(const struct page *p)
 /* Names that people have in their dashboards already. */
 static void inherited(const struct page *p)
 {
-    each_worker(p, "worker_role", "gauge", "0: standby, 1: active.", leader);
+    each_worker(p, "worker_role", "gauge", "0: standby, 1: active.", active);
     each_worker(p, "worker_heartbeat_age_seconds", "gauge",
                 "Since the last heartbeat of the active one.", age);
     each_worker(p, "worker_failovers_total", "counter", "Promotions from standby to active.",
@@ -296,12 +302,7 @@ static void agent(const struct page *p, const struct tn_http_counts *http)
     fprintf(p->out, "tenure_http_streams %u\n", http->streams);
 }
 
-void tn_metrics_agent(FILE *out, const struct tn_http_counts *http, bool openmetrics)
-{
-    agent(&(struct page){.out = out, .open = openmetrics}, http);
-}
-
-char *tn_metrics_text(struct tn_election *const *elections, size_t n,
+char *tn_metrics_text(struct tn_election_snapshot *const *snapshots, size_t n,
                       const struct tn_http_counts *http, bool openmetrics, size_t *len)
 {
     struct sample *samples = calloc(n ? n : 1, sizeof *samples);
@@ -313,7 +314,7 @@ char *tn_metrics_text(struct tn_election *const *elections, size_t n,
         return NULL;
     }
     for (size_t i = 0; i < n; i++)
-        take(&samples[i], elections[i]);
+        label(&samples[i], snapshots[i]);
     struct page p = {.out = out, .open = openmetrics, .samples = samples, .n = n};
     ours(&p);
     inherited(&p);

@@ -367,6 +367,7 @@ static void close_all(struct tn_supervisor *s)
     if (s->began && !s->halted)
         abandon(s);
     tn_helpers_kill_all(&s->helpers);
+    tn_link_close(s->agent);
     tn_api_stop(s->api); /* its answers ask the elector, and the state */
     if (s->election) {
         tn_election_state(s->election, NULL, NULL);
@@ -423,7 +424,7 @@ static bool has_terminal(void)
 int tn_run(const struct tn_run_options *options, const struct tn_run_codes *codes)
 {
     struct tn_supervisor s = {.options = options,
-                              .facts = options->facts,
+                              .leader_page = options->leader_page,
                               .codes = codes,
                               .stop_signal = options->stop_signal,
                               .notified = TN_NOTIFIED_NONE,

@@ -14,7 +14,7 @@ struct tn_election *tn_supervisor_election(const struct tn_supervisor *s)
                                     .answer_ns = s->options->answer_ns,
                                     .ttl_ms = o->ttl_ms,
                                     .renew_ms = o->renew_ms,
-                                    .facts = s->options->facts,
+                                    .leader_page = s->options->leader_page,
                                     .shared = s->controlled};
 
     return tn_election_new(&e);
@@ -30,6 +30,12 @@ enum tenure_status tn_supervisor_listen(struct tn_supervisor *s, struct tenure_e
 {
     if (s->socket)
         tn_election_state(s->election, answer_state, s);
+    if (s->options->agent_socket) {
+        enum tenure_status status =
+            tn_link_open(&s->loop, s->options->agent_socket, s->election, &s->agent, err);
+        if (status)
+            return status;
+    }
     if (!s->options->api.listen[0])
         return TENURE_OK;
     return tn_api_start(&s->options->api, &s->election, 1, &s->api, err);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "api/link.h"
 #include "driver/driver.h"
 #include "os/worker.h"
 #include "state/http/socket.h"
@@ -74,7 +75,7 @@ struct tn_supervisor {
     struct tn_loop loop;
     struct tn_watch guard_report, guard_end, signal, late, notification;
     const struct tn_run_options *options;
-    struct tn_facts *facts; /* of the options; the driver writes there */
+    struct tn_leader_page *leader_page; /* of the options; the driver writes there */
     const struct tn_run_codes *codes;
     struct tn_guard_link link;
     struct tn_prepared prepared; /* the releaser, for our own crash */
@@ -88,6 +89,7 @@ struct tn_supervisor {
     /* NULL until it is made: requests for the state may come before, on threads of their own. */
     _Atomic(tenure_elector *) elector;
     struct tn_election *election; /* what we tell of it */
+    struct tn_link *agent;        /* NULL: there is none */
     struct tn_api *api;           /* NULL: to nobody */
     _Atomic int64_t deadline_ns;
     _Atomic int64_t

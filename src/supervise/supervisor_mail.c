@@ -125,7 +125,8 @@ static void on_trace(void *arg, const struct tenure_trace *t)
 
 static void on_lead(void *arg, int64_t lead_until_ns, int64_t deadline_ns, uint64_t epoch)
 {
-    tn_facts_lead(((struct tn_supervisor *)arg)->facts, lead_until_ns, deadline_ns, epoch);
+    tn_leader_page_write(((struct tn_supervisor *)arg)->leader_page, lead_until_ns, deadline_ns,
+                         epoch);
 }
 
 static void on_failed(void *arg, enum tenure_status status, const char *text)
@@ -169,7 +170,7 @@ void tn_supervisor_hear(struct tn_supervisor *s, struct tenure_elector_options *
     o->trace = on_trace;
     hooks->failed = on_failed;
     hooks->halted = on_halted;
-    if (s->facts)
+    if (s->leader_page)
         hooks->lead = on_lead;
 }
 

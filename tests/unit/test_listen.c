@@ -64,35 +64,12 @@ static void what_a_crash_left_is_replaced_but_not_what_is_in_use(void **state)
     close(second.fd);
 }
 
-/* What another process made: one end of a pair, and nothing that anybody could connect to. */
-static void what_is_inherited_has_no_address(void **state)
-{
-    struct tn_listener first, second;
-    struct tenure_error err;
-    char number[16];
-    int ends[2];
-
-    (void)state;
-    assert_int_equal(tn_listen(address, &first, &err), TENURE_OK);
-    snprintf(number, sizeof number, "fd:%d", first.fd);
-    assert_int_equal(tn_listen(number, &second, &err), TENURE_CONFIG);
-    close(first.fd);
-    assert_int_equal(tn_listen(number, &second, &err), TENURE_CONFIG);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-    snprintf(number, sizeof number, "fd:%d", ends[1]);
-    assert_int_equal(tn_listen(number, &second, &err), TENURE_OK);
-    assert_true(second.inner && second.local && second.fd == ends[1]);
-    close(ends[0]);
-    close(ends[1]);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_that_is_no_socket_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_a_crash_left_is_replaced_but_not_what_is_in_use,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_inherited_has_no_address, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,37 +11,47 @@
 
 #include <cmocka.h>
 
-#include "agent/hub_inner.h"
+#include "agent/proxy_inner.h"
 #include "tenure/store.h"
 
-/* The hub's thread is not there. */
-void tn_hub_wake(struct tn_hub *hub)
+/* The proxy's thread and the listener are not there. */
+void tn_proxy_wake(struct tn_proxy *proxy)
 {
-    (void)hub;
+    (void)proxy;
 }
 
-static struct tn_facts *page;
+void tn_api_wake(struct tn_api *api)
+{
+    (void)api;
+}
+
+void tn_api_notify(void *api)
+{
+    (void)api;
+}
+
+static struct tn_leader_page *page;
 static int page_fd = -1;
 
 static int set_up(void **state)
 {
     (void)state;
-    page = tn_facts_new(&page_fd);
+    page = tn_leader_page_new(&page_fd);
     return page ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    tn_facts_unmap(page);
+    tn_leader_page_unmap(page);
     return close(page_fd);
 }
 
-static struct tn_facts_view look(void)
+static struct tn_leader_view look(void)
 {
-    struct tn_facts_view v;
+    struct tn_leader_view v;
 
-    tn_facts_read(page, &v);
+    tn_leader_page_read(page, &v);
     return v;
 }
 
@@ -58,10 +68,10 @@ static void time_alone_ends_leadership(void **state)
     int64_t until = tenure_now() + 20 * TN_MS;
 
     (void)state;
-    tn_facts_lead(page, until, until, 7);
+    tn_leader_page_write(page, until, until, 7);
     while (tenure_now() < until)
         continue;
-    struct tn_facts_view v = look();
+    struct tn_leader_view v = look();
     assert_false(v.leads);
     assert_int_equal(v.epoch, 0);
     assert_int_equal(v.left_ns, 0);
@@ -72,13 +82,13 @@ static void a_grant_that_is_sealed_leads_nothing_yet(void **state)
     int64_t until = tenure_now() + 60 * TN_S;
 
     (void)state;
-    tn_facts_lead(page, 0, until, 0);
+    tn_leader_page_write(page, 0, until, 0);
     assert_false(look().leads);
     assert_true(look().left_ns > 0);
-    tn_facts_lead(page, until, until, 9);
+    tn_leader_page_write(page, until, until, 9);
     assert_true(look().leads);
     assert_int_equal(look().epoch, 9);
-    tn_facts_lead(page, 0, until, 0);
+    tn_leader_page_write(page, 0, until, 0);
     assert_false(look().leads);
 }
 
@@ -87,18 +97,19 @@ static void an_answer_holds_no_longer_than_was_said(void **state)
     int64_t until = tenure_now() + 60 * TN_S;
 
     (void)state;
-    tn_facts_lead(page, until, until, 9);
+    tn_leader_page_write(page, until, until, 9);
     atomic_store(&page->answer_ns, 3 * TN_S);
     assert_int_equal(look().left_ns, 3 * TN_S);
-    tn_facts_clear(page);
+    tn_leader_page_clear(page);
     assert_false(look().leads);
 }
 
 /* Its end is seen before anybody has waited for it. */
 static void the_dead_lead_nothing(void **state)
 {
-    struct tn_hub hub = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    struct tn_far far = {.hub = &hub, .facts = page};
+    static struct tn_proxy proxy = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct tn_upstream upstream = {.proxy = &proxy, .page = page};
+    struct tn_leader_view v;
     int64_t until = tenure_now() + 600 * TN_S;
     siginfo_t info;
     pid_t pid = fork();
@@ -108,25 +119,26 @@ static void the_dead_lead_nothing(void **state)
         pause();
         _exit(0);
     }
-    far.life_fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    assert_true(far.life_fd >= 0);
-    tn_facts_lead(page, until, until, 5);
+    upstream.life_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    assert_true(upstream.life_fd >= 0);
+    tn_leader_page_write(page, until, until, 5);
     atomic_store(&page->running, true);
-    assert_true(tn_far_table.leads(&far));
-    assert_true(tn_far_table.ready(&far));
-    assert_false(tn_far_table.stopping(&far));
+    tn_remote_table.leader(&upstream, &v);
+    assert_true(v.leads && v.running);
+    assert_false(tn_remote_table.stopping(&upstream));
     kill(pid, SIGKILL);
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
     assert_true(look().leads); /* the page alone does not know */
-    assert_false(tn_far_table.leads(&far));
-    assert_false(tn_far_table.ready(&far));
-    assert_true(tn_far_table.stopping(&far)); /* and it is no standby either */
-    json_t *told = tn_far_table.leadership(&far);
-    assert_true(json_is_false(json_object_get(told, "leading")));
-    assert_int_equal(json_integer_value(json_object_get(told, "left_ms")), 0);
-    json_decref(told);
+    tn_remote_table.leader(&upstream, &v);
+    assert_false(v.leads || v.running);
+    assert_true(tn_remote_table.stopping(&upstream)); /* and it is no standby either */
+    struct tn_election_snapshot *s = tn_remote_table.snapshot(&upstream, true, 0);
+    assert_non_null(s);
+    assert_false(s->leads);
+    assert_int_equal(s->left_ns, 0);
+    free(s);
     waitpid(pid, NULL, 0);
-    close(far.life_fd);
+    close(upstream.life_fd);
 }
 
 int main(void)
@@ -140,5 +152,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_dead_lead_nothing, set_up, tear_down),
     };
 
-    return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("leader_page", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What an operator may ask over HTTP; each runs on a thread of its own (api_jobs.c). */
+/* What an operator may ask over HTTP; each runs on a thread of its own (jobs.c). */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "state/http/http.h"
 #include "tenure/lease.h"
 
-#define ORDER_MAX   4096 /* bytes of a body */
-#define ORDER_NS    (5 * TN_S)
+#define REQUEST_MAX 4096 /* bytes of a body */
+#define REQUEST_NS  (5 * TN_S)
 #define HANDOVER_NS (60 * TN_S)
 #define FOR_MS      30000
 #define FOR_MAX_MS  (INT64_C(7) * 86400000)
@@ -24,8 +24,8 @@ static json_t *body_of(struct tn_job *job)
     json_error_t why;
     json_t *object = NULL;
 
-    if (job->len > ORDER_MAX) {
-        tn_http_answer_error(&job->reply, 413, "too-long", "an order may have 4,096 bytes");
+    if (job->len > REQUEST_MAX) {
+        tn_http_answer_error(&job->reply, 413, "too-long", "a request may have 4,096 bytes");
         return NULL;
     }
     if (job->len == 0)
@@ -65,7 +65,7 @@ static tenure_store *open_store(struct tn_job *job)
         return NULL;
     }
     enum tenure_status status =
-        tenure_store_open(job->store, tenure_now() + ORDER_NS, &store, &err);
+        tenure_store_open(job->store, tenure_now() + REQUEST_NS, &store, &err);
     if (status)
         tn_http_answer_status(&job->reply, status, err.text);
     return store;
@@ -80,7 +80,7 @@ static void answer_asked(struct tn_job *job, enum tenure_status status,
         tn_http_answer_json(&job->reply, 200, json_pack("{s:s}", "name", job->name));
 }
 
-/* ---- Orders -------------------------------------------------------------- */
+/* ---- Requests ------------------------------------------------------------ */
 
 static void handover(struct tn_job *job, tenure_store *store, const char *to)
 {
@@ -101,7 +101,7 @@ static void handover(struct tn_job *job, tenure_store *store, const char *to)
                                       "exact", (int)r.same_clock, "as_asked", (int)r.as_asked));
 }
 
-void tn_order_handover(struct tn_job *job)
+static void run_handover(struct tn_job *job)
 {
     json_t *body = body_of(job);
     const char *to = NULL;
@@ -116,7 +116,7 @@ void tn_order_handover(struct tn_job *job)
 static void step_down(struct tn_job *job, tenure_store *store, int64_t for_ms)
 {
     struct tenure_lease_view lease = TENURE_LEASE_VIEW;
-    int64_t by = tenure_now() + ORDER_NS;
+    int64_t by = tenure_now() + REQUEST_NS;
     struct tenure_error err = {0};
     enum tenure_status status = tenure_lease_look(store, job->name, &lease, by, &err);
 
@@ -130,7 +130,7 @@ static void step_down(struct tn_job *job, tenure_store *store, int64_t for_ms)
     answer_asked(job, status, &err);
 }
 
-void tn_order_step_down(struct tn_job *job)
+static void run_step_down(struct tn_job *job)
 {
     json_t *body = body_of(job);
     const json_t *span = json_object_get(body, "for_ms");
@@ -146,7 +146,7 @@ void tn_order_step_down(struct tn_job *job)
     json_decref(body);
 }
 
-void tn_order_pause(struct tn_job *job)
+static void run_pause(struct tn_job *job)
 {
     json_t *body = body_of(job);
     const char *by = NULL, *reason = NULL;
@@ -158,21 +158,21 @@ void tn_order_pause(struct tn_job *job)
         tn_log("order", "asked over HTTP to pause %s", job->name);
         answer_asked(job,
                      tenure_control_pause(store, job->name, by ? by : "HTTP", reason,
-                                          tenure_now() + ORDER_NS, &err),
+                                          tenure_now() + REQUEST_NS, &err),
                      &err);
     }
     tenure_store_close(store);
     json_decref(body);
 }
 
-void tn_order_resume(struct tn_job *job)
+static void run_resume(struct tn_job *job)
 {
     tenure_store *store = open_store(job);
     struct tenure_error err = {0};
 
     if (store) {
         tn_log("order", "asked over HTTP to resume %s", job->name);
-        answer_asked(job, tenure_control_resume(store, job->name, tenure_now() + ORDER_NS, &err),
+        answer_asked(job, tenure_control_resume(store, job->name, tenure_now() + REQUEST_NS, &err),
                      &err);
     }
     tenure_store_close(store);
@@ -180,7 +180,7 @@ void tn_order_resume(struct tn_job *job)
 
 /* ---- The state ----------------------------------------------------------- */
 
-static const char *kept_header(const struct tn_http_request *request, const char *name)
+static const char *job_header(const struct tn_http_request *request, const char *name)
 {
     const struct tn_job *job = request->inner;
 
@@ -193,17 +193,23 @@ static const char *no_query(const struct tn_http_request *request, const char *n
     return NULL;
 }
 
-void tn_order_state(struct tn_job *job)
+static void run_state(struct tn_job *job)
 {
     struct tn_http_request request = {.method = job->method,
                                       .path = job->path,
                                       .body = job->body,
                                       .body_len = job->len,
                                       .local = true, /* it was admitted */
-                                      .header = kept_header,
+                                      .header = job_header,
                                       .query = no_query,
                                       .inner = job};
 
     if (!tn_election_answer_state(job->election, &request, &job->reply))
         tn_http_answer_error(&job->reply, 404, "not-found", "there is no state: give --state URL");
 }
+
+const tn_job_fn tn_request_fns[] = {
+    [TN_REQUEST_HANDOVER] = run_handover, [TN_REQUEST_STEP_DOWN] = run_step_down,
+    [TN_REQUEST_PAUSE] = run_pause,       [TN_REQUEST_RESUME] = run_resume,
+    [TN_REQUEST_STATE] = run_state,
+};

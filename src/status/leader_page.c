@@ -1,4 +1,4 @@
-#include "status/facts.h"
+#include "status/leader_page.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -11,44 +11,46 @@
  * lead_until_ns, or has lowered it. */
 #define TRIES 8
 
-struct tn_facts *tn_facts_map(int fd)
+struct tn_leader_page *tn_leader_page_map(int fd)
 {
-    void *page = mmap(NULL, sizeof(struct tn_facts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *page =
+        mmap(NULL, sizeof(struct tn_leader_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     return page == MAP_FAILED ? NULL : page;
 }
 
-struct tn_facts *tn_facts_new(int *fd)
+struct tn_leader_page *tn_leader_page_new(int *fd)
 {
-    int made = memfd_create("tenure-facts", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    struct tn_facts *facts = NULL;
+    int made = memfd_create("tenure-leader-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct tn_leader_page *page = NULL;
 
     /* Sealed: nobody can take the page away from under a reader. */
-    if (made >= 0 && ftruncate(made, sizeof(struct tn_facts)) == 0 &&
+    if (made >= 0 && ftruncate(made, sizeof(struct tn_leader_page)) == 0 &&
         fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
-        facts = tn_facts_map(made);
-    if (facts)
+        page = tn_leader_page_map(made);
+    if (page)
         *fd = made;
     else if (made >= 0)
         close(made);
-    return facts;
+    return page;
 }
 
-void tn_facts_unmap(struct tn_facts *facts)
+void tn_leader_page_unmap(struct tn_leader_page *page)
 {
-    if (facts)
-        munmap(facts, sizeof *facts);
+    if (page)
+        munmap(page, sizeof *page);
 }
 
-void tn_facts_clear(struct tn_facts *f)
+void tn_leader_page_clear(struct tn_leader_page *f)
 {
-    tn_facts_lead(f, 0, 0, 0);
+    tn_leader_page_write(f, 0, 0, 0);
     atomic_store(&f->running, false);
     atomic_store(&f->stopping, false);
     atomic_store(&f->answer_ns, 0);
 }
 
-void tn_facts_lead(struct tn_facts *f, int64_t lead_until_ns, int64_t deadline_ns, uint64_t epoch)
+void tn_leader_page_write(struct tn_leader_page *f, int64_t lead_until_ns, int64_t deadline_ns,
+                          uint64_t epoch)
 {
     if (lead_until_ns == 0)
         atomic_store(&f->lead_until_ns, 0);
@@ -60,7 +62,7 @@ void tn_facts_lead(struct tn_facts *f, int64_t lead_until_ns, int64_t deadline_n
     atomic_store(&f->lead_until_ns, lead_until_ns);
 }
 
-void tn_facts_read(struct tn_facts *f, struct tn_facts_view *v)
+void tn_leader_page_read(struct tn_leader_page *f, struct tn_leader_view *v)
 {
     int64_t until, again = atomic_load(&f->lead_until_ns), deadline, answer;
     uint64_t epoch;
@@ -80,7 +82,6 @@ void tn_facts_read(struct tn_facts *f, struct tn_facts_view *v)
     int64_t now = tenure_now();
     v->leads = until == again && until != 0 && now < until;
     v->epoch = v->leads ? epoch : 0;
-    v->left_ns = deadline > now ? deadline - now : 0;
-    if (answer > 0 && v->left_ns > answer)
-        v->left_ns = answer;
+    v->grant_ns = deadline > now ? deadline - now : 0;
+    v->left_ns = answer > 0 && v->grant_ns > answer ? answer : v->grant_ns;
 }

@@ -1,5 +1,5 @@
 /*
- * The paperwork of an election: terms are written into the history, candidates
+ * The history cache of an election: terms are written into the history, candidates
  * and history are read for those who look.  On a thread of its own that exists
  * while there is something to do, never in the way of a renewal or a take-over.
  */
@@ -30,44 +30,44 @@ struct work {
 
 /* ---- The work ------------------------------------------------------------ */
 
-static struct tn_election_papers *blank(void)
+static struct tn_history_cache *new_cache(void)
 {
-    struct tn_election_papers *p = calloc(1, sizeof *p);
+    struct tn_history_cache *p = calloc(1, sizeof *p);
 
     if (p)
         p->history.size = sizeof p->history;
     return p;
 }
 
-static bool keep_candidate(void *arg, const struct tenure_candidate *candidate)
+static bool add_candidate(void *arg, const struct tenure_candidate *candidate)
 {
-    struct tn_election_papers *p = arg;
+    struct tn_history_cache *p = arg;
 
     p->candidates[p->n_candidates++] = *candidate;
     return p->n_candidates < TN_CANDIDATES;
 }
 
-static void read_papers(struct tn_election *e, tenure_store *store)
+static void read_cache(struct tn_election *e, tenure_store *store)
 {
-    struct tn_election_papers *fresh = blank(), *old = fresh;
+    struct tn_history_cache *fresh = new_cache(), *old = fresh;
 
     if (!fresh)
         return;
-    bool ok = tenure_candidates(store, e->name, keep_candidate, fresh, tenure_now() + LIMIT_NS,
+    bool ok = tenure_candidates(store, e->name, add_candidate, fresh, tenure_now() + LIMIT_NS,
                                 NULL) == TENURE_OK;
     /* A damaged history is shown as none. */
     tenure_history_look(store, e->name, &fresh->history, tenure_now() + LIMIT_NS, NULL);
     bool news = false;
     if (ok) {
-        pthread_mutex_lock(&e->papers_lock);
-        old = e->papers;
+        pthread_mutex_lock(&e->cache_lock);
+        old = e->cache;
         news = !old || memcmp(old, fresh, sizeof *fresh) != 0;
-        e->papers = fresh;
-        pthread_mutex_unlock(&e->papers_lock);
+        e->cache = fresh;
+        pthread_mutex_unlock(&e->cache_lock);
     }
     free(old);
     if (news)
-        tn_election_tell(e, true);
+        tn_election_notify(e, true);
 }
 
 /* What is done is struck out of w.  The driver tells about stores that fail. */
@@ -84,29 +84,29 @@ static void do_work(struct tn_election *e, struct work *w)
         tenure_history_note(store, e->name, &w->end, 0, tenure_now() + LIMIT_NS, NULL) == TENURE_OK)
         w->end.epoch = 0;
     if (w->refresh)
-        read_papers(e, store);
+        read_cache(e, store);
     tenure_store_close(store);
 }
 
 /* Nobody else sees the store: what was noted is shown, and not written. */
-static void do_work_alone(struct tn_election *e, struct work *w)
+static void merge_locally(struct tn_election *e, struct work *w)
 {
-    pthread_mutex_lock(&e->papers_lock);
-    if (!e->papers)
-        e->papers = blank();
-    if (e->papers && w->begin.epoch)
-        tn_history_merge(&e->papers->history, &w->begin, w->heard_ms);
-    if (e->papers && w->end.epoch)
-        tn_history_merge(&e->papers->history, &w->end, 0);
+    pthread_mutex_lock(&e->cache_lock);
+    if (!e->cache)
+        e->cache = new_cache();
+    if (e->cache && w->begin.epoch)
+        tn_history_merge(&e->cache->history, &w->begin, w->heard_ms);
+    if (e->cache && w->end.epoch)
+        tn_history_merge(&e->cache->history, &w->end, 0);
     w->begin.epoch = w->end.epoch = 0;
-    pthread_mutex_unlock(&e->papers_lock);
-    tn_election_tell(e, true);
+    pthread_mutex_unlock(&e->cache_lock);
+    tn_election_notify(e, true);
 }
 
 /* ---- The thread ---------------------------------------------------------- */
 
 /* A moment's rest, unless somebody is in a hurry.  Under the lock. */
-static void calm_down(struct tn_election *e, int64_t for_ns)
+static void rest(struct tn_election *e, int64_t for_ns)
 {
     struct timespec at;
 
@@ -114,7 +114,7 @@ static void calm_down(struct tn_election *e, int64_t for_ns)
     int64_t until = at.tv_sec * TN_S + at.tv_nsec + for_ns;
     at.tv_sec = (time_t)(until / TN_S);
     at.tv_nsec = (long)(until % TN_S);
-    while (!e->hurry && pthread_cond_timedwait(&e->work_word, &e->work_lock, &at) != ETIMEDOUT)
+    while (!e->hurry && pthread_cond_timedwait(&e->work_wake, &e->work_lock, &at) != ETIMEDOUT)
         continue;
 }
 
@@ -122,7 +122,7 @@ static bool take_work(struct tn_election *e, struct work *w)
 {
     pthread_mutex_lock(&e->work_lock);
     if (e->begin.epoch || e->end.epoch || e->refresh)
-        calm_down(e, CALM_NS);
+        rest(e, CALM_NS);
     *w = (struct work){
         .begin = e->begin, .end = e->end, .heard_ms = e->begin_heard_ms, .refresh = e->refresh};
     e->begin.epoch = e->end.epoch = 0;
@@ -139,7 +139,7 @@ static void put_back(struct tn_election *e, const struct work *w)
 {
     pthread_mutex_lock(&e->work_lock);
     if (!e->hurry)
-        calm_down(e, AGAIN_NS);
+        rest(e, AGAIN_NS);
     if (!e->hurry && !e->begin.epoch && w->begin.epoch) {
         e->begin = w->begin;
         e->begin_heard_ms = w->heard_ms;
@@ -154,12 +154,12 @@ static void *work_main(void *arg)
     struct tn_election *e = arg;
     struct work w;
 
-    tn_thread_name("tenure-papers");
+    tn_thread_name("tenure-history");
     for (int tries = 0; take_work(e, &w);) {
         if (e->shared)
             do_work(e, &w);
         else
-            do_work_alone(e, &w);
+            merge_locally(e, &w);
         if ((w.begin.epoch || w.end.epoch) && ++tries < TRIES)
             put_back(e, &w);
     }
@@ -180,8 +180,8 @@ static void start_work(struct tn_election *e)
 
 /* ---- Asking for it ------------------------------------------------------- */
 
-void tn_papers_note_begin(struct tn_election *e, const struct tenure_term_record *term,
-                          uint64_t heard_ms)
+void tn_history_cache_begin_term(struct tn_election *e, const struct tenure_term_record *term,
+                                 uint64_t heard_ms)
 {
     pthread_mutex_lock(&e->work_lock);
     e->begin = *term;
@@ -191,7 +191,7 @@ void tn_papers_note_begin(struct tn_election *e, const struct tenure_term_record
     atomic_store(&e->wants_refresh, true);
 }
 
-void tn_papers_note_end(struct tn_election *e, const struct tenure_term_record *term)
+void tn_history_cache_end_term(struct tn_election *e, const struct tenure_term_record *term)
 {
     pthread_mutex_lock(&e->work_lock);
     if (e->begin.epoch == term->epoch) { /* not written yet: one note for both */
@@ -215,8 +215,8 @@ void tn_election_refresh(struct tn_election *e)
     pthread_mutex_unlock(&e->work_lock);
 }
 
-/* What others write is not told to us: who looks has it read anew, now and then. */
-void tn_papers_look(struct tn_election *e)
+/* Nobody notifies us of what others write: whenever somebody looks and it is old, it is read. */
+void tn_history_cache_touch(struct tn_election *e)
 {
     int64_t now = tenure_now(), last = atomic_load(&e->looked_ns);
 
@@ -226,30 +226,30 @@ void tn_papers_look(struct tn_election *e)
 
 /* ---- Life ---------------------------------------------------------------- */
 
-void tn_papers_init(struct tn_election *e)
+void tn_history_cache_init(struct tn_election *e)
 {
     pthread_condattr_t attr;
 
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&e->work_word, &attr);
+    pthread_cond_init(&e->work_wake, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&e->work_lock, NULL);
-    pthread_mutex_init(&e->papers_lock, NULL);
+    pthread_mutex_init(&e->cache_lock, NULL);
 }
 
-void tn_papers_end(struct tn_election *e)
+void tn_history_cache_end(struct tn_election *e)
 {
     pthread_mutex_lock(&e->work_lock);
     e->hurry = true;
     e->refresh = false; /* nobody looks any more */
-    pthread_cond_broadcast(&e->work_word);
+    pthread_cond_broadcast(&e->work_wake);
     bool started = e->thread_started;
     pthread_mutex_unlock(&e->work_lock);
     if (started)
         pthread_join(e->thread, NULL);
-    pthread_cond_destroy(&e->work_word);
+    pthread_cond_destroy(&e->work_wake);
     pthread_mutex_destroy(&e->work_lock);
-    pthread_mutex_destroy(&e->papers_lock);
-    free(e->papers);
+    pthread_mutex_destroy(&e->cache_lock);
+    free(e->cache);
 }
