@@ -107,7 +107,9 @@ static enum tenure_status read_child(const struct agent *a, struct tn_config *c,
 
     if (!text)
         return err->code;
-    enum tenure_status status = tn_config_read(c, a->path, text, len, &tn_config_real_world);
+    struct tn_config_world world = tn_config_real_world;
+    world.only = a->election;
+    enum tenure_status status = tn_config_read(c, a->path, text, len, &world);
     explicit_bzero(text, len);
     free(text);
     if (status)
@@ -227,7 +229,7 @@ static int apply(struct agent *a, void (*tell)(const char *line))
 {
     struct tn_config c = {0};
     struct tenure_error err = {0};
-    const char *names[TN_CONFIG_ELECTIONS_MAX];
+    const char **names = NULL;
     size_t len = 0;
     char *text = cli_config_load(a->path, &len, &err);
 
@@ -236,6 +238,8 @@ static int apply(struct agent *a, void (*tell)(const char *line))
         return CLI_FAILED;
     }
     enum tenure_status status = tn_config_read(&c, a->path, text, len, &tn_config_real_world);
+    if (status == TENURE_OK && !(names = calloc(c.n_elections, sizeof *names)))
+        status = TENURE_NOMEM;
     if (status == TENURE_OK) {
         for (size_t i = 0; i < c.n_elections; i++)
             names[i] = c.elections[i].name.text;
@@ -254,6 +258,7 @@ static int apply(struct agent *a, void (*tell)(const char *line))
     }
     explicit_bzero(text, len);
     free(text);
+    free(names);
     if (status == TENURE_OK && !a->started) {
         a->config = c;
         a->started = true;

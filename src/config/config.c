@@ -71,7 +71,7 @@ static void take_sections(struct tn_reader *r, const struct top *top, struct tn_
 
 /* An entry of `elections`. */
 static void take_entry(struct tn_reader *r, const struct tn_yaml *node, const struct tn_draft *base,
-                       enum tn_log_format log, struct tn_config_election *out)
+                       struct tn_config *c)
 {
     struct tn_draft d = *base;
     struct top top = {0};
@@ -82,6 +82,9 @@ static void take_entry(struct tn_reader *r, const struct tn_yaml *node, const st
     tn_keys_take(r, node, "elections", top_keys, &seen, &top);
     d.line = tn_keys_line(top_keys, &seen, offsetof(struct top, name), node->line);
     d.name = top.name;
+    if (r->world->only &&
+        (c->n_elections || !top.name.text || strcmp(top.name.text, r->world->only) != 0))
+        return;
     const struct tn_yaml *wrong = top.log ? top.log : top.elections;
     if (wrong)
         tn_complain(r, wrong->key_line,
@@ -94,7 +97,7 @@ static void take_entry(struct tn_reader *r, const struct tn_yaml *node, const st
                     "to the top level");
     if (!d.http.listen)
         d.http = (struct tn_draft_http){0}; /* what stands at the top level is judged there */
-    tn_draft_settle(r, &d, log, out);
+    tn_draft_settle(r, &d, c->log, &c->elections[c->n_elections++]);
 }
 
 static void check_names(struct tn_reader *r, const struct tn_config *c)
@@ -124,28 +127,23 @@ static void take_elections(struct tn_reader *r, const struct top *top, struct tn
         tn_complain(r, base->line, "name: each of 'elections' has its own; remove this one");
     for (const struct tn_yaml *one = list ? list->first : NULL; one; one = one->next)
         n++;
-    if (n > TN_CONFIG_ELECTIONS_MAX) {
-        tn_complain(r, list->line, "elections: at most %d in one agent; start a second one",
-                    TN_CONFIG_ELECTIONS_MAX);
-        return;
-    }
-    c->elections = tn_arena_alloc(r->arena, (n ? n : 1) * sizeof *c->elections);
+    if (n == 0 || r->world->only)
+        n = 1;
+    c->elections = tn_arena_alloc(r->arena, n * sizeof *c->elections);
     if (!c->elections) {
         r->no_memory = true;
         return;
     }
-    c->n_elections = n ? n : 1;
     if (base->http.listen || !list)
         tn_draft_settle_http(r, base, &c->api);
     if (!list) {
         struct tn_draft only = *base;
 
         only.http = (struct tn_draft_http){0};
-        tn_draft_settle(r, &only, c->log, &c->elections[0]);
+        tn_draft_settle(r, &only, c->log, &c->elections[c->n_elections++]);
     }
-    n = 0;
     for (const struct tn_yaml *one = list ? list->first : NULL; one; one = one->next)
-        take_entry(r, one, base, c->log, &c->elections[n++]);
+        take_entry(r, one, base, c);
     check_names(r, c);
 }
 

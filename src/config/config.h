@@ -17,8 +17,6 @@
 #include "core/timing.h"
 #include "supervise/supervisor.h"
 
-#define TN_CONFIG_ELECTIONS_MAX 64
-
 struct tn_config_election {
     unsigned line;
     struct tn_text name;

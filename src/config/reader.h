@@ -12,7 +12,7 @@
 #include "tenure/status.h"
 
 /* A configuration is written by people; what is larger than this is not one. */
-#define TN_CONFIG_BYTES_MAX  (256 * 1024)
+#define TN_CONFIG_BYTES_MAX  (4 * 1024 * 1024)
 #define TN_CONFIG_TEXT_MAX   4096 /* bytes of one value, with its references put in */
 #define TN_CONFIG_COMPLAINTS 20   /* that are kept; the rest is counted */
 
@@ -41,6 +41,8 @@ struct tn_config_world {
     char *(*file)(void *arg, const char *path, struct tenure_error *err);
     /* OPTIONAL: is there a store for this URL?  Else with err set. */
     enum tenure_status (*store)(void *arg, const char *url, struct tenure_error *err);
+    /* OPTIONAL: this election alone is wanted; the others are neither judged nor kept. */
+    const char *only;
 };
 
 struct tn_reader {

@@ -33,7 +33,7 @@ static struct tn_yaml *add(struct builder *b, enum tn_yaml_kind kind, unsigned l
         return NULL;
     }
     if (++b->nodes > TN_YAML_NODES_MAX)
-        refuse(b, line, "more values than a configuration needs (8192): check what generated it");
+        refuse(b, line, "more values than a configuration needs (131072): check what generated it");
     node->kind = kind;
     node->line = line;
     if (!parent) {
@@ -187,7 +187,7 @@ const struct tn_yaml *tn_yaml_read(struct tn_reader *r, const char *text, size_t
     bool done = false;
 
     if (len > TN_CONFIG_BYTES_MAX) {
-        tn_complain(r, 0, "larger than 256 KiB");
+        tn_complain(r, 0, "larger than 4 MiB");
         return NULL;
     }
     if (!yaml_parser_initialize(&parser)) {

@@ -12,7 +12,7 @@
 #include "config/reader.h"
 
 #define TN_YAML_DEPTH_MAX 12
-#define TN_YAML_NODES_MAX 8192
+#define TN_YAML_NODES_MAX 131072
 
 enum tn_yaml_kind { TN_YAML_VALUE, TN_YAML_LIST, TN_YAML_MAP };
 

@@ -76,9 +76,9 @@ def test_where_it_is_looked_for(tmp_path):
     assert done.returncode == 1 and "No such file" in done.stderr
     assert check(TENURE_CONFIG=str(CASES / "seed_heartbeat.yaml")).returncode == 0
     big = tmp_path / "big.yaml"
-    big.write_text("#" * 300_000)
+    big.write_text("#" * 5_000_000)
     done = check(big)
-    assert done.returncode == 2 and "larger than 256 KiB" in done.stderr
+    assert done.returncode == 2 and "larger than 4 MiB" in done.stderr
     done = check(tmp_path)
     assert done.returncode == 1 and "Is a directory" in done.stderr
 
