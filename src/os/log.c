@@ -36,7 +36,8 @@ static const struct {
     {"restarting", TN_LEVEL_WARN}, {"control", TN_LEVEL_WARN},
     {"token", TN_LEVEL_WARN},      {"certificate-kept", TN_LEVEL_WARN},
     {"socket", TN_LEVEL_WARN},     {"unsealed", TN_LEVEL_WARN},
-    {"renewed", TN_LEVEL_DEBUG},   {"probed", TN_LEVEL_DEBUG},
+    {"limit", TN_LEVEL_WARN},      {"renewed", TN_LEVEL_DEBUG},
+    {"probed", TN_LEVEL_DEBUG},
 };
 
 static enum tn_log_level level_of(const char *event)
