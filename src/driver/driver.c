@@ -332,7 +332,7 @@ static bool get_ready(tenure_elector *e)
 
     pthread_mutex_lock(&e->lock);
     e->opened = true;
-    e->found = again ? TENURE_OK : found;
+    e->found = again || e->unattended ? TENURE_OK : found;
     e->why = why;
     pthread_cond_broadcast(&e->met);
     while (!e->go && !e->requests.shutdown)

@@ -65,8 +65,9 @@ struct tn_driver_hooks {
 enum tenure_status tn_driver_prepare(const struct tenure_elector_options *options,
                                      int64_t open_by_ns, tenure_elector **elector,
                                      struct tenure_error *err);
-/* Contend, as soon as the store is open; an error if the first try showed that it cannot be.
- * hooks: may be NULL; copied.  tenure_elector_stop() has to follow, whatever it answers. */
+/* Contend, as soon as the store is open; an error if the first try showed that it cannot be, within
+ * a second: what takes longer goes on beside the caller, and failed() tells. hooks: may be NULL;
+ * copied.  tenure_elector_stop() has to follow, whatever it answers. */
 enum tenure_status tn_driver_start(tenure_elector *elector, const struct tn_driver_hooks *hooks,
                                    struct tenure_error *err);
 

@@ -16,6 +16,8 @@
 #include "os/thread.h"
 
 #define OPEN_LIMIT_NS (5 * TN_S)
+/* The caller of tn_driver_start() waits so long for the first try: it has signals to answer. */
+#define START_LIMIT_S 1
 #define YIELD_MAX_MS  (INT64_C(3650) * 86400000) /* ten years are for ever, and do not overflow */
 
 /* ---- Options ------------------------------------------------------------- */
@@ -309,14 +311,17 @@ enum tenure_status tn_driver_start(tenure_elector *e, const struct tn_driver_hoo
                                    struct tenure_error *err)
 {
     enum tenure_status status;
+    struct timespec until;
 
     pthread_mutex_lock(&e->lock);
     if (hooks)
         e->hooks = *hooks;
     e->go = true;
     pthread_cond_broadcast(&e->met);
-    while (!e->opened)
-        pthread_cond_wait(&e->met, &e->lock);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += START_LIMIT_S;
+    while (!e->opened && !e->unattended)
+        e->unattended = pthread_cond_clockwait(&e->met, &e->lock, CLOCK_MONOTONIC, &until) != 0;
     status = e->found;
     if (status)
         *err = e->why;

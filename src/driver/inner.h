@@ -67,7 +67,8 @@ struct tenure_elector {
 
     pthread_mutex_t lock;
     pthread_cond_t met;       /* opened, go, or a shutdown before that */
-    bool opened;              /* or not: the two below tell */
+    bool opened;              /* or not: found and why tell */
+    bool unattended;          /* nobody waits for that any more: failed() tells */
     bool go;                  /* may contend */
     enum tenure_status found; /* at the first try to open the store; OK also if it is tried again */
     struct tenure_error why;

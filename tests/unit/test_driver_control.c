@@ -1,4 +1,5 @@
-/* When the driver reads the control register, and when it must not. */
+/* When the driver reads the control register, and when it must not; a first open that takes long.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -10,6 +11,7 @@
 
 #include "driver/driver.h"
 #include "faultstore.h"
+#include "store/builtin.h"
 
 static struct {
     _Atomic bool broken; /* the control register cannot be read, so that it stays due */
@@ -123,9 +125,58 @@ static void a_term_that_ends_reads_no_control(void **state)
     tn_fault_free(fault);
 }
 
+/* ---- The first open ------------------------------------------------------ */
+
+static _Atomic bool let_go;
+static _Atomic int failures;
+
+static enum tenure_status open_slowly(const char *url, int64_t deadline, void **impl,
+                                      struct tenure_error *err)
+{
+    (void)url;
+    (void)deadline;
+    (void)impl;
+    while (!let_go)
+        usleep(1000);
+    return tenure_fail(err, TENURE_CONFIG, "refused at last");
+}
+
+static void on_failed(void *arg, enum tenure_status status, const char *text)
+{
+    (void)arg;
+    assert_int_equal(status, TENURE_CONFIG);
+    assert_string_equal(text, "refused at last");
+    failures++;
+}
+
+/* Whoever starts it has signals to answer meanwhile, and hears of the failure later. */
+static void a_first_open_that_takes_long_keeps_nobody(void **state)
+{
+    static struct tenure_store_ops ops;
+    struct tenure_elector_options o = TENURE_ELECTOR_OPTIONS;
+    const struct tn_driver_hooks hooks = {.failed = on_failed};
+    tenure_elector *e = NULL;
+    struct tenure_error err;
+
+    (void)state;
+    ops = tn_store_memory;
+    ops.scheme = "slow";
+    ops.open = open_slowly;
+    assert_int_equal(tenure_store_register(&ops, &err), TENURE_OK);
+    o.store = "slow:x";
+    o.name = "test";
+    assert_int_equal(tn_driver_prepare(&o, INT64_MAX, &e, &err), TENURE_OK);
+    assert_int_equal(tn_driver_start(e, &hooks, &err), TENURE_OK);
+    assert_int_equal(failures, 0);
+    let_go = true;
+    until(&failures, 1);
+    tenure_elector_stop(e);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_term_that_ends_reads_no_control)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_term_that_ends_reads_no_control),
+                                       cmocka_unit_test(a_first_open_that_takes_long_keeps_nobody)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
