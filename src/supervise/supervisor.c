@@ -192,12 +192,12 @@ static void see_to_the_end(struct tn_supervisor *s, int64_t now)
 /* What follows from whatever happened in this turn. */
 static void settle(struct tn_supervisor *s)
 {
-    const int64_t ends[] = {s->hurry_ns, s->quit_at_ns, s->give_up_ns, s->withdraw_by_ns};
     int64_t now = tenure_now();
 
     tn_supervisor_guard_time(s, now);
     tn_supervisor_health_judge(s);
     see_to_the_end(s, now);
+    const int64_t ends[] = {s->hurry_ns, s->quit_at_ns, s->give_up_ns, s->withdraw_by_ns};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         s->end.at_ns = ends[i] > now ? min64(s->end.at_ns, ends[i]) : s->end.at_ns;
 }
