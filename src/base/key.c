@@ -146,3 +146,11 @@ bool tn_key_document_id(const char *segment, char id[TENURE_KEY_MAX + 1])
     *to = '\0';
     return to != id;
 }
+
+void tn_key_pass_below(char key[TENURE_KEY_MAX + 1], size_t len)
+{
+    /* No key holds a byte above 'z'. */
+    memset(key + len, 'z', TENURE_KEY_MAX - len);
+    key[len] = '/';
+    key[TENURE_KEY_MAX] = '\0';
+}

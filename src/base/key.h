@@ -48,4 +48,8 @@ const char *tn_key_collection_end(const char *key);
 /* The id in the last segment of a document's key; false if the escapes are not ours. */
 bool tn_key_document_id(const char *segment, char id[TENURE_KEY_MAX + 1]);
 
+/* Make the first len bytes of a key the last key that could be below them: a listing that goes on
+ * after it passes over everything there. */
+void tn_key_pass_below(char key[TENURE_KEY_MAX + 1], size_t len);
+
 #endif

@@ -1,4 +1,7 @@
-/* Every election of a store: one listing, sorted by what the keys end with. */
+/*
+ * Every election of a store, sorted by what the keys end with.  A listing ends at the first
+ * document of a state, and another one goes on behind all of them: there may be any number.
+ */
 #include "tenure/elections.h"
 #include "base/key.h"
 
@@ -14,6 +17,8 @@ struct found {
     struct tenure_election *rows; /* in the order in which they turned up */
     size_t n, room;
     bool no_memory;
+    bool pass;                      /* over documents */
+    char after[TENURE_KEY_MAX + 1]; /* everything up to this was seen, or is passed over */
 };
 
 /* Keys of one election stand together, so the newest row is mostly the right one. */
@@ -55,14 +60,19 @@ static void count_candidate(struct tenure_election *e, const struct tenure_value
     e->healthy += c.healthy;
 }
 
-static bool take(void *arg, const char *key, const struct tenure_value *value)
+static bool visit_key(void *arg, const char *key, const struct tenure_value *value)
 {
     size_t candidate = tn_key_below(key, TN_KEY_CANDIDATES), len;
     struct found *f = arg;
     struct tenure_election *e;
 
-    if (tn_key_below(key, TN_KEY_STATE)) /* documents have what names they like */
-        return true;
+    if ((len = tn_key_below(key, TN_KEY_STATE))) { /* documents have what names they like */
+        len += strlen(TN_KEY_STATE) - 1;
+        memcpy(f->after, key, len);
+        tn_key_pass_below(f->after, len);
+        f->pass = true;
+        return false;
+    }
     if (candidate) {
         if (!strchr(key + candidate + strlen(TN_KEY_CANDIDATES), '/') &&
             (e = row_of(f, key, candidate)))
@@ -107,8 +117,14 @@ enum tenure_status tenure_elections(tenure_store *store, tenure_election_fn visi
                                     struct tenure_error *err)
 {
     struct found f = {0};
-    enum tenure_status status = tenure_store_list(store, "", NULL, take, &f, mark, deadline, err);
+    enum tenure_status status;
 
+    do {
+        f.pass = false;
+        status = tenure_store_list(store, "", f.after[0] ? f.after : NULL, visit_key, &f, mark,
+                                   deadline, err);
+        mark = NULL; /* the first one knows of all changes since it began */
+    } while (!status && f.pass);
     if (!status && f.no_memory)
         status = tenure_fail(err, TENURE_NOMEM, "out of memory");
     if (f.n > 1)

@@ -41,17 +41,6 @@ void tn_collections_free(struct tn_collections *walk)
     free(walk);
 }
 
-/* Behind all keys of the collection that the last one is in: none of them holds a byte above 'z'.
- */
-static void pass_over(struct tn_collections *w, size_t len)
-{
-    memset(w->after + len, 'z', TENURE_KEY_MAX - len);
-    w->after[len] = '/';
-    w->after[TENURE_KEY_MAX] = '\0';
-    w->pass = true;
-    w->row = 0;
-}
-
 /* Is it the collection of a key before?  Else it is open from now on. */
 static bool is_seen(struct tn_collections *w, const char *name, size_t len)
 {
@@ -81,8 +70,11 @@ static bool visit_key(void *arg, const char *key, const struct tenure_value *val
         w->row = 0;
         return l->visit(l->arg, w->open[w->n_open - 1]);
     }
-    if (++w->row >= ROW && key[l->skip + len])
-        pass_over(w, l->skip + len);
+    if (++w->row >= ROW && key[l->skip + len]) {
+        tn_key_pass_below(w->after, l->skip + len);
+        w->pass = true;
+        w->row = 0;
+    }
     return !w->pass;
 }
 

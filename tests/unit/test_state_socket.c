@@ -28,7 +28,7 @@
 
 static sem_t inside, answer;
 static atomic_bool slow;
-static struct tn_state_socket *desk;
+static struct tn_state_socket *program_socket;
 
 /* The next change of "slow" waits for a word. */
 static void hold(void *arg, const struct tn_fault_event *e, struct tn_fault_plan *plan)
@@ -71,7 +71,7 @@ static int send_request(const char *method, const char *id, const char *body)
     char text[512];
 
     snprintf(address.sun_path, sizeof address.sun_path, "%s",
-             strchr(tn_state_socket_variable(desk), '=') + 1);
+             strchr(tn_state_socket_variable(program_socket), '=') + 1);
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
     int n = snprintf(text, sizeof text,
                      "%s /v1/state/docs/%s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n"
@@ -110,7 +110,8 @@ static void seal(uint64_t epoch)
     bool gained;
 
     memset(grant, (int)epoch, sizeof grant);
-    assert_int_equal(tn_state_socket_seal(desk, epoch, grant, &floor, &gained, &err), TENURE_OK);
+    assert_int_equal(tn_state_socket_seal(program_socket, epoch, grant, &floor, &gained, &err),
+                     TENURE_OK);
 }
 
 static void *seal_12(void *arg)
@@ -153,7 +154,7 @@ static void *ask_otherwise(void *arg)
                                       .header = no_header};
     struct tn_http_reply reply = {0};
 
-    tn_state_socket_answer(desk, &request, &reply);
+    tn_state_socket_answer(program_socket, &request, &reply);
     *(unsigned *)arg = reply.status;
     if (reply.owned)
         free(reply.body);
@@ -176,10 +177,10 @@ static void waits_into_another_term(void **state)
     int first = send_request("PUT", "slow", "2");
     sem_wait(&inside);
     int second = send_request("PUT", "x", "of 10");
-    usleep(200 * 1000); /* it is at the desk */
+    usleep(200 * 1000); /* it is being written */
     tenure_state *other = lead_11();
     assert_int_equal(pthread_create(&sealer, NULL, seal_12, NULL), 0);
-    usleep(200 * 1000); /* it waits for the desk */
+    usleep(200 * 1000); /* it waits for that */
     assert_int_equal(pthread_create(&client, NULL, ask_otherwise, &otherwise), 0);
     usleep(200 * 1000);
     sem_post(&answer);
@@ -314,12 +315,12 @@ static int open_all(void **state)
     assert_int_equal(tn_fault_new("desk", STORE, &fault, &err), TENURE_OK);
     tn_fault_hook(fault, hold, NULL);
     *state = fault;
-    return tn_state_socket_open(&options, &desk, &err);
+    return tn_state_socket_open(&options, &program_socket, &err);
 }
 
 static int close_all(void **state)
 {
-    tn_state_socket_close(desk);
+    tn_state_socket_close(program_socket);
     tn_fault_free(*state);
     return 0;
 }

@@ -9,7 +9,7 @@
 #include "core/timing.h"
 #include "state/calls.h"
 
-/* A request ends by then, and before the term does. */
+/* A request ends so long after it came, and before the term does. */
 #define REQUEST_NS (5 * TN_S)
 
 /* ---- Answers ------------------------------------------------------------- */
@@ -66,8 +66,9 @@ void tn_state_http_denied(struct tn_http_reply *reply)
 
 /* ---- The verbs ----------------------------------------------------------- */
 
-static enum tenure_status get(const struct tn_state_term *term, struct tn_state_ask *x,
-                              int64_t deadline, struct tenure_error *err)
+static enum tenure_status load_document(const struct tn_state_term *term,
+                                        struct tn_state_request *x, int64_t deadline,
+                                        struct tenure_error *err)
 {
     static const char *const names[] = {"Tenure-Epoch", "Tenure-Seq", "Tenure-Edited"};
     struct tenure_document d = {0};
@@ -97,7 +98,7 @@ static enum tenure_status get(const struct tn_state_term *term, struct tn_state_
 }
 
 /* One commit, to be tried with the others. */
-static enum tenure_status plan(struct tn_state_ask *x, bool remove)
+static enum tenure_status plan_commit(struct tn_state_request *x, bool remove)
 {
     if (!remove && x->len > TENURE_DATA_MAX - 4096) {
         tn_http_answer_error(&x->reply, 413, "too-long", "a document may have 1,044,480 bytes");
@@ -113,7 +114,7 @@ static enum tenure_status plan(struct tn_state_ask *x, bool remove)
     return TENURE_OK;
 }
 
-static enum tenure_status plan_delete(const struct tn_state_term *term, struct tn_state_ask *x,
+static enum tenure_status plan_delete(const struct tn_state_term *term, struct tn_state_request *x,
                                       int64_t deadline, struct tenure_error *err)
 {
     bool exists = false;
@@ -123,7 +124,7 @@ static enum tenure_status plan_delete(const struct tn_state_term *term, struct t
     if (status)
         return status;
     if (exists)
-        return plan(x, true);
+        return plan_commit(x, true);
     tn_http_answer_error(&x->reply, 404, "not-found", "there is no such document");
     return TENURE_OK;
 }
@@ -148,8 +149,9 @@ static bool list_one(void *arg, const char *id, const struct tenure_document *d,
     return !list->lost;
 }
 
-static enum tenure_status list(const struct tn_state_term *term, struct tn_state_ask *x,
-                               int64_t deadline, struct tenure_error *err)
+static enum tenure_status list_collection(const struct tn_state_term *term,
+                                          struct tn_state_request *x, int64_t deadline,
+                                          struct tenure_error *err)
 {
     struct listing l = {.documents = json_array()};
     enum tenure_status status =
@@ -166,7 +168,7 @@ static enum tenure_status list(const struct tn_state_term *term, struct tn_state
 
 /* ---- Which of them ------------------------------------------------------- */
 
-static void leadership(const struct tn_state_term *t, struct tn_http_reply *reply)
+static void answer_leadership(const struct tn_state_term *t, struct tn_http_reply *reply)
 {
     tn_http_answer_json(reply, 200,
                         json_pack("{s:s, s:b, s:I, s:I}", "name", t->name, "leading",
@@ -175,7 +177,7 @@ static void leadership(const struct tn_state_term *t, struct tn_http_reply *repl
 }
 
 /* "/v1/state/COLLECTION[/ID]" in its parts. */
-static bool take_path(struct tn_state_ask *x)
+static bool parse_path(struct tn_state_request *x)
 {
     const char *rest = x->path + strlen("/v1/state/");
     size_t n = strcspn(rest, "/");
@@ -189,7 +191,7 @@ static bool take_path(struct tn_state_ask *x)
 }
 
 /* The program may name the epoch that it works under; another one is not its own. */
-static bool of_this_term(const struct tn_state_term *term, const struct tn_state_ask *x)
+static bool of_this_term(const struct tn_state_term *term, const struct tn_state_request *x)
 {
     char *end;
 
@@ -197,15 +199,15 @@ static bool of_this_term(const struct tn_state_term *term, const struct tn_state
 }
 
 /* It is not done under a grant, or for a program, that it did not come from (I3). */
-static bool of_this_turn(const struct tn_state_term *term, struct tn_state_ask *x)
+static bool of_this_turn(const struct tn_state_term *term, struct tn_state_request *x)
 {
     bool dead = x->by_program && x->program != term->program;
 
     if (!dead && x->turn == term->turn)
         return true;
     tn_http_answer_error(&x->reply, 409, tenure_status_word(TENURE_NOT_LEADER),
-                         dead ? "the program that connected is over; connect again"
-                              : "it was asked before the term in hand began");
+                         dead ? "the program that connected has ended; connect again"
+                              : "the request came before the current term began");
     if (dead) { /* nor is anything else that comes this way */
         snprintf(x->values[0], sizeof x->values[0], "close");
         x->reply.headers[0].name = "Connection";
@@ -215,28 +217,30 @@ static bool of_this_turn(const struct tn_state_term *term, struct tn_state_ask *
 }
 
 /* Answer it, or plan what it commits. */
-static enum tenure_status dispatch(const struct tn_state_term *term, struct tn_state_ask *x,
+static enum tenure_status dispatch(const struct tn_state_term *term, struct tn_state_request *x,
                                    int64_t deadline, struct tenure_error *err)
 {
     const char *method = x->method;
     bool many = !x->collection[0];
 
     if (!term->state || term->left_ns <= 0)
-        return tenure_fail(err, TENURE_NOT_LEADER, "no term is in hand");
+        return tenure_fail(err, TENURE_NOT_LEADER, "not leading: there is no current term");
     if (!of_this_turn(term, x))
         return TENURE_OK;
     if (!of_this_term(term, x)) { /* the asker's is over, not the one in hand */
-        tn_http_answer_error(&x->reply, 409, "fenced", "the term in hand has another epoch");
+        tn_http_answer_error(&x->reply, 409, "fenced", "the current term has another epoch");
         return TENURE_OK;
     }
+    if (tenure_now() >= deadline)
+        return tenure_fail(err, TENURE_TIMEOUT, "the deadline passed before the request was begun");
     if (many && strcmp(method, "POST") == 0)
         return tn_state_batch_parse(x, err);
     if (!many && !*x->id && strcmp(method, "GET") == 0)
-        return list(term, x, deadline, err);
+        return list_collection(term, x, deadline, err);
     if (*x->id && strcmp(method, "GET") == 0)
-        return get(term, x, deadline, err);
+        return load_document(term, x, deadline, err);
     if (*x->id && strcmp(method, "PUT") == 0)
-        return plan(x, false);
+        return plan_commit(x, false);
     if (*x->id && strcmp(method, "DELETE") == 0)
         return plan_delete(term, x, deadline, err);
     tn_http_answer_error(&x->reply, 405, "method",
@@ -245,7 +249,8 @@ static enum tenure_status dispatch(const struct tn_state_term *term, struct tn_s
 }
 
 /* true: a later leader was met. */
-static bool begin(const struct tn_state_term *term, struct tn_state_ask *x, int64_t deadline)
+static bool begin_request(const struct tn_state_term *term, struct tn_state_request *x,
+                          int64_t deadline)
 {
     struct tenure_error err = {0};
     enum tenure_status status = TENURE_OK;
@@ -256,11 +261,11 @@ static bool begin(const struct tn_state_term *term, struct tn_state_ask *x, int6
     x->n_commits = 0;
     if (strcmp(x->path, "/v1/leadership") == 0) {
         if (strcmp(x->method, "GET") == 0)
-            leadership(term, &x->reply);
+            answer_leadership(term, &x->reply);
         else
             tn_http_answer_error(&x->reply, 405, "method", "GET");
     } else if (strcmp(x->path, "/v1/state") == 0 ||
-               (strncmp(x->path, "/v1/state/", 10) == 0 && take_path(x))) {
+               (strncmp(x->path, "/v1/state/", 10) == 0 && parse_path(x))) {
         status = dispatch(term, x, deadline, &err);
         if (status) {
             x->n_commits = 0;
@@ -276,8 +281,8 @@ static bool begin(const struct tn_state_term *term, struct tn_state_ask *x, int6
 /* ---- Commits, together --------------------------------------------------- */
 
 /* What was planned has been tried.  err explains the first that failed of all. */
-static bool finish(const struct tn_state_term *term, struct tn_state_ask *x,
-                   const struct tenure_error *err)
+static bool finish_commits(const struct tn_state_term *term, struct tn_state_request *x,
+                           const struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
     bool over = false;
@@ -300,8 +305,9 @@ static bool finish(const struct tn_state_term *term, struct tn_state_ask *x,
     return over;
 }
 
-static bool commit_all(const struct tn_state_term *term, struct tn_state_ask *const *asks, size_t n,
-                       size_t n_commits, int64_t deadline)
+static bool commit_together(const struct tn_state_term *term,
+                            struct tn_state_request *const *requests, size_t n, size_t n_commits,
+                            int64_t deadline)
 {
     struct tenure_commit *all = calloc(n_commits, sizeof *all);
     struct tenure_error err = {0};
@@ -309,39 +315,41 @@ static bool commit_all(const struct tn_state_term *term, struct tn_state_ask *co
     size_t at = 0;
 
     for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < asks[i]->n_commits; k++) {
-            asks[i]->commits[k].status = TENURE_NOMEM;
+        for (size_t k = 0; k < requests[i]->n_commits; k++) {
+            requests[i]->commits[k].status = TENURE_NOMEM;
             if (all)
-                all[at++] = asks[i]->commits[k];
+                all[at++] = requests[i]->commits[k];
         }
     }
     if (all)
         tenure_state_commit(term->state, all, at, deadline, &err);
     at = 0;
     for (size_t i = 0; i < n; i++) {
-        if (all && asks[i]->n_commits)
-            memcpy(asks[i]->commits, all + at, asks[i]->n_commits * sizeof *all);
-        at += asks[i]->n_commits;
-        if (asks[i]->n_commits)
-            over = finish(term, asks[i], &err) || over;
+        if (all && requests[i]->n_commits)
+            memcpy(requests[i]->commits, all + at, requests[i]->n_commits * sizeof *all);
+        at += requests[i]->n_commits;
+        if (requests[i]->n_commits)
+            over = finish_commits(term, requests[i], &err) || over;
     }
     free(all);
     return over;
 }
 
-bool tn_state_http(const struct tn_state_term *term, struct tn_state_ask *const *asks, size_t n)
+bool tn_state_http(const struct tn_state_term *term, struct tn_state_request *const *requests,
+                   size_t n)
 {
-    int64_t deadline = tenure_now() + (term->left_ns < REQUEST_NS ? term->left_ns : REQUEST_NS);
+    int64_t over_at = tenure_now() + term->left_ns, until = requests[0]->came_ns + REQUEST_NS;
+    int64_t deadline = over_at < until ? over_at : until;
     size_t n_commits = 0;
     bool over = false;
 
     for (size_t i = 0; i < n; i++) {
-        over = begin(term, asks[i], deadline) || over;
-        n_commits += asks[i]->n_commits;
+        over = begin_request(term, requests[i], deadline) || over;
+        n_commits += requests[i]->n_commits;
     }
     if (n_commits)
-        over = commit_all(term, asks, n, n_commits, deadline) || over;
+        over = commit_together(term, requests, n, n_commits, deadline) || over;
     for (size_t i = 0; i < n; i++)
-        tn_state_batch_free(asks[i]);
+        tn_state_batch_free(requests[i]);
     return over;
 }

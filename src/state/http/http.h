@@ -12,7 +12,7 @@ struct tn_state_term {
     tenure_state *state; /* NULL: no term has begun */
     const char *name;
     uint64_t epoch;
-    uint64_t turn, program; /* those in hand; see struct tn_state_ask */
+    uint64_t turn, program; /* those in hand; see struct tn_state_request */
     int64_t left_ns;        /* 0: the term is over */
     /* OPTIONAL: a commit is durable. */
     void (*committed)(void *arg, const char *collection, const char *id, uint64_t seq);
@@ -20,12 +20,13 @@ struct tn_state_term {
 };
 
 /* One request, as long as it is worked on.  Texts and body stay the asker's. */
-struct tn_state_ask {
+struct tn_state_request {
     const char *method, *path;
     const char *epoch; /* the header Tenure-Epoch, or NULL */
     /* What was in hand when it came.  Whoever asked may be dead by the time that it is
      * worked on, and the grant in hand somebody else's. */
     uint64_t turn;
+    int64_t came_ns;  /* by tenure_now() */
     bool by_program;  /* else program is nothing */
     uint64_t program; /* when its connection was made */
     const unsigned char *body;
@@ -33,7 +34,7 @@ struct tn_state_ask {
     struct tn_http_reply reply; /* the answer; the values of its headers are below */
     char values[3][24];
 
-    /* Of state_http.c and state_batch.c. */
+    /* Of http.c and batch.c. */
     char collection[TENURE_KEY_MAX + 1];
     const char *id; /* "": the collection itself */
     struct tenure_commit one, *commits;
@@ -56,14 +57,15 @@ void tn_http_answer_status(struct tn_http_reply *reply, enum tenure_status statu
  * they share one flush, and each learns the durability of its own.  Blocks.
  * true: a later leader was met, the term is over.
  */
-bool tn_state_http(const struct tn_state_term *term, struct tn_state_ask *const *asks, size_t n);
+bool tn_state_http(const struct tn_state_term *term, struct tn_state_request *const *requests,
+                   size_t n);
 
-/* ---- state_batch.c: POST /v1/state --------------------------------------- */
+/* ---- batch.c: POST /v1/state --------------------------------------- */
 
 /* Take the commits out of the body.  INVALID with what is wrong with it. */
-enum tenure_status tn_state_batch_parse(struct tn_state_ask *ask, struct tenure_error *err);
+enum tenure_status tn_state_batch_parse(struct tn_state_request *request, struct tenure_error *err);
 /* They have been tried: say how each of them came out. */
-void tn_state_batch_answer(struct tn_state_ask *ask, const char *detail);
-void tn_state_batch_free(struct tn_state_ask *ask);
+void tn_state_batch_answer(struct tn_state_request *request, const char *detail);
+void tn_state_batch_free(struct tn_state_request *request);
 
 #endif

@@ -9,12 +9,14 @@
 #include "core/timing.h"
 #include "os/socket_dir.h"
 #include "state/calls.h"
-#include "state/http/desk.h"
+#include "state/http/queue.h"
 
 #define VARIABLE "TENURE_SOCKET="
 /* One try of the seal; the driver repeats it while the grant lasts, and notices a loss in between.
  * What was done in one is not done again in the next. */
 #define SEAL_NS  (2 * TN_S)
+/* Commits of a batch have the deadline of the oldest: so they have come at about the same time. */
+#define SPAN_NS  (1 * TN_S)
 
 /* How far the seal of a grant has come. */
 struct sealing {
@@ -30,8 +32,8 @@ struct sealing {
 struct tn_state_socket {
     struct tn_state_socket_options options;
     const struct tn_http_ops *http;
-    struct tn_state_desk *desk;
-    pthread_mutex_t waking; /* of server, for the desk */
+    struct tn_state_queue *queue;
+    pthread_mutex_t waking; /* of server, for the queue */
     struct tn_http_server *server;
     char dir[TN_SOCKET_DIR_MAX];
     char variable[sizeof VARIABLE + 96];
@@ -44,7 +46,7 @@ struct tn_state_socket {
     _Atomic uint64_t program; /* rises with every end and start of one */
 };
 
-static void begin_anew(struct sealing *c)
+static void restart_sealing(struct sealing *c)
 {
     for (size_t i = 0; i < c->n; i++)
         free(c->name[i]);
@@ -53,12 +55,12 @@ static void begin_anew(struct sealing *c)
     *c = (struct sealing){.try_ns = SEAL_NS};
 }
 
-static const char *path_of(const struct tn_state_socket *s)
+static const char *socket_path(const struct tn_state_socket *s)
 {
     return s->variable + sizeof VARIABLE - 1;
 }
 
-static void work(void *arg, struct tn_state_ask *const *asks, size_t n)
+static void answer_requests(void *arg, struct tn_state_request *const *requests, size_t n)
 {
     struct tn_state_socket *s = arg;
     uint64_t floor = 0;
@@ -72,7 +74,7 @@ static void work(void *arg, struct tn_state_ask *const *asks, size_t n)
                                  .left_ns = s->options.time_left(s->options.arg),
                                  .committed = s->options.committed,
                                  .arg = s->options.arg};
-    bool over = tn_state_http(&term, asks, n);
+    bool over = tn_state_http(&term, requests, n);
     if (over)
         floor = tenure_state_floor(s->state);
     pthread_rwlock_unlock(&s->lock);
@@ -84,40 +86,42 @@ void tn_state_socket_answer(struct tn_state_socket *s, const struct tn_http_requ
                             struct tn_http_reply *reply)
 {
     static _Thread_local char values[3][24]; /* copied by whoever asked */
-    struct tn_state_ask ask = {.method = request->method,
-                               .path = request->path,
-                               .epoch = request->header(request, "Tenure-Epoch"),
-                               .turn = s->turn, /* before the lock is waited for */
-                               .body = request->body,
-                               .len = request->body_len};
-    struct tn_state_ask *one = &ask;
+    struct tn_state_request asked = {.method = request->method,
+                                     .path = request->path,
+                                     .epoch = request->header(request, "Tenure-Epoch"),
+                                     .turn = s->turn, /* before the lock is waited for */
+                                     .came_ns = tenure_now(),
+                                     .body = request->body,
+                                     .len = request->body_len};
+    struct tn_state_request *one = &asked;
 
-    work(s, &one, 1);
-    *reply = ask.reply;
-    memcpy(values, ask.values, sizeof values);
+    answer_requests(s, &one, 1);
+    *reply = asked.reply;
+    memcpy(values, asked.values, sizeof values);
     for (int i = 0; i < 3; i++)
         reply->headers[i].value = reply->headers[i].name ? values[i] : NULL;
 }
 
-/* What needs no store is answered at once; the rest goes to the desk. */
-static void handle(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply)
+/* What needs no store is answered at once; the rest is queued. */
+static void handle_request(void *arg, const struct tn_http_request *request,
+                           struct tn_http_reply *reply)
 {
     struct tn_state_socket *s = arg;
 
     if (!request->local)
         tn_state_http_denied(reply);
     else if (strncmp(request->path, "/v1/state", 9) == 0)
-        tn_state_desk_handle(s->desk, request, reply);
+        tn_state_queue_handle(s->queue, request, reply);
     else
         tn_state_socket_answer(s, request, reply);
 }
 
-static void done(void *arg, struct tn_http_memo *memo)
+static void end_request(void *arg, struct tn_http_memo *memo)
 {
-    tn_state_desk_done(((struct tn_state_socket *)arg)->desk, memo);
+    tn_state_queue_done(((struct tn_state_socket *)arg)->queue, memo);
 }
 
-static void wake(void *arg)
+static void wake_server(void *arg)
 {
     struct tn_state_socket *s = arg;
 
@@ -127,18 +131,19 @@ static void wake(void *arg)
     pthread_mutex_unlock(&s->waking);
 }
 
-static uint64_t turn(void *arg)
+static uint64_t current_turn(void *arg)
 {
     return ((struct tn_state_socket *)arg)->turn;
 }
 
-static uint64_t program(void *arg)
+static uint64_t current_program(void *arg)
 {
     return ((struct tn_state_socket *)arg)->program;
 }
 
 /* Before a body is kept: strangers have nothing to send. */
-static bool admit(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply)
+static bool admit_request(void *arg, const struct tn_http_request *request,
+                          struct tn_http_reply *reply)
 {
     (void)arg;
     return request->local || (tn_state_http_denied(reply), false);
@@ -172,28 +177,32 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
     init_locks(s);
     status = tn_http_load(&s->http, err);
     if (!status)
-        status =
-            tn_state_desk_open(&(struct tn_state_desk_options){work, wake, turn, s}, &s->desk, err);
+        status = tn_state_queue_open(&(struct tn_state_queue_options){.answer = answer_requests,
+                                                                      .wake = wake_server,
+                                                                      .turn = current_turn,
+                                                                      .span_ns = SPAN_NS,
+                                                                      .arg = s},
+                                     &s->queue, err);
     if (!status)
         status = tn_socket_dir_make(s->dir, err);
     if (!status) {
         struct tn_http_options http = {.listen = listen,
-                                       .admit = admit,
-                                       .handler = handle,
-                                       .done = done,
-                                       .enter = program,
+                                       .admit = admit_request,
+                                       .handler = handle_request,
+                                       .done = end_request,
+                                       .enter = current_program,
                                        .arg = s,
                                        .share = TN_HTTP_STATE_SHARE,
                                        .user = options->user};
 
         snprintf(s->variable, sizeof s->variable, "%s%s/socket", VARIABLE, s->dir);
-        snprintf(listen, sizeof listen, "unix:%s", path_of(s));
+        snprintf(listen, sizeof listen, "unix:%s", socket_path(s));
         pthread_mutex_lock(&s->waking); /* it may be asked, and answer, before it has returned */
         status = s->http->start(&http, &s->server, err);
         pthread_mutex_unlock(&s->waking);
     }
     if (!status)
-        status = tn_socket_dir_give(s->dir, path_of(s), options->user, err);
+        status = tn_socket_dir_give(s->dir, socket_path(s), options->user, err);
     if (status) {
         tn_state_socket_close(s);
         return status;
@@ -220,7 +229,7 @@ void tn_state_socket_remove(const struct tn_state_socket *s)
 {
     if (!s || !s->dir[0])
         return;
-    unlink(path_of(s));
+    unlink(socket_path(s));
     rmdir(s->dir);
 }
 
@@ -229,11 +238,11 @@ void tn_state_socket_close(struct tn_state_socket *s)
     if (!s)
         return;
     tn_state_socket_mute(s);
-    tn_state_desk_close(s->desk);
+    tn_state_queue_close(s->queue);
     if (s->dir[0])
         rmdir(s->dir);
     tenure_state_close(s->state);
-    begin_anew(&s->sealing);
+    restart_sealing(&s->sealing);
     pthread_rwlock_destroy(&s->lock);
     pthread_mutex_destroy(&s->waking);
     free(s);
@@ -252,7 +261,7 @@ const char *tn_state_socket_variable(const struct tn_state_socket *s)
 
 /* ---- Seal ---------------------------------------------------------------- */
 
-static bool note_name(void *arg, const char *name)
+static bool add_name(void *arg, const char *name)
 {
     struct sealing *c = arg;
     char **grown = realloc(c->name, (c->n + 1) * sizeof *grown);
@@ -274,9 +283,9 @@ static enum tenure_status seal_roots(tenure_state *state, struct sealing *c, int
     if (!c->walk && !(c->walk = tn_collections_new()))
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     if (!c->listed)
-        status = tn_state_collections(state, c->walk, note_name, c, deadline, err);
+        status = tn_state_collections(state, c->walk, add_name, c, deadline, err);
     if (c->lost) { /* what is not noted is not sealed */
-        begin_anew(c);
+        restart_sealing(c);
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     }
     c->listed |= !status;
@@ -296,7 +305,7 @@ static enum tenure_status seal_roots(tenure_state *state, struct sealing *c, int
  * not more than half of what is left of the term, so that a loss is not noticed late; nor than
  * three quarters of the grace, so that an order to stop is not: the guard would take us for hung,
  * end us, and nobody would release (I8). */
-static void take_longer(struct tn_state_socket *s)
+static void extend_try(struct tn_state_socket *s)
 {
     int64_t term = s->options.time_left(s->options.arg) / 2;
     int64_t stop = s->options.grace(s->options.arg) / 4 * 3;
@@ -325,7 +334,7 @@ static enum tenure_status seal_all(struct tn_state_socket *s, bool *gained,
         c->whole += !status;
     }
     if (status == TENURE_TIMEOUT && s->state->progress == before)
-        take_longer(s);
+        extend_try(s);
     *gained = s->state->progress != before || c->try_ns > try_ns;
     return status;
 }
@@ -340,7 +349,7 @@ enum tenure_status tn_state_socket_seal(struct tn_state_socket *s, uint64_t epoc
     if (s->grant.epoch != epoch || memcmp(s->grant.id, grant, TENURE_NONCE_SIZE) != 0) {
         tenure_state_close(s->state);
         s->state = NULL;
-        begin_anew(&s->sealing);
+        restart_sealing(&s->sealing);
         s->turn++; /* what came before, and waits, is not of this term */
         s->grant.epoch = epoch;
         memcpy(s->grant.id, grant, TENURE_NONCE_SIZE);

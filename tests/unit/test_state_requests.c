@@ -1,4 +1,4 @@
-/* The desk: what comes while it works is done together, and nobody is left behind. */
+/* Requests in the queue: commits that come meanwhile are answered together, reads do not wait. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "state/http/desk.h"
+#include "state/http/queue.h"
 
 #define MANY 20
 
@@ -34,24 +34,26 @@ struct world {
     uint64_t last_turn, last_program; /* of the last one that was done */
 };
 
-static void work(void *arg, struct tn_state_ask *const *asks, size_t n)
+static void work(void *arg, struct tn_state_request *const *requests, size_t n)
 {
     struct world *w = arg;
 
     pthread_mutex_lock(&w->lock);
-    w->rounds[w->n_rounds++] = n;
-    w->working++;
-    pthread_cond_broadcast(&w->word);
-    while (!w->go)
-        pthread_cond_wait(&w->word, &w->lock);
-    w->working--;
+    if (strcmp(requests[0]->method, "GET") != 0) {
+        w->rounds[w->n_rounds++] = n;
+        w->working++;
+        pthread_cond_broadcast(&w->word);
+        while (!w->go)
+            pthread_cond_wait(&w->word, &w->lock);
+        w->working--;
+    }
     pthread_mutex_unlock(&w->lock);
     for (size_t i = 0; i < n; i++) {
-        asks[i]->reply = (struct tn_http_reply){.status = 200, .owned = true};
-        asks[i]->reply.body = strdup(asks[i]->path);
-        asks[i]->reply.len = strlen(asks[i]->path);
-        w->last_turn = asks[i]->turn;
-        w->last_program = asks[i]->by_program ? asks[i]->program : 0;
+        requests[i]->reply = (struct tn_http_reply){.status = 200, .owned = true};
+        requests[i]->reply.body = strdup(requests[i]->path);
+        requests[i]->reply.len = strlen(requests[i]->path);
+        w->last_turn = requests[i]->turn;
+        w->last_program = requests[i]->by_program ? requests[i]->program : 0;
     }
 }
 
@@ -101,28 +103,29 @@ static const char *no_header(const struct tn_http_request *request, const char *
     return NULL;
 }
 
-static struct tn_state_desk *open_desk(struct world *w)
+static struct tn_state_queue *open_queue(struct world *w)
 {
-    struct tn_state_desk_options options = {.work = work, .wake = wake, .turn = turn, .arg = w};
-    struct tn_state_desk *desk = NULL;
+    struct tn_state_queue_options options = {
+        .answer = work, .wake = wake, .turn = turn, .span_ns = INT64_MAX, .arg = w};
+    struct tn_state_queue *queue = NULL;
     struct tenure_error err;
 
     memset(w, 0, sizeof *w);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->word, NULL);
-    assert_int_equal(tn_state_desk_open(&options, &desk, &err), TENURE_OK);
-    return desk;
+    assert_int_equal(tn_state_queue_open(&options, &queue, &err), TENURE_OK);
+    return queue;
 }
 
 /* As the server does it; true if it is parked. */
-static bool ask(struct tn_state_desk *desk, struct tn_http_memo *memo, const char *path,
-                struct tn_http_reply *reply)
+static bool send_request(struct tn_state_queue *queue, const char *method,
+                         struct tn_http_memo *memo, const char *path, struct tn_http_reply *reply)
 {
     struct tn_http_request request = {
-        .method = "PUT", .path = path, .visit = 3, .memo = memo, .header = no_header};
+        .method = method, .path = path, .visit = 3, .memo = memo, .header = no_header};
 
     *reply = (struct tn_http_reply){0};
-    tn_state_desk_handle(desk, &request, reply);
+    tn_state_queue_handle(queue, &request, reply);
     return reply->park;
 }
 
@@ -131,27 +134,27 @@ static void gathers(void **state)
     struct tn_http_memo first = {0}, memos[MANY] = {{0}};
     struct tn_http_reply reply;
     struct world w;
-    struct tn_state_desk *desk = open_desk(&w);
+    struct tn_state_queue *queue = open_queue(&w);
 
     (void)state;
-    assert_true(ask(desk, &first, "/first", &reply));
+    assert_true(send_request(queue, "PUT", &first, "/first", &reply));
     wait_working(&w);
     for (int i = 0; i < MANY; i++)
-        assert_true(ask(desk, &memos[i], "/more", &reply));
-    assert_true(ask(desk, &first, "/first", &reply)); /* it is not done */
+        assert_true(send_request(queue, "PUT", &memos[i], "/more", &reply));
+    assert_true(send_request(queue, "PUT", &first, "/first", &reply)); /* it is not done */
     let_go(&w);
     wait_wakes(&w, 2);
     assert_int_equal(w.n_rounds, 2);
     assert_int_equal(w.rounds[0], 1);
     assert_int_equal(w.rounds[1], MANY);
-    assert_false(ask(desk, &first, "/first", &reply));
+    assert_false(send_request(queue, "PUT", &first, "/first", &reply));
     assert_int_equal(reply.status, 200);
     assert_string_equal(reply.body, "/first");
     free(reply.body);
-    tn_state_desk_done(desk, &first);
+    tn_state_queue_done(queue, &first);
     for (int i = 0; i < MANY; i++)
-        tn_state_desk_done(desk, &memos[i]); /* hung up without its answer */
-    tn_state_desk_close(desk);
+        tn_state_queue_done(queue, &memos[i]); /* hung up without its answer */
+    tn_state_queue_close(queue);
 }
 
 /* The server has no room to park it, and says so: then it is not done either. */
@@ -162,15 +165,15 @@ static void without_room(void **state)
         .method = "PUT", .path = "/full", .full = true, .memo = &memo, .header = no_header};
     struct tn_http_reply reply = {0};
     struct world w;
-    struct tn_state_desk *desk = open_desk(&w);
+    struct tn_state_queue *queue = open_queue(&w);
 
     (void)state;
     let_go(&w);
-    tn_state_desk_handle(desk, &request, &reply);
+    tn_state_queue_handle(queue, &request, &reply);
     assert_true(reply.park);
     assert_null(memo.job);
-    tn_state_desk_done(desk, &memo);
-    tn_state_desk_close(desk);
+    tn_state_queue_done(queue, &memo);
+    tn_state_queue_close(queue);
     assert_int_equal(w.n_rounds, 0);
 }
 
@@ -180,24 +183,24 @@ static void withdrawn(void **state)
     struct tn_http_memo first = {0}, second = {0}, third = {0};
     struct tn_http_reply reply;
     struct world w;
-    struct tn_state_desk *desk = open_desk(&w);
+    struct tn_state_queue *queue = open_queue(&w);
 
     (void)state;
-    assert_true(ask(desk, &first, "/first", &reply));
+    assert_true(send_request(queue, "PUT", &first, "/first", &reply));
     wait_working(&w);
-    assert_true(ask(desk, &second, "/second", &reply));
-    tn_state_desk_done(desk, &second);
+    assert_true(send_request(queue, "PUT", &second, "/second", &reply));
+    tn_state_queue_done(queue, &second);
     assert_null(second.job);
-    assert_true(ask(desk, &third, "/third", &reply)); /* the queue is whole */
+    assert_true(send_request(queue, "PUT", &third, "/third", &reply)); /* the queue is whole */
     let_go(&w);
     wait_wakes(&w, 2);
     assert_int_equal(w.rounds[1], 1);
-    assert_false(ask(desk, &third, "/third", &reply));
+    assert_false(send_request(queue, "PUT", &third, "/third", &reply));
     assert_string_equal(reply.body, "/third");
     free(reply.body);
-    tn_state_desk_done(desk, &first);
-    tn_state_desk_done(desk, &third);
-    tn_state_desk_close(desk);
+    tn_state_queue_done(queue, &first);
+    tn_state_queue_done(queue, &third);
+    tn_state_queue_close(queue);
 }
 
 static void *let_go_later(void *arg)
@@ -213,21 +216,21 @@ static void waited_for(void **state)
     struct tn_http_memo first = {0};
     struct tn_http_reply reply;
     struct world w;
-    struct tn_state_desk *desk = open_desk(&w);
+    struct tn_state_queue *queue = open_queue(&w);
     pthread_t thread;
 
     (void)state;
-    assert_true(ask(desk, &first, "/first", &reply));
+    assert_true(send_request(queue, "PUT", &first, "/first", &reply));
     wait_working(&w);
     assert_int_equal(pthread_create(&thread, NULL, let_go_later, &w), 0);
-    tn_state_desk_done(desk, &first);
+    tn_state_queue_done(queue, &first);
     pthread_mutex_lock(&w.lock);
     assert_true(w.go);
     assert_int_equal(w.working, 0);
     pthread_mutex_unlock(&w.lock);
     pthread_join(thread, NULL);
-    tn_state_desk_close(desk);
-    tn_state_desk_close(NULL);
+    tn_state_queue_close(queue);
+    tn_state_queue_close(NULL);
 }
 
 /* However long it waits, it is known what it came from. */
@@ -236,29 +239,52 @@ static void remembers(void **state)
     struct tn_http_memo first = {0}, second = {0};
     struct tn_http_reply reply;
     struct world w;
-    struct tn_state_desk *desk = open_desk(&w);
+    struct tn_state_queue *queue = open_queue(&w);
 
     (void)state;
     w.turn = 10;
-    assert_true(ask(desk, &first, "/first", &reply));
+    assert_true(send_request(queue, "PUT", &first, "/first", &reply));
     wait_working(&w);
-    assert_true(ask(desk, &second, "/second", &reply));
+    assert_true(send_request(queue, "PUT", &second, "/second", &reply));
     w.turn = 12;
-    assert_true(ask(desk, &second, "/second", &reply)); /* it has not come again */
+    assert_true(send_request(queue, "PUT", &second, "/second", &reply)); /* it has not come again */
     let_go(&w);
     wait_wakes(&w, 2);
     assert_int_equal(w.last_turn, 10);
     assert_int_equal(w.last_program, 3);
-    tn_state_desk_done(desk, &first);
-    tn_state_desk_done(desk, &second);
-    tn_state_desk_close(desk);
+    tn_state_queue_done(queue, &first);
+    tn_state_queue_done(queue, &second);
+    tn_state_queue_close(queue);
+}
+
+/* A read is answered while a commit is under way. */
+static void reads_pass(void **state)
+{
+    struct tn_http_memo first = {0}, read = {0};
+    struct tn_http_reply reply;
+    struct world w;
+    struct tn_state_queue *queue = open_queue(&w);
+
+    (void)state;
+    assert_true(send_request(queue, "PUT", &first, "/first", &reply));
+    wait_working(&w);
+    assert_true(send_request(queue, "GET", &read, "/read", &reply));
+    wait_wakes(&w, 1);
+    assert_false(send_request(queue, "GET", &read, "/read", &reply));
+    assert_string_equal(reply.body, "/read");
+    free(reply.body);
+    assert_true(send_request(queue, "PUT", &first, "/first", &reply));
+    let_go(&w);
+    tn_state_queue_done(queue, &read);
+    tn_state_queue_done(queue, &first);
+    tn_state_queue_close(queue);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gathers), cmocka_unit_test(without_room),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gathers),   cmocka_unit_test(without_room),
                                        cmocka_unit_test(withdrawn), cmocka_unit_test(waited_for),
-                                       cmocka_unit_test(remembers)};
+                                       cmocka_unit_test(remembers), cmocka_unit_test(reads_pass)};
 
     return cmocka_run_group_tests_name("state_desk", tests, NULL, NULL);
 }
