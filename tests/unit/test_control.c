@@ -12,6 +12,7 @@
 #include "control/control.h"
 #include "core/timing.h"
 #include "faultstore.h"
+#include "tenure/elections.h"
 
 struct bed {
     tn_fault *fault;
@@ -392,6 +393,36 @@ static void test_a_call_that_nobody_answers(void **state)
     assert_string_equal(look(b, TENURE_OK).kind, "call");
 }
 
+/* ---- Elections ------------------------------------------------------------- */
+
+static bool add_name(void *arg, const struct tenure_election *e)
+{
+    strcat(strcat(arg, e->name), " ");
+    return true;
+}
+
+/* Documents are passed over, however many there are; what stands behind them is found. */
+static void test_elections_among_documents(void **state)
+{
+    struct bed *b = *state;
+    char names[256] = "", key[64];
+    struct tenure_error err;
+
+    put(b, "a/lease", "x");
+    put(b, "a/state-x/lease", "x");
+    put(b, "a/state/docs", "x");
+    for (int i = 0; i < 40; i++) {
+        snprintf(key, sizeof key, "a/state/docs/%d", i);
+        put(b, key, "x");
+    }
+    put(b, "a/states/lease", "x");
+    put(b, "b/lease", "x");
+    put(b, "b/state/zzz/lease", "x");
+    put(b, "c/lease", "x");
+    assert_int_equal(tenure_elections(b->store, add_name, names, NULL, soon(), &err), TENURE_OK);
+    assert_string_equal(names, "a a/state-x a/states b c ");
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -411,6 +442,7 @@ int main(void)
         CASE(test_the_roll_never_overflows),
         CASE(test_keys_of_candidates_differ),
         CASE(test_a_call_that_nobody_answers),
+        CASE(test_elections_among_documents),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
