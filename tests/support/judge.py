@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+from process import until
 from world import (BUILD, MEMORY, PATIENCE, ROOT, TENURE, Candidate, World, alive, children, comm,
                    eventually, now)
 
@@ -224,8 +225,9 @@ class Disk:
         self.run("rm", f"{self.path}/filler")
 
     def read_only(self, yes):
-        done = self.run("mount", "-o", "remount," + ("ro" if yes else "rw"), str(self.path))
-        assert done.returncode == 0
+        """While a file is open for writing the kernel refuses, so that it is asked again."""
+        until(lambda: self.run("mount", "-o", "remount," + ("ro" if yes else "rw"),
+                               str(self.path)).returncode == 0, limit=60)
 
     def close(self):
         self.keeper.kill()
@@ -257,15 +259,15 @@ def planted(folder, number):
     archive = commands("src/libtn_core.a")
     objects = re.findall(r"\S+\.c\.o(?= |$)", archive[-1])
     for i, name in enumerate(objects):
-        source = re.search(r"core_(\w+\.c)\.o$", name)[1]
-        compile_it = next(line for line in archive if line.endswith(f"/core/{source}"))
-        words = shlex.split(compile_it)
-        objects[i] = str(folder / f"{source}.o")
+        words = next(words for words in map(shlex.split, archive) if words[words.index("-o") + 1:][:1] == [name])
+        source = words[-1].split("src/core/")[1]
+        objects[i] = str(folder / f"{source.replace('/', '_')}.o")
         words[words.index("-o") + 1] = objects[i]
         words[words.index("-MF") + 1] = objects[i] + ".d"
         words[-1] = str(folder / "src" / "core" / source)
         # The patched headers first; a planted bug need not be free of warnings.
-        words[1:1] = ["-I" + str(folder / "src")]
+        at = 2 if words[0].endswith("ccache") else 1
+        words[at:at] = ["-I" + str(folder / "src")]
         run([*(w for w in words if w != "-Werror"), "-w"], BUILD)
     link = shlex.split(commands("tenure")[-1])
     link[link.index("-o") + 1] = str(folder / "tenure")
