@@ -7,6 +7,8 @@
 
 #define TN_DURATION_TEXT 32 /* bytes that tn_duration_format() writes at most, with the NUL */
 
+#define TN_NEVER (INT64_MAX / 2) /* a time that does not come, and can be added to */
+
 /*
  * Parse one or more "number unit" in a row; units are ns, us, ms, s, m, h, d.
  * A unit is always needed, except behind a lone 0.  Negative, empty and

@@ -13,9 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/duration.h"
 #include "tenure/status.h"
-
-#define TN_NEVER (INT64_MAX / 2)
 
 struct tn_watch {
     void (*ready)(void *arg, short events);

@@ -139,7 +139,7 @@ __attribute__((noinline)) static _Noreturn void become_guard(const struct tn_gua
     _exit(1);
 }
 
-static enum tenure_status hear_hello(struct tn_guard_link *l, struct tenure_error *err)
+static enum tenure_status receive_hello(struct tn_guard_link *l, struct tenure_error *err)
 {
     struct pollfd fd = {.fd = l->socket, .events = POLLIN};
     struct tn_guard_report hello;
@@ -194,9 +194,9 @@ enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_er
     return TENURE_OK;
 }
 
-enum tenure_status tn_guard_link_greet(struct tn_guard_link *l, struct tenure_error *err)
+enum tenure_status tn_guard_link_wait_ready(struct tn_guard_link *l, struct tenure_error *err)
 {
-    enum tenure_status status = hear_hello(l, err);
+    enum tenure_status status = receive_hello(l, err);
 
     if (status)
         tn_guard_link_quit(l);
@@ -213,13 +213,13 @@ static void signal_guard(const struct tn_guard_link *l, int signal)
         syscall(SYS_pidfd_send_signal, l->pidfd, signal, NULL, 0);
 }
 
-void tn_guard_link_shoot(struct tn_guard_link *l)
+void tn_guard_link_kill(struct tn_guard_link *l)
 {
     if (l->alive)
         signal_guard(l, SIGKILL);
 }
 
-void tn_guard_link_mourn(struct tn_guard_link *l)
+void tn_guard_link_mark_dead(struct tn_guard_link *l)
 {
     uint64_t word = l->page ? atomic_load(&l->page->word) : 0;
 
@@ -251,11 +251,11 @@ void tn_guard_link_quit(struct tn_guard_link *l)
     if (!l->alive)
         return;
     if (!order(l, &(struct tn_guard_command){.kind = TN_GUARD_QUIT}))
-        tn_guard_link_shoot(l);
+        tn_guard_link_kill(l);
     if (tn_poll(&fd, 1, tenure_now() + START_LIMIT_NS) == 0)
-        tn_guard_link_shoot(l); /* the parent-death signals end what it guarded */
+        tn_guard_link_kill(l); /* the parent-death signals end what it guarded */
     waitpid(l->pid, NULL, 0);
-    tn_guard_link_mourn(l);
+    tn_guard_link_mark_dead(l);
 }
 
 /* ---- The deadline -------------------------------------------------------- */

@@ -59,15 +59,15 @@ enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_er
  * Wait until it is there, before anything is started under it; blocks for five
  * seconds at most.  CONFIG if it cannot do what was wished (containment, watchdog).
  */
-enum tenure_status tn_guard_link_greet(struct tn_guard_link *l, struct tenure_error *err);
+enum tenure_status tn_guard_link_wait_ready(struct tn_guard_link *l, struct tenure_error *err);
 /* Tell the guard to go, wait for its end.  What still runs is killed. */
 void tn_guard_link_quit(struct tn_guard_link *l);
 void tn_guard_link_close(struct tn_guard_link *l);
 
 /* It does not do its duty (somebody stopped it): with it the kernel ends the program. */
-void tn_guard_link_shoot(struct tn_guard_link *l);
+void tn_guard_link_kill(struct tn_guard_link *l);
 /* The guard is dead: from now on no deadline can be published but 0. */
-void tn_guard_link_mourn(struct tn_guard_link *l);
+void tn_guard_link_mark_dead(struct tn_guard_link *l);
 
 /* The hook of the driver.  false: it has fired on this grant, or there is no guard. */
 bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns);

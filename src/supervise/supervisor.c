@@ -128,18 +128,7 @@ int64_t tn_supervisor_grace(const struct tn_supervisor *s)
     return (s->options->elector.grace_ms ? s->options->elector.grace_ms : 8000) * TN_MS;
 }
 
-void tn_supervisor_leave(struct tn_supervisor *s)
-{
-    if (s->leaving)
-        return;
-    s->leaving = true;
-    s->restart.at_ns = TN_NEVER;
-    tn_election_stopping(s->election);
-    tn_notify(&s->notify, "STOPPING=1\nSTATUS=stopping");
-    tn_driver_shutdown(s->elector);
-}
-
-static int code_for(const struct tn_supervisor *s, enum tenure_status status)
+int tn_supervisor_code_for(const struct tn_supervisor *s, enum tenure_status status)
 {
     switch (status) {
     case TENURE_CONFIG:
@@ -150,56 +139,16 @@ static int code_for(const struct tn_supervisor *s, enum tenure_status status)
     }
 }
 
-void tn_supervisor_fail(struct tn_supervisor *s, enum tenure_status status, const char *text)
-{
-    bool gave_up = tenure_status_class(status) == TENURE_CLASS_TRANSIENT;
-
-    tn_log("failed", "%s%s", text, gave_up ? "; given up (--start-timeout)" : "");
-    s->exit_code = gave_up ? s->codes->gave_up : code_for(s, status);
-    s->failed = true;
-    tn_supervisor_leave(s);
-    if (s->state != TN_PROGRAM_NONE) /* warm */
-        tn_guard_link_stop(&s->link, s->stop_signal, tenure_now() + tn_supervisor_grace(s));
-}
-
-/* A driver that waits for what nobody needs has so long to notice that. */
-#define NEEDLESS_NS (200 * TN_MS)
-/* Asked again: so long for what comes to an end by itself; the rest is left to the guard. */
-#define HURRY_NS    (300 * TN_MS)
-
 /* ---- The loop ------------------------------------------------------------ */
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* On the way out: what is still to be done in the store, and for how long that is waited for. */
-static void see_to_the_end(struct tn_supervisor *s, int64_t now)
-{
-    bool runs = s->state != TN_PROGRAM_NONE;
-
-    if (!s->leaving && !s->halted)
-        return;
-    if (s->signals_seen > 1 && s->hurry_ns == TN_NEVER && (!runs || s->hook.kept.at_ns != TN_NEVER))
-        s->hurry_ns = now + HURRY_NS;
-    if (!runs && s->give_up_ns == TN_NEVER && !tn_driver_owes(s->elector))
-        s->give_up_ns = now + NEEDLESS_NS;
-    if (!runs && s->withdraw_by_ns == TN_NEVER && (s->halted || s->give_up_ns != TN_NEVER))
-        tn_supervisor_withdraw(s, now);
-}
 
 /* What follows from whatever happened in this turn. */
 static void settle(struct tn_supervisor *s)
 {
-    int64_t now = tenure_now();
-
-    tn_supervisor_guard_time(s, now);
+    tn_supervisor_guard_check(s, tenure_now());
     tn_supervisor_health_judge(s);
-    see_to_the_end(s, now);
-    const int64_t ends[] = {s->hurry_ns, s->quit_at_ns, s->give_up_ns, s->withdraw_by_ns};
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-        s->end.at_ns = ends[i] > now ? min64(s->end.at_ns, ends[i]) : s->end.at_ns;
+    tn_supervisor_step(s, &(struct tn_machine_event){.kind = TN_ON_TIMER,
+                                                     .owes = s->machine.life != TN_LIFE_ACTIVE &&
+                                                             tn_driver_owes(s->elector)});
 }
 
 static void trim_now(void *arg, int64_t now)
@@ -217,29 +166,6 @@ static void ping_watchdog(void *arg, int64_t now)
     s->ping.at_ns = now + s->notify.watchdog_ns;
 }
 
-/* The grace of a standby's program is not the elector's to wait for, who has nothing to drain.
- * A guard that does not end it in time is not waited for. */
-void tn_supervisor_halt(struct tn_supervisor *s)
-{
-    if (!s->halted)
-        s->quit_at_ns = tenure_now() + tn_supervisor_grace(s) + TN_S;
-    s->halted = true;
-}
-
-static bool is_over(struct tn_supervisor *s)
-{
-    int64_t now = tenure_now();
-
-    if (now >= s->hurry_ns)
-        return true;
-    if (s->state != TN_PROGRAM_NONE)
-        return s->halted && now >= s->quit_at_ns;
-    if (!s->halted && now < s->give_up_ns)
-        return false;
-    return now >= s->withdraw_by_ns ||
-           (s->withdraw_by_ns != TN_NEVER && s->peer_jobs == 0 && tn_peer_sync_idle(&s->peers));
-}
-
 static void on_late(void *arg, short events)
 {
     const struct tn_supervisor *s = arg;
@@ -252,10 +178,11 @@ static void on_late(void *arg, short events)
 
 static void loop(struct tn_supervisor *s)
 {
-    while (!is_over(s)) {
+    do {
         tn_loop_turn(&s->loop);
         settle(s);
-    }
+    } while (!tn_machine_is_over(&s->machine, tenure_now(),
+                                 s->peer_jobs == 0 && tn_peer_sync_idle(&s->peers)));
 }
 
 /* ---- Life ---------------------------------------------------------------- */
@@ -276,20 +203,15 @@ static enum tenure_status open_loop(struct tn_supervisor *s, struct tenure_error
     tn_loop_watch(l, &s->signal, tn_supervisor_signals_open(), tn_supervisor_take_signals, s);
     tn_loop_watch(l, &s->late, timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK), on_late,
                   s);
-    s->mailbox.taken.run = tn_supervisor_take_mail;
-    tn_loop_timer(l, &s->orphans, tn_supervisor_orphans_time, s);
+    s->inbox.drained.run = tn_supervisor_inbox_drain;
     tn_helpers_open(&s->helpers, l, &s->options->program.mask);
     tn_supervisor_health_init(s);
     s->peer_worker = tn_worker_new("tenure-peers", l);
     s->name_worker = tn_worker_new("tenure-names", l);
     tn_supervisor_control_open(s);
-    tn_loop_timer(l, &s->quiet, tn_supervisor_clients_time, s);
-    tn_loop_timer(l, &s->hook.kept, tn_supervisor_hooks_time, s);
-    tn_loop_timer(l, &s->restart, tn_supervisor_restart_time, s);
     tn_loop_timer(l, &s->trim, trim_now, s);
     tn_loop_timer(l, &s->ping, ping_watchdog, s);
-    tn_loop_timer(l, &s->answer_by, NULL, NULL);
-    tn_loop_timer(l, &s->end, NULL, NULL);
+    tn_loop_timer(l, &s->machine_timer, NULL, NULL); /* settle() steps it */
     tn_prepared_open(&s->prepared, l, &s->link);
     if (!status && (!s->peer_worker || !s->name_worker))
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
@@ -312,7 +234,7 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     if ((status = tn_role_file_open(&s->role_file, s->options->warm_file, err)) ||
         (status = tn_supervisor_health_open(s, err)))
         return status;
-    tn_supervisor_hear(s, &o, &hooks);
+    tn_supervisor_inbox_connect(s, &o, &hooks);
     tn_supervisor_guard_hooks(s, &hooks);
     if (s->options->state && (status = open_socket(s, &hooks, err)))
         return status;
@@ -340,7 +262,7 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
         tn_election_attach(s->election, s->elector);
     /* It came up meanwhile.  Nothing is started before it is there. */
     if (!status && s->link.contain == TN_CONTAIN_AUTO)
-        status = tn_guard_link_greet(&s->link, err);
+        status = tn_guard_link_wait_ready(&s->link, err);
     if (!status)
         tn_election_contain(s->election, tn_contain_text(s->link.contain));
     return status;
@@ -355,16 +277,16 @@ static _Noreturn void abandon(struct tn_supervisor *s)
     tn_helpers_kill_all(&s->helpers);
     tn_state_socket_remove(s->socket);
     tn_supervisor_health_close(s);
-    if (s->halted || !tn_driver_owes(s->elector)) {
+    if (s->machine.life == TN_LIFE_HALTED || !tn_driver_owes(s->elector)) {
         tn_prepared_end(&s->prepared);
         tn_guard_link_quit(&s->link);
     }
-    _exit(s->exit_code);
+    _exit(s->machine.exit_code);
 }
 
 static void close_all(struct tn_supervisor *s)
 {
-    if (s->began && !s->halted)
+    if (s->began && s->machine.life != TN_LIFE_HALTED)
         abandon(s);
     tn_helpers_kill_all(&s->helpers);
     tn_link_close(s->agent);
@@ -421,25 +343,46 @@ static bool has_terminal(void)
     return sigaction(SIGHUP, NULL, &hang_up) != 0 || hang_up.sa_handler != SIG_IGN;
 }
 
+static void configure_machine(struct tn_supervisor *s)
+{
+    const struct tn_run_options *o = s->options;
+    struct tn_machine_config cfg = {
+        .has_program = o->program.args != NULL,
+        .warm = o->warm,
+        .hooks = (o->on_started ? 1u << TN_HOOK_STARTED : 0) |
+                 (o->on_stopped ? 1u << TN_HOOK_STOPPED : 0) |
+                 (o->on_new_leader ? 1u << TN_HOOK_NEW_LEADER : 0),
+        .on_loss = o->on_loss,
+        .on_exit = o->on_exit,
+        .crash_limit = (unsigned)o->crash_limit,
+        .stop_signal = o->stop_signal,
+        .warm_signal = o->warm_signal,
+        .grace_ns = tn_supervisor_grace(s),
+        .answer_ns = o->answer_ns,
+        .hook_timeout_ns = o->hook_timeout_ns,
+        .code_usage = s->codes->usage,
+        .code_lost = s->codes->lost,
+        .code_broken = s->codes->broken,
+        .code_cannot_run = s->codes->cannot_run,
+        .code_not_found = s->codes->not_found,
+    };
+
+    tn_machine_init(&s->machine, &cfg);
+}
+
 int tn_run(const struct tn_run_options *options, const struct tn_run_codes *codes)
 {
     struct tn_supervisor s = {.options = options,
                               .leader_page = options->leader_page,
                               .codes = codes,
-                              .stop_signal = options->stop_signal,
                               .notified = TN_NOTIFIED_NONE,
-                              .role_file = TN_ROLE_FILE_NONE,
-                              .quit_at_ns = TN_NEVER,
-                              .give_up_ns = TN_NEVER,
-                              .withdraw_by_ns = TN_NEVER,
-                              .hurry_ns = TN_NEVER,
-                              .drain_by_ns = TN_NEVER};
+                              .role_file = TN_ROLE_FILE_NONE};
     struct tenure_error err = {0};
 
     fill_standard_descriptors();
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take our children's ends away */
-    pthread_mutex_init(&s.mailbox.lock, NULL);
-    pthread_cond_init(&s.mailbox.quiet, NULL);
+    pthread_mutex_init(&s.inbox.lock, NULL);
+    pthread_cond_init(&s.inbox.quiet, NULL);
     s.link = TN_GUARD_LINK_NONE;
     tn_log_setup(options->log, options->elector.name,
                  options->elector.id ? options->elector.id : "");
@@ -448,21 +391,22 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
     /* If the guard dies, what it guarded becomes ours. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 
+    configure_machine(&s);
     enum tenure_status status = open_all(&s, &err);
     if (status) {
         tn_log("failed", "%s", err.text);
-        s.exit_code = code_for(&s, status);
-        tn_supervisor_mail_close(&s.mailbox); /* it may have won meanwhile */
+        s.machine.exit_code = tn_supervisor_code_for(&s, status);
+        tn_supervisor_inbox_close(&s.inbox); /* it may have won meanwhile */
     } else {
-        tn_supervisor_enrol(&s);
+        tn_supervisor_register(&s);
         tn_notify(&s.notify, "READY=1\nSTATUS=standby");
         if (s.notify.watchdog_ns > 0)
             s.ping.at_ns = 0;
-        if (options->warm)
-            s.restart.at_ns = 0;
+        s.machine.cfg.margin_ns = s.link.page->margin_ns;
         s.began = true;
+        tn_supervisor_happened(&s, TN_ON_TIMER);
         loop(&s);
     }
     close_all(&s);
-    return s.exit_code;
+    return s.machine.exit_code;
 }

@@ -11,23 +11,11 @@
 #include "api/api.h"
 #include "os/log.h"
 #include "supervise/guard_link.h"
+#include "supervise/machine.h"
 #include "supervise/peer_sync.h"
 #include "supervise/probe.h"
 #include "supervise/program.h"
 #include "tenure/elector.h"
-
-/* After leadership was lost (not given up on request), and the program ended. */
-enum tn_on_loss {
-    TN_LOSS_STANDBY, /* contend again */
-    TN_LOSS_EXIT,
-    TN_LOSS_RESTART, /* contend again; a warm program is started anew at once */
-};
-/* After the program has ended by itself. */
-enum tn_on_exit {
-    TN_EXIT_EXIT,    /* release, and exit with its code */
-    TN_EXIT_RESTART, /* start it again, with growing pauses; too often: as YIELD */
-    TN_EXIT_YIELD,   /* release, and contend again after a pause */
-};
 
 struct tn_run_options {
     /* store, name, id, address, build, priority and times; the callbacks are ours. */

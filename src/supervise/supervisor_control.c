@@ -27,16 +27,15 @@
 /* The peer sync waits until whatever caused it is over: a write in the store at the
  * wrong moment would be in the way of the next leader. */
 #define SYNC_NS       (200 * TN_MS)
-/* The last of it: the next leader comes first, and a store that is slow is not waited for. */
+/* The last of it: the next leader comes first. */
 #define NEXT_FIRST_NS (20 * TN_MS)
-#define WITHDRAW_NS   TN_S
 
 /* ---- May we claim, and when? --------------------------------------------- */
 
-/* Under the mailbox's lock. */
+/* Under the inbox's lock. */
 static void decide_claim(const struct tn_supervisor *s, bool *may_claim, int64_t *delay_ns)
 {
-    const struct tn_mailbox *m = &s->mailbox;
+    const struct tn_inbox *m = &s->inbox;
 
     *may_claim = !m->control.paused && !m->unhealthy;
     *delay_ns = (int64_t)m->better * RANK_NS;
@@ -49,9 +48,9 @@ static void apply_claim(struct tn_supervisor *s)
     bool may_claim;
     int64_t delay_ns;
 
-    pthread_mutex_lock(&s->mailbox.lock);
+    pthread_mutex_lock(&s->inbox.lock);
     decide_claim(s, &may_claim, &delay_ns);
-    pthread_mutex_unlock(&s->mailbox.lock);
+    pthread_mutex_unlock(&s->inbox.lock);
     tn_driver_control(s->elector, may_claim, delay_ns);
 }
 
@@ -60,7 +59,7 @@ void tn_supervisor_on_control(void *arg, const struct tenure_control *control, c
                               bool *may_claim, int64_t *delay_ns)
 {
     struct tn_supervisor *s = arg;
-    struct tn_mailbox *m = &s->mailbox;
+    struct tn_inbox *m = &s->inbox;
 
     if (damage)
         tn_log("control", "%s; until then nothing is claimed", damage);
@@ -83,7 +82,7 @@ void tn_supervisor_on_control(void *arg, const struct tenure_control *control, c
 /* Somebody leads a later term: the hand-over is done. */
 void tn_supervisor_seen_leader(struct tn_supervisor *s, uint64_t epoch)
 {
-    struct tn_mailbox *m = &s->mailbox;
+    struct tn_inbox *m = &s->inbox;
 
     pthread_mutex_lock(&m->lock);
     bool over = m->held_for[0] && epoch > m->held_epoch;
@@ -92,16 +91,16 @@ void tn_supervisor_seen_leader(struct tn_supervisor *s, uint64_t epoch)
     pthread_mutex_unlock(&m->lock);
     if (over)
         apply_claim(s);
-    if (s->options->preempt && epoch != 0 && epoch != s->epoch)
+    if (s->options->preempt && epoch != 0 && epoch != s->machine.epoch)
         s->preempt.at_ns = tenure_now() + s->options->preempt_delay_ns;
 }
 
 void tn_supervisor_healthy(struct tn_supervisor *s, bool healthy)
 {
-    pthread_mutex_lock(&s->mailbox.lock);
-    bool changed = s->mailbox.unhealthy == healthy;
-    s->mailbox.unhealthy = !healthy;
-    pthread_mutex_unlock(&s->mailbox.lock);
+    pthread_mutex_lock(&s->inbox.lock);
+    bool changed = s->inbox.unhealthy == healthy;
+    s->inbox.unhealthy = !healthy;
+    pthread_mutex_unlock(&s->inbox.lock);
     if (!changed)
         return;
     s->self.healthy = healthy;
@@ -123,7 +122,7 @@ static void read_boot(char *out, size_t size)
     out[strcspn(out, "\n")] = '\0';
 }
 
-void tn_supervisor_enrol(struct tn_supervisor *s)
+void tn_supervisor_register(struct tn_supervisor *s)
 {
     struct tn_snapshot now;
     struct tenure_candidate *c = &s->self;
@@ -139,17 +138,17 @@ void tn_supervisor_enrol(struct tn_supervisor *s)
     tn_rfc3339_format(tn_wall_ms(), c->since);
     read_boot(c->boot, sizeof c->boot);
     c->priority = o->priority;
-    pthread_mutex_lock(&s->mailbox.lock);
-    c->healthy = !s->mailbox.unhealthy;
+    pthread_mutex_lock(&s->inbox.lock);
+    c->healthy = !s->inbox.unhealthy;
     tn_election_healthy(s->election, c->healthy, NULL);
-    snprintf(s->mailbox.self, sizeof s->mailbox.self, "%s", c->id);
-    pthread_mutex_unlock(&s->mailbox.lock);
+    snprintf(s->inbox.self, sizeof s->inbox.self, "%s", c->id);
+    pthread_mutex_unlock(&s->inbox.lock);
     tn_log_setup(s->options->log, o->name, c->id);
 }
 
 void tn_supervisor_sync(struct tn_supervisor *s, unsigned jobs)
 {
-    if (!s->controlled || s->withdraw_by_ns != TN_NEVER)
+    if (!s->controlled || s->machine.withdraw_by_ns != TN_NEVER)
         return;
     s->peer_jobs |= jobs;
     if (s->sync.at_ns == TN_NEVER)
@@ -161,9 +160,9 @@ static const char *state_of(const struct tn_supervisor *s)
 {
     struct tn_snapshot now;
 
-    if (s->leaving)
+    if (s->machine.life != TN_LIFE_ACTIVE)
         return "stopping";
-    if (s->epoch != 0)
+    if (s->machine.epoch != 0)
         return "leading";
     tn_driver_snapshot(s->elector, &now);
     if (s->unsealed && now.phase == TN_PHASE_SEALING)
@@ -178,14 +177,14 @@ static void post_sync(struct tn_supervisor *s)
     snprintf(self.state, sizeof self.state, "%s", state_of(s));
     self.healthy = self.healthy && !s->unsealed;
     s->announced |= (s->peer_jobs & TN_PEER_ANNOUNCE) != 0;
-    tn_peer_sync_post(&s->peers, s->peer_jobs, &self, s->epoch);
+    tn_peer_sync_post(&s->peers, s->peer_jobs, &self, s->machine.epoch);
     s->peer_jobs = 0;
     s->sync.at_ns = TN_NEVER;
 }
 
 void tn_supervisor_sync_now(struct tn_supervisor *s, unsigned jobs)
 {
-    if (!s->controlled || s->withdraw_by_ns != TN_NEVER)
+    if (!s->controlled || s->machine.withdraw_by_ns != TN_NEVER)
         return;
     s->peer_jobs |= jobs;
     post_sync(s);
@@ -193,11 +192,10 @@ void tn_supervisor_sync_now(struct tn_supervisor *s, unsigned jobs)
 
 void tn_supervisor_withdraw(struct tn_supervisor *s, int64_t now)
 {
-    pthread_mutex_lock(&s->mailbox.lock);
-    bool well = !s->mailbox.trouble[0];
-    pthread_mutex_unlock(&s->mailbox.lock);
+    pthread_mutex_lock(&s->inbox.lock);
+    bool well = !s->inbox.trouble[0];
+    pthread_mutex_unlock(&s->inbox.lock);
 
-    s->withdraw_by_ns = now + WITHDRAW_NS;
     s->peer_jobs = s->announced && well ? TN_PEER_WITHDRAW : 0;
     s->sync.at_ns = s->peer_jobs ? now + NEXT_FIRST_NS : TN_NEVER;
 }
@@ -207,15 +205,16 @@ static void on_synced(void *arg, const struct tn_peer_result *result)
     struct tn_supervisor *s = arg;
 
     if (result->done & TN_PEER_RANK) {
-        pthread_mutex_lock(&s->mailbox.lock);
-        bool changed = s->mailbox.better != result->better;
-        s->mailbox.better = result->better;
-        pthread_mutex_unlock(&s->mailbox.lock);
+        pthread_mutex_lock(&s->inbox.lock);
+        bool changed = s->inbox.better != result->better;
+        s->inbox.better = result->better;
+        pthread_mutex_unlock(&s->inbox.lock);
         if (changed)
             apply_claim(s);
     }
     if (result->done & TN_PEER_STEP_DOWN)
-        tn_supervisor_step_down_done(s, result->handed_over);
+        tn_supervisor_step(
+            s, &(struct tn_machine_event){.kind = TN_ON_STEP_DOWN_DONE, .ok = result->handed_over});
 }
 
 /* ---- Requests ------------------------------------------------------------ */
@@ -233,13 +232,13 @@ static void take_request(struct tn_supervisor *s, const struct tenure_control *c
 
     if (strcmp(c->kind, "ping") == 0 && meant) {
         answer(s, c->request);
-    } else if (strcmp(c->kind, "call") == 0 && meant && s->epoch == 0 && s->self.healthy &&
-               !s->unsealed && !c->paused && !s->leaving) {
+    } else if (strcmp(c->kind, "call") == 0 && meant && s->machine.epoch == 0 && s->self.healthy &&
+               !s->unsealed && !c->paused && s->machine.life == TN_LIFE_ACTIVE) {
         answer(s, c->request);
-    } else if (strcmp(c->kind, "yield") == 0 && s->epoch != 0 && c->epoch == s->epoch &&
-               strcmp(c->to, s->id) != 0) {
+    } else if (strcmp(c->kind, "yield") == 0 && s->machine.epoch != 0 &&
+               c->epoch == s->machine.epoch && strcmp(c->to, s->id) != 0) {
         tn_log("yielding", "asked to hand over%s%s", c->to[0] ? " to " : "", c->to);
-        s->yield_for_ms = s->unwell && c->for_ms < ILL_MS ? ILL_MS : c->for_ms;
+        s->yield_for_ms = s->machine.unhealthy && c->for_ms < ILL_MS ? ILL_MS : c->for_ms;
         s->yield.at_ns = tenure_now() + (c->to[0] ? HEAR_NS : 0);
     }
 }
@@ -256,14 +255,14 @@ void tn_supervisor_take_control(struct tn_supervisor *s, const struct tenure_con
             tn_log("resumed", "resumed");
         tn_notify(&s->notify, "STATUS=%s", c->paused ? "PAUSED" : "resumed");
     }
-    if (!s->enrolled)
+    if (!s->registered)
         tn_supervisor_sync(s, TN_PEER_ANNOUNCE | TN_PEER_MEMBERSHIP | TN_PEER_RANK);
-    s->enrolled = true;
+    s->registered = true;
     if (fresh)
         take_request(s, c);
-    if (c->roll != s->roll) /* somebody came, went, or fell ill */
+    if (c->roll != s->membership) /* somebody came, went, or fell ill */
         tn_supervisor_sync(s, TN_PEER_RANK);
-    s->roll = c->roll;
+    s->membership = c->roll;
 }
 
 /* ---- Time ---------------------------------------------------------------- */
@@ -273,7 +272,7 @@ static void yield_now(void *arg, int64_t now)
     struct tn_supervisor *s = arg;
 
     (void)now;
-    if (s->epoch != 0)
+    if (s->machine.epoch != 0)
         tenure_elector_yield(s->elector, s->yield_for_ms);
 }
 
@@ -282,7 +281,7 @@ static void preempt_now(void *arg, int64_t now)
     struct tn_supervisor *s = arg;
 
     (void)now;
-    if (s->epoch == 0 && s->self.healthy && !s->paused)
+    if (s->machine.epoch == 0 && s->self.healthy && !s->paused)
         tn_supervisor_sync(s, TN_PEER_PREEMPT);
 }
 

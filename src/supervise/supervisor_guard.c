@@ -1,12 +1,15 @@
-/* What the supervisor has to do with its guard: start it, tell it the deadline, see that it acts.
- */
+/* The supervisor's side of its guard: start it, tell it the deadline, take its reports, see that it
+ * acts. */
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/url.h"
 #include "core/timing.h"
+#include "guard/children.h"
 #include "os/poll.h"
 #include "supervise/guard_watch.h"
 #include "supervise/supervisor_inner.h"
@@ -80,39 +83,158 @@ void tn_supervisor_guard_hooks(struct tn_supervisor *s, struct tn_driver_hooks *
     }
 }
 
+/* ---- What it reports ----------------------------------------------------- */
+
+/* Processes, memory or descriptors are short, or the file is just being replaced. */
+static bool is_passing(int error)
+{
+    return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
+           error == ENOSPC || error == ETXTBSY;
+}
+
+static void failed_to_start(struct tn_supervisor *s, const struct tn_guard_report *r)
+{
+    static const char *const stages[] = {
+        [TN_STAGE_NONE] = "cannot be started",
+        [TN_STAGE_WATCHDOG] = "is not started: the watchdog cannot be opened",
+        [TN_STAGE_CONTAIN] = "cannot be contained",
+        [TN_STAGE_FORK] = "cannot be started: no new process",
+        [TN_STAGE_BLOCK] = "cannot be described",
+        [TN_STAGE_USER] = "cannot be started: --user",
+        [TN_STAGE_CWD] = "cannot be started: --chdir",
+        [TN_STAGE_EXEC] = "cannot be executed",
+    };
+    unsigned stage = r->stage < sizeof stages / sizeof stages[0] ? r->stage : 0;
+
+    int error = r->error ? r->error : EINVAL;
+    bool passing = is_passing(error);
+
+    /* Only a missing command is "not found". */
+    if (error == ENOENT && stage != TN_STAGE_EXEC)
+        error = EINVAL;
+    tn_log("failed", "%s %s: %s", s->options->program.args[0], stages[stage], strerror(r->error));
+    tn_supervisor_step(
+        s, &(struct tn_machine_event){.kind = TN_ON_FAILED, .error = error, .passing = passing});
+}
+
+static void take_report(struct tn_supervisor *s, const struct tn_guard_report *r)
+{
+    static const enum tn_machine_event_kind events[] = {
+        [TN_GUARD_ACCEPTED] = TN_ON_ACCEPTED, [TN_GUARD_SPAWNED] = TN_ON_SPAWNED,
+        [TN_GUARD_REFUSED] = TN_ON_REFUSED,   [TN_GUARD_EXITED] = TN_ON_EXITED,
+        [TN_GUARD_KILLS] = TN_ON_KILLS,       [TN_GUARD_FIRED] = TN_ON_FIRED,
+        [TN_GUARD_DEAD] = TN_ON_DEAD,
+    };
+
+    if (r->kind == TN_GUARD_FAILED) {
+        failed_to_start(s, r);
+    } else if (r->kind == TN_GUARD_HOOKED) {
+        tn_supervisor_hook_ended(s, r);
+    } else if (r->kind == TN_GUARD_FIRED && !(atomic_load(&s->link.page->word) & TN_WORD_FIRED)) {
+        /* On a grant that has been given up since. */
+    } else if (r->kind < sizeof events / sizeof events[0] && events[r->kind]) {
+        if (r->kind == TN_GUARD_SPAWNED)
+            s->link.contain = (enum tn_contain)r->contain;
+        tn_supervisor_step(s, &(struct tn_machine_event){
+                                  .kind = events[r->kind], .at_ns = r->at_ns, .status = r->status});
+    }
+}
+
+static void take_reports(struct tn_supervisor *s)
+{
+    struct tn_guard_report r;
+
+    while (s->link.alive && tn_guard_link_next(&s->link, &r))
+        take_report(s, &r);
+}
+
+void tn_supervisor_on_report(void *arg, short events)
+{
+    if (events & POLLIN)
+        take_reports(arg);
+    if (events & POLLHUP)
+        tn_supervisor_guard_died(arg, events);
+}
+
+void tn_supervisor_guard_watch(struct tn_supervisor *s)
+{
+    tn_watch_set(&s->guard_report, s->link.socket, POLLIN);
+    tn_watch_set(&s->guard_end, s->link.pidfd, POLLIN);
+}
+
+/* ---- Its death ----------------------------------------------------------- */
+
+bool tn_supervisor_kill_tree(struct tn_supervisor *s)
+{
+    pid_t spare[TN_HELPERS_MAX], pid;
+    /* The keeper last: it finishes if we are stopped meanwhile. */
+    unsigned found = tn_children_kill(spare, tn_helpers_pids(&s->helpers, spare),
+                                      atomic_load(&s->link.page->keeper));
+    int status;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        tn_supervisor_reaped(s, pid, status);
+    /* Who cannot look (no descriptor is free, say) does not know that nothing is left; only that
+     * there is no child at all is known in any case. */
+    return found == 0 || (pid < 0 && errno == ECHILD);
+}
+
+bool tn_supervisor_guard_restart(struct tn_supervisor *s)
+{
+    struct tenure_error err;
+
+    tn_log("guard", "the guard died; the program was ended");
+    bool ok = !tn_guard_link_start(&s->link, &err) && !tn_guard_link_wait_ready(&s->link, &err);
+    tn_supervisor_guard_watch(s);
+    if (!ok)
+        tn_log("failed", "%s", err.text);
+    return ok;
+}
+
+/*
+ * The kernel has killed the program already (parent-death signal, or its
+ * namespace), and what it left behind has become our own children: they are
+ * killed until there are none.  Only then may the lease be released (I8).  What
+ * hangs in the kernel does not die at once, so nobody waits for that here.
+ */
+void tn_supervisor_guard_died(void *arg, short events)
+{
+    struct tn_supervisor *s = arg;
+
+    (void)events;
+    take_reports(s); /* its last words */
+    tn_guard_link_mark_dead(&s->link);
+    tn_supervisor_guard_watch(s);
+    tn_supervisor_happened(s, TN_ON_GUARD_DIED);
+}
+
 /* ---- The guard's guard --------------------------------------------------- */
 
-/* And so long when it is late already: little of the half margin that is left before the deadline.
- */
+/* The guard is late already, and has so long to be heard: little of the half margin that is left
+ * before the deadline. */
 #define LOOK_NS (2 * TN_MS)
 
 static bool guard_is_late(const struct tn_supervisor *s, int64_t now)
 {
-    int64_t late = atomic_load(&s->late_ns);
-
-    if (s->orphaned || s->state == TN_PROGRAM_NONE || s->state == TN_PROGRAM_ENDING ||
-        (s->state == TN_PROGRAM_HOOK && (!s->hook.runs || s->hook.killed)))
-        return false;
-    return (late > 0 && now >= late) ||
-           (s->state == TN_PROGRAM_ASKED && now - s->started_ns >= TN_GUARD_ANSWER_NS);
+    return tn_machine_guard_is_late(&s->machine, atomic_load(&s->late_ns), now);
 }
 
 /* No KILL at the deadline, or no answer at all. */
 static void check_guard(struct tn_supervisor *s, int64_t now)
 {
-    struct pollfd word = {.fd = s->link.socket, .events = POLLIN};
+    struct pollfd report = {.fd = s->link.socket, .events = POLLIN};
 
     if (!guard_is_late(s, now))
         return;
-    /* The word may just have come.  And a machine that stood still wakes both of us up: that we are
-     * the quicker one proves nothing yet. */
+    /* The report may just have come.  And a machine that stood still wakes both of us up: that we
+     * are the quicker one proves nothing yet. */
     do
-        tn_supervisor_reports(s);
-    while (guard_is_late(s, now) && tn_poll(&word, 1, now + LOOK_NS) > 0 &&
-           !(word.revents & POLLHUP));
+        take_reports(s);
+    while (guard_is_late(s, now) && tn_poll(&report, 1, now + LOOK_NS) > 0 &&
+           !(report.revents & POLLHUP));
     if (guard_is_late(s, now)) {
         tn_log("guard", "the guard does not do its duty; ending it and the program");
-        tn_guard_link_shoot(&s->link);
+        tn_guard_link_kill(&s->link);
         tn_supervisor_kill_tree(s); /* at once: its death is still to be told */
     }
 }
@@ -120,21 +242,18 @@ static void check_guard(struct tn_supervisor *s, int64_t now)
 /* From when the program runs until its term is over; also between two programs of one term. */
 static bool wants_releaser(const struct tn_supervisor *s)
 {
-    return s->epoch != 0 && (s->prepared.pid > 0 || s->state == TN_PROGRAM_RUNNING) &&
+    return s->machine.epoch != 0 &&
+           (s->prepared.pid > 0 || s->machine.state == TN_PROGRAM_RUNNING) &&
            s->options->program.args && tn_prepared_pays(s->options->elector.store);
 }
 
-void tn_supervisor_guard_time(struct tn_supervisor *s, int64_t now)
+void tn_supervisor_guard_check(struct tn_supervisor *s, int64_t now)
 {
     check_guard(s, now);
     tn_prepared_want(&s->prepared, wants_releaser(s), now);
 }
 
-void tn_supervisor_watch_guard(struct tn_supervisor *s)
-{
-    tn_watch_set(&s->guard_report, s->link.socket, POLLIN);
-    tn_watch_set(&s->guard_end, s->link.pidfd, POLLIN);
-}
+/* ---- Start ---------------------------------------------------------------- */
 
 /* How long before the deadline the guard asks the program to stop, if nobody else has.  Somewhat
  * less than a whole grace: a drain lowers the deadline to a grace from now, and the order to stop,
@@ -146,8 +265,6 @@ static int64_t notice_ns(const struct tn_supervisor *s, const struct tn_timing *
 
     return min64(timing->grace_ns, order);
 }
-
-/* ---- Start ---------------------------------------------------------------- */
 
 enum tenure_status tn_supervisor_guard_open(struct tn_supervisor *s, struct tenure_error *err)
 {
@@ -179,9 +296,9 @@ enum tenure_status tn_supervisor_guard_open(struct tn_supervisor *s, struct tenu
 
     if (!status)
         status = tn_guard_link_start(&s->link, err);
-    tn_supervisor_watch_guard(s);
+    tn_supervisor_guard_watch(s);
     /* A wish that cannot be met is refused before anybody contends. */
     if (!status && (o->contain != TN_CONTAIN_AUTO || o->watchdog))
-        status = tn_guard_link_greet(&s->link, err);
+        status = tn_guard_link_wait_ready(&s->link, err);
     return status;
 }

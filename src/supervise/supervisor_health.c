@@ -4,34 +4,6 @@
 #include "core/timing.h"
 #include "supervise/supervisor_inner.h"
 
-/* ---- What follows -------------------------------------------------------- */
-
-/* The leader's program is ill: somebody else's turn, if there is somebody. */
-static void program_is_ill(struct tn_supervisor *s)
-{
-    if (s->unwell || s->restart_wanted || s->leaving || s->state != TN_PROGRAM_RUNNING)
-        return;
-    s->unwell = true;
-    snprintf(s->self.trouble, sizeof s->self.trouble, "the probe failed %d times in a row",
-             s->probe.failures);
-    tn_log("unhealthy", "the program is not well: the probe failed %d times in a row",
-           s->probe.failures);
-    if (s->epoch != 0 && s->controlled && !s->paused)
-        tn_supervisor_sync_now(s, TN_PEER_STEP_DOWN);
-    else
-        tn_supervisor_step_down_done(s, false);
-}
-
-void tn_supervisor_step_down_done(struct tn_supervisor *s, bool found)
-{
-    if (!s->unwell)
-        return;
-    if (found)
-        tn_log("yielding", "another candidate is healthy: handing over");
-    else
-        tn_supervisor_restart_program(s, "nobody healthy is waiting");
-}
-
 /* May this machine lead?  Not before a probe has answered well. */
 static void judge(struct tn_supervisor *s)
 {
@@ -67,7 +39,7 @@ static void ask(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind
 {
     struct tn_program_facts facts = {.name = s->options->elector.name,
                                      .id = s->id,
-                                     .epoch = s->epoch,
+                                     .epoch = s->machine.epoch,
                                      .store = s->options->elector.store,
                                      .state = s->options->state};
 
@@ -117,8 +89,8 @@ enum tenure_status tn_supervisor_health_open(struct tn_supervisor *s, struct ten
         tn_loop_watch(&s->loop, &s->notification, s->notified.fd, tn_supervisor_health_notified, s);
         tn_probe_switch(&s->candidate_probe, true, tenure_now());
         /* Not healthy before the first answer; nothing has been started yet. */
-        s->mailbox.unhealthy = candidate->kind != TN_PROBE_NONE ||
-                               (s->options->warm && program->kind != TN_PROBE_NONE);
+        s->inbox.unhealthy = candidate->kind != TN_PROBE_NONE ||
+                             (s->options->warm && program->kind != TN_PROBE_NONE);
     }
     return status;
 }
@@ -157,5 +129,6 @@ void tn_supervisor_health_judge(struct tn_supervisor *s)
     tell(s, &s->candidate_probe, TN_PROBE_OF_CANDIDATE);
     judge(s);
     if (s->probe.failed)
-        program_is_ill(s);
+        tn_supervisor_step(s, &(struct tn_machine_event){.kind = TN_ON_UNHEALTHY,
+                                                         .ok = s->controlled && !s->paused});
 }

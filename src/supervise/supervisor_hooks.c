@@ -19,14 +19,14 @@
 
 static const char *const events[] = {"started", "stopped", "new-leader"};
 
-static const char *command_of(const struct tn_supervisor *s, enum tn_helper_kind kind)
+static const char *command_of(const struct tn_supervisor *s, enum tn_hook_kind kind)
 {
     switch (kind) {
-    case TN_HELPER_STARTED:
+    case TN_HOOK_STARTED:
         return s->options->on_started;
-    case TN_HELPER_STOPPED:
+    case TN_HOOK_STOPPED:
         return s->options->on_stopped;
-    case TN_HELPER_NEW_LEADER:
+    case TN_HOOK_NEW_LEADER:
         return s->options->on_new_leader;
     default:
         return NULL;
@@ -41,10 +41,9 @@ struct words {
 };
 
 static struct tn_program_facts facts_for(const struct tn_supervisor *s, struct words *w,
-                                         enum tn_helper_kind kind, const char *leader,
-                                         uint64_t epoch)
+                                         enum tn_hook_kind kind, const char *leader, uint64_t epoch)
 {
-    const char *reason = kind == TN_HELPER_STOPPED ? s->why : "";
+    const char *reason = kind == TN_HOOK_STOPPED ? s->why : "";
 
     snprintf(w->event, sizeof w->event, "TENURE_EVENT=%s", events[kind]);
     snprintf(w->leader, sizeof w->leader, "TENURE_LEADER=%s", leader);
@@ -54,13 +53,13 @@ static struct tn_program_facts facts_for(const struct tn_supervisor *s, struct w
            sizeof w->extra);
     return (struct tn_program_facts){.name = s->options->elector.name,
                                      .id = s->id,
-                                     .epoch = kind == TN_HELPER_NEW_LEADER ? 0 : epoch,
+                                     .epoch = kind == TN_HOOK_NEW_LEADER ? 0 : epoch,
                                      .extra = w->extra,
                                      .store = s->options->elector.store,
                                      .state = s->options->state};
 }
 
-static void tell_failure(enum tn_helper_kind kind, int status)
+static void tell_failure(enum tn_hook_kind kind, int status)
 {
     if (WIFSIGNALED(status))
         tn_log("hook", "a hook was ended: it took too long, or its term was over (%s)",
@@ -71,9 +70,8 @@ static void tell_failure(enum tn_helper_kind kind, int status)
 
 /* ---- Of our own term ----------------------------------------------------- */
 
-/* Have the guard run it.  --on-stopped has no more time than the grace and the term; the guard sees
- * to the deadline of all. */
-static bool order(struct tn_supervisor *s, enum tn_helper_kind kind)
+/* The guard sees to the deadline of all. */
+bool tn_supervisor_hook_run(struct tn_supervisor *s, enum tn_hook_kind kind, int64_t by_ns)
 {
     static char shell[] = "/bin/sh", flag[] = "-c";
     char *command = (char *)(uintptr_t)command_of(s, kind); /* only read */
@@ -82,82 +80,22 @@ static bool order(struct tn_supervisor *s, enum tn_helper_kind kind)
                                  .env = s->options->program.env,
                                  .mask = s->options->program.mask,
                                  .privs = true};
-    int64_t by = tenure_now() + s->options->hook_timeout_ns;
     struct words words;
-    struct tn_program_facts facts = facts_for(s, &words, kind, s->id, s->epoch);
+    struct tn_program_facts facts = facts_for(s, &words, kind, s->id, s->machine.epoch);
     struct tenure_error err;
     int block;
 
-    if (kind == TN_HELPER_STOPPED) {
-        int64_t end = atomic_load(&s->deadline_ns) - s->link.page->margin_ns;
-
-        end = end < s->drain_by_ns ? end : s->drain_by_ns;
-        by = by < end ? by : end;
-    }
-    if (by <= tenure_now()) /* it would be killed before it could do anything */
-        return false;
     if (tn_program_block(&program, &facts, &block, &err) != TENURE_OK)
         return false;
-    s->hook.runs = tn_guard_link_hook(&s->link, block, by);
-    s->hook.kind = kind;
-    s->hook.killed = false;
+    bool ok = tn_guard_link_hook(&s->link, block, by_ns);
     close(block);
-    return s->hook.runs;
+    return ok;
 }
 
-static bool term_runs(const struct tn_supervisor *s)
+void tn_supervisor_hook_not_run(enum tn_hook_kind kind, const char *why)
 {
-    enum tn_program_state state = s->options->program.args ? TN_PROGRAM_RUNNING : TN_PROGRAM_NONE;
-
-    return s->epoch != 0 && s->state == state && !s->stop_passed_on && !s->leaving;
-}
-
-static void run_due(struct tn_supervisor *s)
-{
-    static const enum tn_helper_kind kinds[] = {TN_HELPER_STARTED, TN_HELPER_NEW_LEADER};
-
-    for (size_t i = 0; i < 2 && !s->hook.runs && term_runs(s); i++) {
-        if (!(s->hook.due & (1u << kinds[i])))
-            continue;
-        s->hook.due &= ~(1u << kinds[i]);
-        if (command_of(s, kinds[i]) && !order(s, kinds[i]))
-            tn_log("hook", "the hook for '%s' could not be run", events[kinds[i]]);
-    }
-}
-
-void tn_supervisor_hook(struct tn_supervisor *s, enum tn_helper_kind kind)
-{
-    s->hook.due |= 1u << kind;
-    run_due(s);
-}
-
-/* What --on-stopped was to undo is not undone: nobody else leads before our time is over, not even
- * if we crash meanwhile. */
-static void keep_lease(struct tn_supervisor *s)
-{
-    s->hook.kept.at_ns = atomic_load(&s->deadline_ns);
-    tn_guard_link_keep(&s->link, s->hook.kept.at_ns);
-    tn_guard_link_facts(&s->link, "", 0);
-    tn_log("hook", "the hook for 'stopped' could not be run; %s",
-           s->hook.kept.at_ns > tenure_now() ? "the lease is kept until its deadline"
-                                             : "the term had no time left");
-}
-
-static void run_stopped(struct tn_supervisor *s)
-{
-    if (s->epoch == 0 || s->exec_error || !s->options->on_stopped)
-        tn_supervisor_finish_death(s);
-    else if (!order(s, TN_HELPER_STOPPED))
-        keep_lease(s);
-}
-
-void tn_supervisor_hooks_end(struct tn_supervisor *s)
-{
-    s->hook.due = 0;
-    if (s->hook.runs)
-        tn_guard_link_stop(&s->link, SIGKILL, 1); /* its end is reported */
-    else
-        run_stopped(s);
+    tn_log("hook", "the hook for '%s' could not be run%s%s", events[kind], why ? "; " : "",
+           why ? why : "");
 }
 
 /* The shell's own codes for a command that it cannot execute, or does not find. */
@@ -167,69 +105,36 @@ static bool could_run(const struct tn_guard_report *r)
                           (WEXITSTATUS(r->status) == 126 || WEXITSTATUS(r->status) == 127));
 }
 
-void tn_supervisor_hooked(struct tn_supervisor *s, const struct tn_guard_report *r)
+void tn_supervisor_hook_ended(struct tn_supervisor *s, const struct tn_guard_report *r)
 {
-    enum tn_helper_kind kind = s->hook.kind;
+    const struct tn_machine *m = &s->machine;
 
-    if (!s->hook.runs)
-        return;
-    s->hook.runs = false;
-    if (!r->error)
-        tell_failure(kind, r->status);
-    if (s->state != TN_PROGRAM_HOOK) {
-        if (r->error && term_runs(s))
-            tn_log("hook", "the hook for '%s' could not be run: %s", events[kind],
-                   strerror(r->error));
-        run_due(s);
-    } else if (kind != TN_HELPER_STOPPED) {
-        run_stopped(s);
-    } else if (could_run(r)) {
-        tn_supervisor_finish_death(s);
-    } else {
-        keep_lease(s);
-    }
-}
-
-void tn_supervisor_hooks_lost(struct tn_supervisor *s)
-{
-    bool ran = s->hook.runs;
-
-    s->hook.runs = false;
-    if (s->state != TN_PROGRAM_HOOK || !ran)
-        return;
-    if (s->hook.kind == TN_HELPER_STOPPED)
-        keep_lease(s);
-    else
-        run_stopped(s);
-}
-
-void tn_supervisor_hooks_time(void *arg, int64_t now)
-{
-    (void)now;
-    tn_supervisor_finish_death(arg);
+    if (m->hook.runs && !r->error)
+        tell_failure(m->hook.kind, r->status);
+    else if (m->hook.runs && tn_machine_term_runs(m))
+        tn_log("hook", "the hook for '%s' could not be run: %s", events[m->hook.kind],
+               strerror(r->error));
+    tn_supervisor_step(
+        s, &(struct tn_machine_event){.kind = TN_ON_HOOK_ENDED, .could_run = could_run(r)});
 }
 
 /* ---- Of others ----------------------------------------------------------- */
 
 void tn_supervisor_hook_leader(struct tn_supervisor *s, const char *leader, uint64_t epoch)
 {
-    const enum tn_helper_kind kind = TN_HELPER_NEW_LEADER;
+    const enum tn_hook_kind kind = TN_HOOK_NEW_LEADER;
     bool ours = strcmp(leader, s->id) == 0;
     struct words words;
 
-    tn_helpers_drop(&s->helpers, kind); /* the term that it is about is over */
-    s->hook.due &= ~(1u << kind);
-    if (!leader[0] || !command_of(s, kind))
+    tn_helpers_drop(&s->helpers, TN_HELPER_NEW_LEADER); /* the term that it is about is over */
+    tn_supervisor_step(s, &(struct tn_machine_event){.kind = TN_ON_LEADER, .ours = ours});
+    if (!leader[0] || !command_of(s, kind) || ours)
         return;
-    if (ours) {
-        tn_supervisor_hook(s, kind);
-        return;
-    }
     struct tn_program_facts facts = facts_for(s, &words, kind, leader, epoch);
     char **env = tn_program_env(s->options->program.env, &facts);
-    if (!env ||
-        !tn_helpers_run(&s->helpers, kind, command_of(s, kind), env, s->options->hook_timeout_ns))
-        tn_log("hook", "the hook for '%s' could not be run", events[kind]);
+    if (!env || !tn_helpers_run(&s->helpers, TN_HELPER_NEW_LEADER, command_of(s, kind), env,
+                                s->options->hook_timeout_ns))
+        tn_supervisor_hook_not_run(kind, NULL);
     tn_program_env_free(env);
 }
 
@@ -243,5 +148,5 @@ void tn_supervisor_reaped(struct tn_supervisor *s, pid_t pid, int status)
     if (kind == TN_HELPER_PROBE || kind == TN_HELPER_CANDIDATE_PROBE)
         tn_supervisor_health_result(s, kind, WIFEXITED(status) && WEXITSTATUS(status) == 0);
     else if (kind == TN_HELPER_NEW_LEADER)
-        tell_failure(kind, status);
+        tell_failure(TN_HOOK_NEW_LEADER, status);
 }

@@ -59,7 +59,8 @@ static void apply_change(struct tn_task *task)
     tn_helpers_drop(&s->helpers, c->kind);
     tn_probe_switch(p, false, tenure_now());
     p->to = c->target;
-    tn_probe_switch(p, c->kind == TN_HELPER_CANDIDATE_PROBE || s->state == TN_PROGRAM_RUNNING,
+    tn_probe_switch(p,
+                    c->kind == TN_HELPER_CANDIDATE_PROBE || s->machine.state == TN_PROGRAM_RUNNING,
                     tenure_now());
 }
 
@@ -103,7 +104,7 @@ void tn_supervisor_reload(struct tn_supervisor *s)
 {
     const struct tn_run_options *next = s->options->reload(s->options->reload_arg);
 
-    if (!next || s->leaving)
+    if (!next)
         return;
     tn_log_setup(next->log, next->elector.name, s->id);
     tn_log_limit(next->log_level);

@@ -1,6 +1,5 @@
 /* Signals to tenure: what is meant for it, what is passed on, whom it reaps. */
 #include <signal.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,25 +17,6 @@ static void handled_signals(sigset_t *set)
         sigaddset(set, plain[i]);
     for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
         sigaddset(set, i);
-}
-
-/* The first time: drain.  The second time: at once; see_to_the_end() does the rest. */
-static void asked_to_go(struct tn_supervisor *s, int signal)
-{
-    if (++s->signals_seen > 1) {
-        tn_log("hastening", "asked again: %s",
-               s->state == TN_PROGRAM_NONE ? "not waiting for the store" : "killing the program");
-        tn_guard_link_stop(&s->link, SIGKILL, 1);
-        return;
-    }
-    tn_log("leaving", "asked to stop (%s)", strsignal(signal));
-    s->drain_by_ns = tenure_now() + tn_supervisor_grace(s);
-    if (signal != SIGTERM)
-        s->stop_signal = signal; /* as the terminal would have */
-    /* Before the driver knows, who may be waiting for a slow store. */
-    if (s->state != TN_PROGRAM_NONE)
-        tn_guard_link_stop(&s->link, s->stop_signal, s->drain_by_ns);
-    tn_supervisor_leave(s);
 }
 
 static void reap(struct tn_supervisor *s)
@@ -58,10 +38,11 @@ void tn_supervisor_take_signals(void *arg, short events)
         int signal = (int)info.ssi_signo;
 
         if (signal == SIGHUP && s->options->reload) {
-            tn_supervisor_reload(s);
+            tn_supervisor_happened(s, TN_ON_RELOAD);
         } else if (signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
                    (signal == SIGHUP && s->has_terminal)) {
-            asked_to_go(s, signal);
+            tn_supervisor_step(
+                s, &(struct tn_machine_event){.kind = TN_ON_ASKED_TO_GO, .signal = signal});
         } else if (signal == SIGCHLD) {
             reap(s);
         } else if (signal != SIGPIPE && signal != SIGIO) {

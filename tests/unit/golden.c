@@ -16,7 +16,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#ifdef GOLDEN_WORLD
+#include GOLDEN_WORLD
+#else
 #include "golden_world.h"
+#endif
 
 struct text {
     char *data;

@@ -316,10 +316,10 @@ static void test_without_a_guard_nothing_is_published(void **state)
     struct tenure_error err;
 
     assert_true(tn_guard_link_publish(l, far));
-    tn_guard_link_shoot(l);
+    tn_guard_link_kill(l);
     assert_int_equal(tn_poll(&fd, 1, tenure_now() + PATIENCE_NS), 1);
     waitpid(l->pid, NULL, 0);
-    tn_guard_link_mourn(l);
+    tn_guard_link_mark_dead(l);
     assert_false(tn_guard_link_publish(l, far + TN_S));
     assert_true(word(l) ==
                 ((uint64_t)far | TN_WORD_FIRED)); /* the next guard cannot take it over */

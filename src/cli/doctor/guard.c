@@ -27,7 +27,7 @@ static enum tenure_status try(struct doctor *d, enum tn_contain wish, enum tn_co
     if (!status)
         status = tn_guard_link_start(&link, &d->err);
     if (!status)
-        status = tn_guard_link_greet(&link, &d->err);
+        status = tn_guard_link_wait_ready(&link, &d->err);
     if (!status) {
         *got = link.contain;
         d->margin_ns = link.page->margin_ns;

@@ -1,4 +1,4 @@
-/* The mailbox: what other threads tell the supervisor's loop, and what it makes of that. */
+/* The inbox: what other threads post to the supervisor's loop, and what follows from it. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -9,17 +9,17 @@
 #include "driver/driver.h"
 #include "supervise/supervisor_inner.h"
 
-/* ---- Callbacks, on other threads: leave word, wake the loop -------------- */
+/* ---- Callbacks, on other threads: post, wake the loop -------------- */
 
 void tn_supervisor_wake(struct tn_supervisor *s)
 {
-    tn_loop_post(&s->loop, &s->mailbox.taken);
+    tn_loop_post(&s->loop, &s->inbox.drained);
 }
 
 static void on_started(void *arg, const struct tenure_term *term)
 {
     struct tn_supervisor *s = arg;
-    struct tn_mailbox *m = &s->mailbox;
+    struct tn_inbox *m = &s->inbox;
 
     pthread_mutex_lock(&m->lock);
     m->start = true;
@@ -32,7 +32,7 @@ static void on_started(void *arg, const struct tenure_term *term)
 static void on_stopped(void *arg, const struct tenure_term *term, const char *why)
 {
     struct tn_supervisor *s = arg;
-    struct tn_mailbox *m = &s->mailbox;
+    struct tn_inbox *m = &s->inbox;
 
     (void)term;
     pthread_mutex_lock(&m->lock);
@@ -48,7 +48,7 @@ static void on_stopped(void *arg, const struct tenure_term *term, const char *wh
 static void on_new_leader(void *arg, const char *leader, uint64_t epoch)
 {
     struct tn_supervisor *s = arg;
-    struct tn_mailbox *m = &s->mailbox;
+    struct tn_inbox *m = &s->inbox;
 
     pthread_mutex_lock(&m->lock);
     m->leader_changed = true;
@@ -60,7 +60,7 @@ static void on_new_leader(void *arg, const char *leader, uint64_t epoch)
 
 static void tell_renewal(struct tn_supervisor *s, int64_t took_ns)
 {
-    struct tn_mailbox *m = &s->mailbox;
+    struct tn_inbox *m = &s->inbox;
 
     pthread_mutex_lock(&m->lock);
     m->renewed = true;
@@ -72,7 +72,7 @@ static void tell_renewal(struct tn_supervisor *s, int64_t took_ns)
 /* On the callbacks' thread, once a term. */
 void tn_supervisor_unsealed(struct tn_supervisor *s, const char *why)
 {
-    struct tn_mailbox *m = &s->mailbox;
+    struct tn_inbox *m = &s->inbox;
 
     tn_election_unsealed(s->election, why);
     pthread_mutex_lock(&m->lock);
@@ -84,7 +84,7 @@ void tn_supervisor_unsealed(struct tn_supervisor *s, const char *why)
 
 static void tell_given_up(struct tn_supervisor *s)
 {
-    struct tn_mailbox *m = &s->mailbox;
+    struct tn_inbox *m = &s->inbox;
 
     pthread_mutex_lock(&m->lock);
     m->gave_up = true;
@@ -96,7 +96,7 @@ static void tell_given_up(struct tn_supervisor *s)
 static void on_trace(void *arg, const struct tenure_trace *t)
 {
     struct tn_supervisor *s = arg;
-    struct tn_mailbox *m = &s->mailbox;
+    struct tn_inbox *m = &s->inbox;
     bool ill = t->kind == TENURE_TRACE_TROUBLE || t->kind == TENURE_TRACE_REFUSED;
     char trouble[sizeof m->trouble];
 
@@ -132,7 +132,7 @@ static void on_lead(void *arg, int64_t lead_until_ns, int64_t deadline_ns, uint6
 static void on_failed(void *arg, enum tenure_status status, const char *text)
 {
     struct tn_supervisor *s = arg;
-    struct tn_mailbox *m = &s->mailbox;
+    struct tn_inbox *m = &s->inbox;
 
     pthread_mutex_lock(&m->lock);
     m->failed = status;
@@ -144,7 +144,7 @@ static void on_failed(void *arg, enum tenure_status status, const char *text)
 static void on_halted(void *arg)
 {
     struct tn_supervisor *s = arg;
-    struct tn_mailbox *m = &s->mailbox;
+    struct tn_inbox *m = &s->inbox;
 
     pthread_mutex_lock(&m->lock);
     m->halted = true;
@@ -152,7 +152,7 @@ static void on_halted(void *arg)
     tn_supervisor_wake(s);
 }
 
-void tn_supervisor_mail_close(struct tn_mailbox *m)
+void tn_supervisor_inbox_close(struct tn_inbox *m)
 {
     pthread_mutex_lock(&m->lock);
     m->closed = true;
@@ -160,8 +160,8 @@ void tn_supervisor_mail_close(struct tn_mailbox *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-void tn_supervisor_hear(struct tn_supervisor *s, struct tenure_elector_options *o,
-                        struct tn_driver_hooks *hooks)
+void tn_supervisor_inbox_connect(struct tn_supervisor *s, struct tenure_elector_options *o,
+                                 struct tn_driver_hooks *hooks)
 {
     o->arg = s;
     o->started = on_started;
@@ -174,7 +174,7 @@ void tn_supervisor_hear(struct tn_supervisor *s, struct tenure_elector_options *
         hooks->lead = on_lead;
 }
 
-/* ---- Taken, in the loop --------------------------------------------------- */
+/* ---- Drained, in the loop ------------------------------------------------- */
 
 static bool lost(const char *why)
 {
@@ -184,21 +184,40 @@ static bool lost(const char *why)
 
 static void take_stop(struct tn_supervisor *s, const char *why)
 {
-    s->restart.at_ns = TN_NEVER;
+    s->stop_taken = true;
     snprintf(s->why, sizeof s->why, "%s", why);
-    if (lost(why)) {
-        bool ends = s->options->on_loss == TN_LOSS_EXIT || s->leaving;
+    tn_supervisor_step(s, &(struct tn_machine_event){.kind = TN_ON_STOP, .lost = lost(why)});
+}
 
-        tn_log("lost", "leadership is over: %s; %sthen it %s", why,
-               s->options->program.args ? "the program is ended, " : "",
-               ends ? "exits" : "contends again");
-        if (s->options->on_loss == TN_LOSS_EXIT && !s->leaving) {
-            s->exit_code = s->codes->lost;
-            s->failed = true;
-            tn_supervisor_leave(s);
-        }
-    }
-    tn_supervisor_stop_program(s, TN_NEVER); /* the published deadline bounds it */
+void tn_supervisor_answer_stop(struct tn_supervisor *s)
+{
+    struct tn_inbox *m = &s->inbox;
+
+    s->stop_taken = false;
+    s->why[0] = '\0';
+    pthread_mutex_lock(&m->lock);
+    m->stop = false;
+    pthread_cond_broadcast(&m->quiet);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void take_start(struct tn_supervisor *s, uint64_t epoch)
+{
+    s->unsealed = false;
+    s->self.trouble[0] = '\0';
+    tn_supervisor_step(s, &(struct tn_machine_event){.kind = TN_ON_LEAD, .epoch = epoch});
+}
+
+/* The store could not be opened. */
+static void take_failure(struct tn_supervisor *s, enum tenure_status status, const char *text)
+{
+    bool timed_out = tenure_status_class(status) == TENURE_CLASS_TRANSIENT;
+
+    tn_log("failed", "%s%s", text, timed_out ? "; given up (--start-timeout)" : "");
+    tn_supervisor_step(
+        s, &(struct tn_machine_event){.kind = TN_ON_GIVEN_UP,
+                                      .code = timed_out ? s->codes->gave_up
+                                                        : tn_supervisor_code_for(s, status)});
 }
 
 static void take_unsealed(struct tn_supervisor *s, const char *why)
@@ -219,7 +238,7 @@ static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t ep
         return;
     if (leader[0])
         tn_log("standby", "%s leads, epoch %" PRIu64 "; this one stands by", leader, epoch);
-    else if (!s->leaving)
+    else if (s->machine.life == TN_LIFE_ACTIVE)
         tn_log("vacant", "nobody leads; this one contends");
     tn_notify(&s->notify, "STATUS=standby; %s leads", leader[0] ? leader : "nobody");
 }
@@ -252,43 +271,41 @@ static void take_trouble(struct tn_supervisor *s, const char *trouble, bool refu
 /* Memory is given back once the news have been dealt with, never while a program waits to start. */
 #define TRIM_NS (2 * TN_S)
 
-void tn_supervisor_take_mail(struct tn_call *call)
+void tn_supervisor_inbox_drain(struct tn_call *call)
 {
     struct tn_supervisor *s =
-        (struct tn_supervisor *)((char *)call - offsetof(struct tn_supervisor, mailbox.taken));
-    struct tn_mailbox *m = &s->mailbox;
-    struct tn_mailbox mail;
+        (struct tn_supervisor *)((char *)call - offsetof(struct tn_supervisor, inbox.drained));
+    struct tn_inbox *m = &s->inbox;
+    struct tn_inbox news;
 
     pthread_mutex_lock(&m->lock);
-    mail = *m;
+    news = *m;
     m->start = m->unsealed = m->gave_up = m->renewed = m->leader_changed = m->control_changed =
         m->request_fresh = m->troubled = false;
     m->failed = TENURE_OK;
     pthread_mutex_unlock(&m->lock);
 
-    if (mail.failed)
-        tn_supervisor_fail(s, mail.failed, mail.failure);
-    if (mail.troubled)
-        take_trouble(s, mail.trouble, mail.refused, mail.gone_ns);
-    if (mail.renewed)
-        tn_log("renewed", "the lease was renewed in %.1f ms", (double)mail.renewal_ns / 1e6);
-    if (mail.unsealed)
-        take_unsealed(s, mail.unsealed_why);
-    if (mail.gave_up)
+    if (news.failed)
+        take_failure(s, news.failed, news.failure);
+    if (news.troubled)
+        take_trouble(s, news.trouble, news.refused, news.gone_ns);
+    if (news.renewed)
+        tn_log("renewed", "the lease was renewed in %.1f ms", (double)news.renewal_ns / 1e6);
+    if (news.unsealed)
+        take_unsealed(s, news.unsealed_why);
+    if (news.gave_up)
         tn_log("unsealed",
                "the state could not be sealed; the lease is given up for a while, so that "
                "another candidate can try");
-    if (mail.stop && !s->stop_passed_on) {
-        s->stop_passed_on = true;
-        take_stop(s, mail.why);
-    }
-    if (mail.start)
-        tn_supervisor_lead(s, mail.epoch);
-    if (mail.control_changed)
-        tn_supervisor_take_control(s, &mail.control, mail.request_fresh);
-    if (mail.leader_changed)
-        take_leader(s, mail.leader, mail.leader_epoch);
-    if (mail.halted)
-        tn_supervisor_halt(s);
+    if (news.stop && !s->stop_taken)
+        take_stop(s, news.why);
+    if (news.start)
+        take_start(s, news.epoch);
+    if (news.control_changed)
+        tn_supervisor_take_control(s, &news.control, news.request_fresh);
+    if (news.leader_changed)
+        take_leader(s, news.leader, news.leader_epoch);
+    if (news.halted)
+        tn_supervisor_happened(s, TN_ON_HALTED);
     s->trim.at_ns = tenure_now() + TRIM_NS;
 }
