@@ -11,10 +11,10 @@ static int release_grant(const struct cli_verb *verb, int argc, char **argv)
     bool wait = argc > 1 && strcmp(argv[1], "--when-told") == 0;
 
     cli_no_core(); /* nor does /proc show the environment, once it is ours */
-    tn_release_environment(TN_GUARD_FD_FACTS);
+    tn_release_environment(TN_GUARD_FD_TICKET);
     enum tenure_status status =
-        wait ? tn_release_when_told(TN_GUARD_FD_SOCKET, TN_GUARD_FD_FACTS, &err)
-             : tn_release_from(TN_GUARD_FD_FACTS, &err);
+        wait ? tn_release_when_told(TN_GUARD_FD_SOCKET, TN_GUARD_FD_TICKET, &err)
+             : tn_release_from(TN_GUARD_FD_TICKET, &err);
 
     if (status && status != TENURE_CONFLICT) /* somebody else has it: nothing to do */
         return cli_fail(verb, CLI_FAILED, "%s", err.text);

@@ -123,7 +123,7 @@ static void unblock(uint64_t mask)
     sigprocmask(SIG_SETMASK, &set, NULL);
 }
 
-int tn_child_exec(const struct tn_keeper_orders *orders, enum tn_guard_stage *stage)
+int tn_child_exec(const struct tn_tree_init_orders *orders, enum tn_guard_stage *stage)
 {
     struct program p = {0};
     int error = read_block(orders->block, &p);
@@ -146,8 +146,8 @@ int tn_child_exec(const struct tn_keeper_orders *orders, enum tn_guard_stage *st
     if (!(p.block->flags & TN_BLOCK_PRIVS))
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (getppid() != orders->keeper)
-        _exit(127); /* the keeper died before the signal was asked for */
+    if (getppid() != orders->tree_init)
+        _exit(127); /* the tree's init died before the signal was asked for */
     syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
     if (p.block->ignored)
         signal((int)p.block->ignored, SIG_IGN);

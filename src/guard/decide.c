@@ -58,7 +58,7 @@ static bool fire(struct tn_guard *g, uint64_t word)
         !atomic_compare_exchange_strong(&g->page->word, &word, word | TN_WORD_FIRED))
         return false;
     if (!g->fired)
-        report(TN_GUARD_FIRED); /* also if it was the keeper's doing, while we were stopped */
+        report(TN_GUARD_FIRED); /* also if it was the tree's init's doing, while we were stopped */
     g->fired = true;
     return true;
 }
@@ -124,22 +124,22 @@ static void check_deadline(struct tn_guard *g, int64_t now)
 
 /* ---- The tree ------------------------------------------------------------ */
 
-static void drain_keeper(struct tn_guard *g)
+static void drain_tree_init(struct tn_guard *g)
 {
-    struct tn_keeper_message m;
+    struct tn_tree_init_message m;
 
     while (g->tree.socket >= 0 &&
            recv(g->tree.socket, &m, sizeof m, MSG_DONTWAIT) == (ssize_t)sizeof m)
         tn_guard_hear(g, &m);
 }
 
-/* The program has ended, or the hook that is the tree, or the keeper was shot: whatever is left was
- * left behind. */
+/* The program has ended, or the hook that is the tree, or the tree's init was killed: whatever is
+ * left was left behind. */
 static bool is_over(const struct tn_guard *g)
 {
     if (g->tree.hook.alone)
         return g->tree.hook.pid == 0;
-    return g->tree.keeper == 0 || (g->phase == TN_GUARD_RUNNING && g->exited);
+    return g->tree.tree_init == 0 || (g->phase == TN_GUARD_RUNNING && g->exited);
 }
 
 static void check_tree(struct tn_guard *g, int64_t now)
@@ -160,7 +160,7 @@ static void check_tree(struct tn_guard *g, int64_t now)
         tn_hook_kill(&g->tree.hook);
     bool dead = tn_tree_reap(&g->tree);
     if (dead)
-        drain_keeper(g);
+        drain_tree_init(g);
     bool was_hook = tn_hook_tell(&g->tree.hook, dead);
     if (dead) {
         tn_tree_forget(&g->tree);
@@ -176,7 +176,7 @@ static void check_tree(struct tn_guard *g, int64_t now)
 
 /* ---- Tenure -------------------------------------------------------------- */
 
-static void shoot_tenure(struct tn_guard *g, int64_t now)
+static void kill_tenure(struct tn_guard *g, int64_t now)
 {
     syscall(SYS_pidfd_send_signal, TN_GUARD_FD_TENURE, SIGKILL, NULL, 0);
     g->tenure_shot = true;
@@ -193,7 +193,7 @@ static void check_busy(struct tn_guard *g, int64_t now)
         return;
     /* Who holds a grant keeps it until the deadline, which is looked after. */
     if ((atomic_load(&g->page->word) & TN_WORD_DEADLINE) == 0)
-        shoot_tenure(g, now);
+        kill_tenure(g, now);
 }
 
 /* It has fired and the tree is dead: tenure gives the grant up, or it hangs. */
@@ -210,7 +210,7 @@ static void check_hang(struct tn_guard *g, int64_t now)
         g->hang_by_ns = now + g->page->hang_ns;
     g->hang_by_ns = max64(g->hang_by_ns, atomic_load(&g->page->kept_ns) + g->page->hang_ns);
     if (now >= g->hang_by_ns)
-        shoot_tenure(g, now);
+        kill_tenure(g, now);
 }
 
 static void check_end(struct tn_guard *g, int64_t now)
@@ -226,7 +226,7 @@ static void check_end(struct tn_guard *g, int64_t now)
     /* A tenure that cannot even be killed (it hangs in the kernel) can no
      * longer renew either: its grant has fired. */
     if (!g->tenure_dead && !g->tenure_shot) {
-        shoot_tenure(g, now);
+        kill_tenure(g, now);
         return;
     }
     if (!g->tenure_dead && now < g->hang_by_ns)
@@ -252,7 +252,7 @@ void tn_guard_orphan(struct tn_guard *g, bool dead)
         start_kill(g, now);
 }
 
-/* ---- Commands and word from the keeper ----------------------------------- */
+/* ---- Commands and messages from the tree's init ----------------------------------- */
 
 static void spawn(struct tn_guard *g, int block)
 {
@@ -283,14 +283,14 @@ static void spawn(struct tn_guard *g, int block)
         g->phase = TN_GUARD_RUNNING;
         error =
             tn_tree_start(&g->tree,
-                          (struct tn_keeper_orders){
+                          (struct tn_tree_init_orders){
                               .page = g->page, .block = block, .warm = warm, .origin = g->origin},
                           &stage);
     }
     if (error) {
         tn_guard_report(
             &(struct tn_guard_report){.kind = TN_GUARD_FAILED, .error = error, .stage = stage});
-        g->phase = TN_GUARD_KILLING; /* a keeper may be there; DEAD follows in any case */
+        g->phase = TN_GUARD_KILLING; /* a tree's init may be there; DEAD follows in any case */
         g->kill_again_ns = 0;
     }
 }
@@ -337,7 +337,7 @@ void tn_guard_obey(struct tn_guard *g, const struct tn_guard_command *command, i
     }
 }
 
-void tn_guard_hear(struct tn_guard *g, const struct tn_keeper_message *m)
+void tn_guard_hear(struct tn_guard *g, const struct tn_tree_init_message *m)
 {
     if (m->kind == TN_GUARD_EXITED)
         g->exited = true;
@@ -353,13 +353,13 @@ void tn_guard_hear(struct tn_guard *g, const struct tn_keeper_message *m)
     });
 }
 
-/* A warm program leads from now on: its keeper has to know until when. */
+/* A warm program leads from now on: its init has to know until when. */
 static void check_grant(struct tn_guard *g)
 {
     bool granted = atomic_load(&g->page->word) & TN_WORD_DEADLINE;
 
-    if (granted && !g->granted && g->tree.keeper)
-        kill(g->tree.keeper, SIGCONT);
+    if (granted && !g->granted && g->tree.tree_init)
+        kill(g->tree.tree_init, SIGCONT);
     g->granted = granted;
 }
 
@@ -390,7 +390,7 @@ void tn_guard_act(struct tn_guard *g)
         next = min64(next, g->hang_by_ns);
     next = min64(next, g->release_at_ns);
     if (g->watchdog >= 0 && (g->warm || now < deadline))
-        next = min64(next, g->pet_at_ns);
+        next = min64(next, g->ping_at_ns);
     /* Tenure's timer tells of the deadline, but it does not continue a guard that was stopped. This
      * one is not moved by renewals: it goes off once a deadline, mostly for nothing. */
     if (now < deadline - g->page->margin_ns)

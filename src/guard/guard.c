@@ -83,7 +83,7 @@ static int set_up(struct tn_guard *g)
 
     memset(g, 0, sizeof *g);
     g->tree.socket = g->tree.cgroup = g->watchdog = g->releaser = -1;
-    g->hang_by_ns = g->release_at_ns = g->pet_at_ns = TN_GUARD_NEVER;
+    g->hang_by_ns = g->release_at_ns = g->ping_at_ns = TN_GUARD_NEVER;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take our children's ends away */
@@ -108,7 +108,7 @@ static int set_up(struct tn_guard *g)
     if (g->signals < 0)
         return errno;
     be_punctual(g);
-    /* Or the program, if it has our user, could read the facts, and the page.  Last: from here on
+    /* Or the program, if it has our user, could read the ticket, and the page.  Last: from here on
      * our own files in /proc are root's. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     return tn_alarm_make(&g->alarm);
@@ -156,9 +156,9 @@ static bool next_command(struct tn_guard *g)
     return true;
 }
 
-static void hear_keeper(struct tn_guard *g)
+static void read_tree_init(struct tn_guard *g)
 {
-    struct tn_keeper_message m;
+    struct tn_tree_init_message m;
     ssize_t n;
 
     while ((n = recv(g->tree.socket, &m, sizeof m, MSG_DONTWAIT)) > 0) {
@@ -192,7 +192,7 @@ static void wait_for_something(struct tn_guard *g)
     if (fds[1].revents)
         tn_guard_orphan(g, true);
     if (fds[2].revents)
-        hear_keeper(g);
+        read_tree_init(g);
     /* Only what was polled: a command may have replaced it since. */
     if (fds[6].revents && fds[6].fd == g->releaser)
         tn_releaser_hear(g);

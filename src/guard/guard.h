@@ -1,10 +1,10 @@
 /*
  * guard/guard.h - the guard's own state, and what its files do for each other.
  *
- *     tenure ── tenure-guard ── keeper ── program ── ...
+ *     tenure ── tenure-guard ── init ── program ── ...
  *
  * The guard decides (guard.c): it knows the deadline, tenure's health and what
- * was ordered.  The keeper (keeper.c) is a fork of it that starts the program,
+ * was ordered.  The tree's init (tree_init.c) is a fork of it that starts the program,
  * reaps, and passes signals on; it is the first process of the PID namespace
  * or else the nearest sub-reaper, so it is what the tree hangs from.  Nothing
  * allocates after the start, and nobody wakes up while nothing is due.
@@ -39,20 +39,20 @@ struct tn_guard_origin {
     bool oom_known;
 };
 
-/* What a keeper has to do. */
-struct tn_keeper_orders {
+/* What a tree's init has to do. */
+struct tn_tree_init_orders {
     struct tn_guard_page *page;
     int socket;  /* to the guard */
     int block;   /* memfd */
     int cgroup;  /* put the program there; -1 */
     bool warm;   /* the program may run without a grant */
-    bool pidns;  /* the keeper is the first process of a namespace */
+    bool pidns;  /* the tree's init is the first process of a namespace */
     bool proc;   /* which gets a /proc of its own */
     bool userns; /* and lies within a user namespace, where we are who we are outside: */
     uid_t uid;
     gid_t gid;
-    pid_t same;   /* try to give the program this number, inside and outside; 0: any */
-    pid_t keeper; /* filled in by the keeper itself: its own number */
+    pid_t same;      /* try to give the program this number, inside and outside; 0: any */
+    pid_t tree_init; /* filled in by the tree's init itself: its own number */
     struct tn_guard_origin origin;
 };
 
@@ -68,8 +68,8 @@ struct tn_hook {
 /* The tree and what holds it together. */
 struct tn_tree {
     enum tn_contain contain; /* in force, never AUTO */
-    pid_t keeper;            /* 0: none */
-    int socket;              /* SOCK_SEQPACKET to the keeper; -1 */
+    pid_t tree_init;         /* 0: none */
+    int socket;              /* SOCK_SEQPACKET to the tree's init; -1 */
     int cgroup;              /* its directory; -1 */
     char cgroup_path[512];   /* "" if none was made */
     bool used;               /* a program was born in it */
@@ -101,7 +101,7 @@ struct tn_guard {
     int64_t kill_again_ns; /* KILLING: look again then */
     int64_t hang_by_ns;    /* tenure must have answered by then */
     int64_t release_at_ns; /* the lease is released then; once told: a releaser is executed */
-    int64_t pet_at_ns;     /* the watchdog wants to hear from us then */
+    int64_t ping_at_ns;    /* the watchdog wants to hear from us then */
 };
 
 /* CLOCK_BOOTTIME in nanoseconds. */
@@ -124,16 +124,17 @@ struct itimerspec tn_guard_when(int64_t at_ns);
 int tn_tree_probe(struct tn_tree *tree, enum tn_contain wish);
 /* The same, where no /proc of its own could be mounted. */
 enum tn_contain tn_tree_without_proc(enum tn_contain contain);
-/* Start a keeper for the block, with the page, the block, its flags and the origin as ordered.
+/* Start a tree's init for the block, with the page, the block, its flags and the origin as ordered.
  * 0 or errno; *stage says what failed. */
-int tn_tree_start(struct tn_tree *tree, struct tn_keeper_orders orders, enum tn_guard_stage *stage);
+int tn_tree_start(struct tn_tree *tree, struct tn_tree_init_orders orders,
+                  enum tn_guard_stage *stage);
 /* Pass a signal on: to the program, or to its process group. */
 void tn_tree_signal(struct tn_tree *tree, int signal, bool group);
 /* Kill what can be found.  Call again until tn_tree_reap() says that nothing is left. */
 void tn_tree_kill(struct tn_tree *tree);
 /* Reap.  true: no child and no member of the cgroup is left. */
 bool tn_tree_reap(struct tn_tree *tree);
-/* It is dead: hang up on the keeper. */
+/* It is dead: hang up on the tree's init. */
 void tn_tree_forget(struct tn_tree *tree);
 
 /* ---- mounts.c ------------------------------------------------------------ */
@@ -154,31 +155,31 @@ void tn_cgroup_kill(const struct tn_tree *tree);
 bool tn_cgroup_empty(const struct tn_tree *tree);
 void tn_cgroup_remove(struct tn_tree *tree);
 
-/* ---- keeper.c ------------------------------------------------------------ */
+/* ---- tree_init.c ------------------------------------------------------------ */
 
-/* Between guard and keeper, both ways. */
-struct tn_keeper_message {
+/* Between guard and init, both ways. */
+struct tn_tree_init_message {
     uint32_t kind; /* SPAWNED, FAILED, EXITED as reports; SIGNAL, STOP as commands */
     int32_t pid;
     int32_t value; /* status, errno or signal; SPAWNED: why it has no /proc of its own, or 0 */
     uint32_t stage;
 };
 
-/* The life of a keeper.  Never returns. */
-_Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders);
+/* The life of a tree's init.  Never returns. */
+_Noreturn void tn_tree_init_main(const struct tn_tree_init_orders *orders);
 
 /* ---- child.c ------------------------------------------------------------- */
 
 /* In the new process: become what the block describes.  Returns only on failure. */
-int tn_child_exec(const struct tn_keeper_orders *orders, enum tn_guard_stage *stage);
+int tn_child_exec(const struct tn_tree_init_orders *orders, enum tn_guard_stage *stage);
 
 /* ---- decide.c: what to do about it --------------------------------------- */
 
 void tn_guard_report(const struct tn_guard_report *report);
 /* A command of tenure's; block is the descriptor that came with it, or -1. */
 void tn_guard_obey(struct tn_guard *g, const struct tn_guard_command *command, int block);
-/* Word from the keeper. */
-void tn_guard_hear(struct tn_guard *g, const struct tn_keeper_message *message);
+/* Messages from the tree's init. */
+void tn_guard_hear(struct tn_guard *g, const struct tn_tree_init_message *message);
 /* Tenure is dead (its pidfd says so), or has closed its socket. */
 void tn_guard_orphan(struct tn_guard *g, bool dead);
 /* Do everything that is due, and arm the timers for what will be.  Exits when
@@ -200,7 +201,7 @@ bool tn_hook_tell(struct tn_hook *hook, bool dead);
 
 /* One is prepared at the other end of the socket, which stays the caller's. */
 void tn_releaser_take(struct tn_guard *g, int socket);
-/* Word from it, or its end. */
+/* Messages from it, or its end. */
 void tn_releaser_hear(struct tn_guard *g);
 /*
  * The program is dead, and so is whoever else could release: tell the prepared

@@ -23,8 +23,8 @@ static bool may_start(const struct tn_guard *g)
 
 static pid_t start(const struct tn_guard *g, int block)
 {
-    struct tn_keeper_orders orders = {
-        .block = block, .cgroup = -1, .keeper = getpid(), .origin = g->origin};
+    struct tn_tree_init_orders orders = {
+        .block = block, .cgroup = -1, .tree_init = getpid(), .origin = g->origin};
     enum tn_guard_stage stage;
     pid_t pid = tn_fork(&(struct tn_fork){.cgroup = -1});
 

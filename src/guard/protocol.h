@@ -41,7 +41,7 @@ enum tn_guard_fd {
     TN_GUARD_FD_TIMER,      /* timerfd: the deadline */
     TN_GUARD_FD_BUSY,       /* timerfd: a standby's store request lasts too long */
     TN_GUARD_FD_TENURE,     /* pidfd of tenure */
-    TN_GUARD_FD_FACTS,      /* memfd: what the releaser needs to know */
+    TN_GUARD_FD_TICKET,     /* memfd: what the releaser needs to know */
     TN_GUARD_FD_EXE,        /* tenure's own executable, for the releaser */
     TN_GUARD_FD_END,
 };
@@ -74,8 +74,8 @@ struct tn_guard_page {
     int32_t stop_signal;              /* what "TERM" means */
     uint32_t watchdog_s;              /* the device's timeout */
     char watchdog[TN_GUARD_PATH_MAX]; /* "": none */
-    _Atomic int64_t kept_ns; /* tenure keeps a grant that has fired until then, on purpose */
-    _Atomic int32_t keeper;  /* the guard's word: who keeps the tree, or kept the last one */
+    _Atomic int64_t kept_ns;   /* tenure keeps a grant that has fired until then, on purpose */
+    _Atomic int32_t tree_init; /* by the guard: the init of the tree, or of the last one */
 };
 
 /* ---- Commands ------------------------------------------------------------ */

@@ -58,7 +58,7 @@ static _Noreturn void execute(struct tn_guard *g)
     /* It is short, and a whole election waits for it: ahead of others where we may. */
     sched_setscheduler(0, SCHED_OTHER, &normal);
     setpriority(PRIO_PROCESS, 0, g->origin.nice < -10 ? g->origin.nice : -10);
-    fcntl(TN_GUARD_FD_FACTS, F_SETFD, 0);
+    fcntl(TN_GUARD_FD_TICKET, F_SETFD, 0);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     syscall(SYS_execveat, TN_GUARD_FD_EXE, empty, args, environ, 0x1000 /* AT_EMPTY_PATH */);
@@ -70,7 +70,7 @@ void tn_releaser_run(struct tn_guard *g, int64_t now)
     const char go = TN_RELEASER_GO;
     struct stat st;
 
-    if (fstat(TN_GUARD_FD_FACTS, &st) != 0 || st.st_size == 0)
+    if (fstat(TN_GUARD_FD_TICKET, &st) != 0 || st.st_size == 0)
         _exit(0); /* there never was a grant */
     if (g->releaser < 0 || g->told ||
         send(g->releaser, &go, sizeof go, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof go)

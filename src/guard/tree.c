@@ -88,9 +88,10 @@ enum tn_contain tn_tree_without_proc(enum tn_contain contain)
                                           : contain;
 }
 
-int tn_tree_start(struct tn_tree *tree, struct tn_keeper_orders orders, enum tn_guard_stage *stage)
+int tn_tree_start(struct tn_tree *tree, struct tn_tree_init_orders orders,
+                  enum tn_guard_stage *stage)
 {
-    struct tn_keeper_message go = {.kind = TN_GUARD_SPAWN};
+    struct tn_tree_init_message go = {.kind = TN_GUARD_SPAWN};
     struct tn_fork how = {.flags = clone_flags(tree->contain), .cgroup = -1};
     int ends[2];
     int error = 0;
@@ -117,26 +118,27 @@ int tn_tree_start(struct tn_tree *tree, struct tn_keeper_orders orders, enum tn_
      * number is then the one that the rest of the machine has: pid files. */
     if (is_pidns(tree->contain) && !is_userns(tree->contain))
         orders.same = try_fork(TN_CONTAIN_GROUP);
-    tree->keeper = tn_fork(&how);
-    if (tree->keeper == 0)
-        tn_keeper_main(&orders);
+    tree->tree_init = tn_fork(&how);
+    if (tree->tree_init == 0)
+        tn_tree_init_main(&orders);
     close(ends[1]);
     tree->socket = ends[0];
-    if (tree->keeper < 0) {
+    if (tree->tree_init < 0) {
         error = errno;
-        tree->keeper = 0;
+        tree->tree_init = 0;
         return error;
     }
-    atomic_store(&orders.page->keeper, tree->keeper);
+    atomic_store(&orders.page->tree_init, tree->tree_init);
     return send(tree->socket, &go, sizeof go, MSG_NOSIGNAL) == sizeof go ? 0 : EPIPE;
 }
 
 void tn_tree_signal(struct tn_tree *tree, int signal, bool group)
 {
-    struct tn_keeper_message m = {.kind = group ? TN_GUARD_STOP : TN_GUARD_SIGNAL, .value = signal};
+    struct tn_tree_init_message m = {.kind = group ? TN_GUARD_STOP : TN_GUARD_SIGNAL,
+                                     .value = signal};
 
     if (tree->socket >= 0 && send(tree->socket, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        return; /* the keeper is dead, and the tree on its way */
+        return; /* the tree's init is dead, and the tree on its way */
 }
 
 void tn_tree_kill(struct tn_tree *tree)
@@ -146,13 +148,13 @@ void tn_tree_kill(struct tn_tree *tree)
      * are killed one by one as well. */
     bool pidns = is_pidns(tree->contain);
 
-    if (tree->keeper && pidns)
-        kill(tree->keeper, SIGKILL);
+    if (tree->tree_init && pidns)
+        kill(tree->tree_init, SIGKILL);
     /* Without a namespace it is the one that ends the others if we are killed meanwhile. */
-    tn_children_kill(NULL, 0, pidns ? 0 : tree->keeper);
+    tn_children_kill(NULL, 0, pidns ? 0 : tree->tree_init);
     /* Also if they could not be looked for: with it the kernel ends the program. */
-    if (tree->keeper && !pidns)
-        kill(tree->keeper, SIGKILL);
+    if (tree->tree_init && !pidns)
+        kill(tree->tree_init, SIGKILL);
     /* Last: it waits for a lock that all cgroups of the machine share. */
     tn_cgroup_kill(tree);
 }
@@ -163,8 +165,8 @@ bool tn_tree_reap(struct tn_tree *tree)
     int status;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (pid == tree->keeper)
-            tree->keeper = 0;
+        if (pid == tree->tree_init)
+            tree->tree_init = 0;
         else if (pid == tree->hook.pid)
             tn_hook_reaped(&tree->hook, status);
     }

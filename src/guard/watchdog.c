@@ -32,16 +32,16 @@ int tn_watchdog_start(struct tn_guard *g)
     if (g->watchdog < 0)
         return errno;
     ioctl(g->watchdog, WDIOC_SETTIMEOUT, &seconds);
-    g->pet_at_ns = 0;
+    g->ping_at_ns = 0;
     return 0;
 }
 
 void tn_watchdog_pet(struct tn_guard *g, int64_t now)
 {
-    if (g->watchdog < 0 || now < g->pet_at_ns)
+    if (g->watchdog < 0 || now < g->ping_at_ns)
         return;
     say(g, "p");
-    g->pet_at_ns = now + (int64_t)g->page->watchdog_s * 1000000000 / 3;
+    g->ping_at_ns = now + (int64_t)g->page->watchdog_s * 1000000000 / 3;
 }
 
 void tn_watchdog_stop(struct tn_guard *g)
@@ -51,5 +51,5 @@ void tn_watchdog_stop(struct tn_guard *g)
     say(g, "V");
     close(g->watchdog);
     g->watchdog = -1;
-    g->pet_at_ns = TN_GUARD_NEVER;
+    g->ping_at_ns = TN_GUARD_NEVER;
 }

@@ -3,8 +3,8 @@
  *
  * Ours may hold secrets (TENURE_STORE, the variables of password_env=), and /proc
  * shows a process's first environment to others of the same user, the program
- * among them.  So guard, keeper and releaser begin with none; the releaser, who
- * needs ours to reach the store, finds it behind the facts.
+ * among them.  So guard, init and releaser begin with none; the releaser, who
+ * needs ours to reach the store, finds it behind the ticket.
  */
 #ifndef TN_SUPERVISE_ENVIRONMENT_H
 #define TN_SUPERVISE_ENVIRONMENT_H

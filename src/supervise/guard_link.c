@@ -59,12 +59,12 @@ enum tenure_status tn_guard_link_open(struct tn_guard_link *l, const struct tn_g
 {
     *l = TN_GUARD_LINK_NONE;
     l->page_fd = memfd_create("tenure-guard-page", MFD_CLOEXEC);
-    l->facts_fd = memfd_create("tenure-guard-facts", MFD_CLOEXEC);
+    l->ticket_fd = memfd_create("tenure-guard-ticket", MFD_CLOEXEC);
     l->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     l->busy_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     l->exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     l->self_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    if (l->page_fd < 0 || l->facts_fd < 0 || l->timer_fd < 0 || l->busy_fd < 0 || l->exe_fd < 0 ||
+    if (l->page_fd < 0 || l->ticket_fd < 0 || l->timer_fd < 0 || l->busy_fd < 0 || l->exe_fd < 0 ||
         l->self_fd < 0 || ftruncate(l->page_fd, sizeof *l->page) != 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot prepare the guard: %s",
                            strerror(errno));
@@ -79,8 +79,8 @@ enum tenure_status tn_guard_link_open(struct tn_guard_link *l, const struct tn_g
 
 void tn_guard_link_close(struct tn_guard_link *l)
 {
-    int fds[] = {l->socket,  l->pidfd,    l->page_fd, l->timer_fd,
-                 l->busy_fd, l->facts_fd, l->exe_fd,  l->self_fd};
+    int fds[] = {l->socket,  l->pidfd,     l->page_fd, l->timer_fd,
+                 l->busy_fd, l->ticket_fd, l->exe_fd,  l->self_fd};
 
     if (l->page)
         munmap(l->page, sizeof *l->page);
@@ -120,8 +120,8 @@ __attribute__((noinline)) static _Noreturn void become_guard(const struct tn_gua
                                                              int socket, const char *path,
                                                              char *const *env)
 {
-    const int from[] = {socket,     l->page_fd,  l->timer_fd, l->busy_fd,
-                        l->self_fd, l->facts_fd, l->exe_fd};
+    const int from[] = {socket,     l->page_fd,   l->timer_fd, l->busy_fd,
+                        l->self_fd, l->ticket_fd, l->exe_fd};
     enum { COUNT = TN_GUARD_FD_END - TN_GUARD_FD_SOCKET };
     static char name[] = "tenure-guard";
     char *const args[] = {name, NULL};
@@ -328,9 +328,9 @@ void tn_guard_link_keep(struct tn_guard_link *l, int64_t until_ns)
 
 /* ---- Orders and reports -------------------------------------------------- */
 
-bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len)
+bool tn_guard_link_ticket(struct tn_guard_link *l, const void *ticket, size_t len)
 {
-    return ftruncate(l->facts_fd, 0) == 0 && pwrite(l->facts_fd, facts, len, 0) == (ssize_t)len;
+    return ftruncate(l->ticket_fd, 0) == 0 && pwrite(l->ticket_fd, ticket, len, 0) == (ssize_t)len;
 }
 
 /* An order and a descriptor. */

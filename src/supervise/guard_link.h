@@ -40,14 +40,14 @@ struct tn_guard_link {
 
     struct tn_guard_page *page;
     int64_t busy[TN_BUSY_END]; /* by requester; under the lock */
-    int page_fd, timer_fd, busy_fd, facts_fd, exe_fd, self_fd;
+    int page_fd, timer_fd, busy_fd, ticket_fd, exe_fd, self_fd;
 };
 /* Before it is opened. */
 #define TN_GUARD_LINK_NONE                                                                         \
     (struct tn_guard_link)                                                                         \
     {                                                                                              \
         .lock = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .pidfd = -1, .page_fd = -1,               \
-        .timer_fd = -1, .busy_fd = -1, .facts_fd = -1, .exe_fd = -1, .self_fd = -1                 \
+        .timer_fd = -1, .busy_fd = -1, .ticket_fd = -1, .exe_fd = -1, .self_fd = -1                \
     }
 
 /* Make what is shared.  Needs tn_guard_link_close(), also after a failure. */
@@ -64,7 +64,7 @@ enum tenure_status tn_guard_link_wait_ready(struct tn_guard_link *l, struct tenu
 void tn_guard_link_quit(struct tn_guard_link *l);
 void tn_guard_link_close(struct tn_guard_link *l);
 
-/* It does not do its duty (somebody stopped it): with it the kernel ends the program. */
+/* It does not act (somebody stopped it): with it the kernel ends the program. */
 void tn_guard_link_kill(struct tn_guard_link *l);
 /* The guard is dead: from now on no deadline can be published but 0. */
 void tn_guard_link_mark_dead(struct tn_guard_link *l);
@@ -77,7 +77,7 @@ void tn_guard_link_busy(struct tn_guard_link *l, enum tn_busy who, int64_t until
 void tn_guard_link_keep(struct tn_guard_link *l, int64_t until_ns);
 
 /* What the releaser needs; replaces what was there.  false: it could not be written. */
-bool tn_guard_link_facts(struct tn_guard_link *l, const void *facts, size_t len);
+bool tn_guard_link_ticket(struct tn_guard_link *l, const void *ticket, size_t len);
 
 /* Orders.  What they pass on stays the caller's. */
 bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd);

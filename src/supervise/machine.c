@@ -86,7 +86,6 @@ static void spawn(struct tn_machine *m)
 {
     m->state = TN_PROGRAM_REQUESTED;
     m->started_ns = m->ev->now_ns;
-    act(m, TN_DO_ROLE);
     act(m, TN_DO_SPAWN);
 }
 
@@ -352,6 +351,8 @@ static void run_stopped_hook(struct tn_machine *m)
     int64_t by = min64(m->ev->now_ns + m->cfg.hook_timeout_ns,
                        min64(m->ev->deadline_ns - m->cfg.margin_ns, m->drain_by_ns));
 
+    if (m->quiet_ns != TN_NEVER)
+        return; /* a hook has ended, and clients still act: timer() comes back to it (I8) */
     if (m->epoch == 0 || m->exec_error || !(m->cfg.hooks & (1u << TN_HOOK_STOPPED)))
         finish_death(m);
     else if (by > m->ev->now_ns)

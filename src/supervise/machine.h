@@ -100,8 +100,8 @@ struct tn_machine_event {
 
 #define TN_MACHINE_ACTIONS(X)                                                                      \
     X(TICKET)      /* leave what the releaser needs if we crash, before anything can run */        \
-    X(ROLE)        /* write the role file */                                                       \
-    X(SPAWN)       /* have the guard start the program */                                          \
+    X(ROLE)        /* write the role file of a program that runs */                                \
+    X(SPAWN)       /* write the role file, and have the guard start the program */                 \
     X(SIGNAL_WARM) /* a running program leads from now on */                                       \
     X(BEGAN)       /* the work of a term has begun, at at_ns: tell everybody */                    \
     X(RUNS)        /* the program runs: probe it */                                                \

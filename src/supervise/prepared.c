@@ -30,7 +30,7 @@ bool tn_prepared_pays(const char *store)
 /* With the guard's numbers for what it gets, and nothing else. */
 static bool place(posix_spawn_file_actions_t *plan, const int from[3])
 {
-    static const int to[3] = {TN_GUARD_FD_SOCKET, TN_GUARD_FD_FACTS, TN_GUARD_FD_EXE};
+    static const int to[3] = {TN_GUARD_FD_SOCKET, TN_GUARD_FD_TICKET, TN_GUARD_FD_EXE};
 
     if (posix_spawn_file_actions_addopen(plan, STDIN_FILENO, "/dev/null", O_RDWR, 0) ||
         posix_spawn_file_actions_addopen(plan, STDOUT_FILENO, "/dev/null", O_RDWR, 0))
@@ -40,7 +40,7 @@ static bool place(posix_spawn_file_actions_t *plan, const int from[3])
             return false;
     }
     for (int fd = TN_GUARD_FD_SOCKET; fd < TN_GUARD_FD_EXE; fd++) {
-        if (fd != TN_GUARD_FD_SOCKET && fd != TN_GUARD_FD_FACTS &&
+        if (fd != TN_GUARD_FD_SOCKET && fd != TN_GUARD_FD_TICKET &&
             posix_spawn_file_actions_addclose(plan, fd))
             return false;
     }
@@ -54,7 +54,7 @@ static pid_t launch(const struct tn_guard_link *l, int socket)
     char *const args[] = {name, verb, word, NULL};
     /* Up and away first, so that no two can collide on the way down. */
     const int high[3] = {fcntl(socket, F_DUPFD_CLOEXEC, 64),
-                         fcntl(l->facts_fd, F_DUPFD_CLOEXEC, 64),
+                         fcntl(l->ticket_fd, F_DUPFD_CLOEXEC, 64),
                          fcntl(l->exe_fd, F_DUPFD_CLOEXEC, 64)};
     posix_spawn_file_actions_t plan;
     posix_spawnattr_t how;

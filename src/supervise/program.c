@@ -127,7 +127,7 @@ static bool replaced(const char *variable, const char *const *extra)
     return false;
 }
 
-char **tn_program_env(char *const *env, const struct tn_program_facts *f)
+char **tn_program_env(char *const *env, const struct tn_program_env_spec *f)
 {
     struct tn_url store = {0}, state = {0};
     size_t count = 8, n = 0;
@@ -304,10 +304,10 @@ static bool write_all(int fd, const char *data, size_t size)
     return true;
 }
 
-enum tenure_status tn_program_block(const struct tn_program *p, const struct tn_program_facts *f,
+enum tenure_status tn_program_block(const struct tn_program *p, const struct tn_program_env_spec *f,
                                     int *fd, struct tenure_error *err)
 {
-    struct tn_program_facts facts = *f;
+    struct tn_program_env_spec spec = *f;
     struct identity id = {0};
     char home[280], user[80], logname[80];
     const char *extra[16] = {0};
@@ -320,7 +320,7 @@ enum tenure_status tn_program_block(const struct tn_program *p, const struct tn_
         extra[n] = f->extra[n];
         n++;
     }
-    facts.extra = extra;
+    spec.extra = extra;
     if (p->user) {
         status = find_user(p->user, &id, err);
         if (status)
@@ -332,7 +332,7 @@ enum tenure_status tn_program_block(const struct tn_program *p, const struct tn_
         extra[n++] = user;
         extra[n++] = logname;
     }
-    env = tn_program_env(p->env, &facts);
+    env = tn_program_env(p->env, &spec);
     data = env ? assemble(p, &id, env, &size) : NULL;
     made = memfd_create("tenure-program", MFD_CLOEXEC);
     if (!data || made < 0 || !write_all(made, data, size)) {

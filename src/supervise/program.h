@@ -21,7 +21,7 @@ struct tn_program {
 };
 
 /* What changes from term to term. */
-struct tn_program_facts {
+struct tn_program_env_spec {
     const char *name;
     const char *id;
     uint64_t epoch;           /* 0: left out (a warm standby) */
@@ -44,7 +44,7 @@ enum tenure_status tn_program_user(const struct tn_program *p, uid_t *user,
  * A memfd that describes it to the guard (struct tn_guard_block), which the
  * caller closes.  CONFIG for a user that does not exist.
  */
-enum tenure_status tn_program_block(const struct tn_program *p, const struct tn_program_facts *f,
+enum tenure_status tn_program_block(const struct tn_program *p, const struct tn_program_env_spec *f,
                                     int *fd, struct tenure_error *err);
 
 /*
@@ -54,7 +54,7 @@ enum tenure_status tn_program_block(const struct tn_program *p, const struct tn_
  * the facts.  free() the list; then its strings:
  * tn_program_env_free() does both.
  */
-char **tn_program_env(char *const *env, const struct tn_program_facts *f);
+char **tn_program_env(char *const *env, const struct tn_program_env_spec *f);
 void tn_program_env_free(char **env);
 
 #endif

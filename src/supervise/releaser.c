@@ -29,7 +29,7 @@
 
 #define FOR_THE_GUARD "this verb is for the guard alone"
 
-size_t tn_release_facts_write(const struct tn_release_facts *f, char *text, size_t size)
+size_t tn_release_ticket_write(const struct tn_release_ticket *f, char *text, size_t size)
 {
     char incarnation[TN_NONCE_HEX + 1], grant[TN_NONCE_HEX + 1];
 
@@ -40,7 +40,7 @@ size_t tn_release_facts_write(const struct tn_release_facts *f, char *text, size
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
-bool tn_release_facts_read(struct tn_release_facts *f, char *text)
+bool tn_release_ticket_read(struct tn_release_ticket *f, char *text)
 {
     char *parts[5];
 
@@ -60,22 +60,22 @@ bool tn_release_facts_read(struct tn_release_facts *f, char *text)
            tn_hex_decode(parts[4], f->grant, TENURE_NONCE_SIZE);
 }
 
-static bool read_facts(int fd, struct tn_release_facts *facts, char text[TN_RELEASE_FACTS_MAX])
+static bool read_ticket(int fd, struct tn_release_ticket *ticket, char text[TN_RELEASE_TICKET_MAX])
 {
-    ssize_t n = pread(fd, text, TN_RELEASE_FACTS_MAX - 1, 0);
+    ssize_t n = pread(fd, text, TN_RELEASE_TICKET_MAX - 1, 0);
 
     text[n > 0 ? n : 0] = '\0';
-    return tn_release_facts_read(facts, text);
+    return tn_release_ticket_read(ticket, text);
 }
 
 void tn_release_environment(int fd)
 {
-    char text[TN_RELEASE_FACTS_MAX], again[TN_RELEASE_FACTS_MAX];
-    struct tn_release_facts facts;
+    char text[TN_RELEASE_TICKET_MAX], again[TN_RELEASE_TICKET_MAX];
+    struct tn_release_ticket ticket;
 
     /* Without it, a store that needs none can still be reached. */
-    if (read_facts(fd, &facts, text))
-        tn_environment_read(fd, (off_t)tn_release_facts_write(&facts, again, sizeof again));
+    if (read_ticket(fd, &ticket, text))
+        tn_environment_read(fd, (off_t)tn_release_ticket_write(&ticket, again, sizeof again));
 }
 
 static void hang_up(tenure_store **store)
@@ -97,7 +97,7 @@ static enum tenure_status open_existing(const char *text, tenure_store **store,
 }
 
 /* One try: open if it is not, read, swap (I8: tn_driver_release_grant() compares all three). */
-static enum tenure_status try_once(const struct tn_release_facts *f, tenure_store **store,
+static enum tenure_status try_once(const struct tn_release_ticket *f, tenure_store **store,
                                    struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
@@ -113,7 +113,7 @@ static enum tenure_status try_once(const struct tn_release_facts *f, tenure_stor
 }
 
 /* For as long as somebody may gain by it. */
-static enum tenure_status release(const struct tn_release_facts *f, tenure_store **store,
+static enum tenure_status release(const struct tn_release_ticket *f, tenure_store **store,
                                   struct tenure_error *err)
 {
     int64_t limit = tenure_now() + LIMIT_NS, pause_ns = *store ? 0 : PAUSE_NS;
@@ -131,7 +131,7 @@ static enum tenure_status release(const struct tn_release_facts *f, tenure_store
     return status;
 }
 
-static void withdraw(const struct tn_release_facts *f, tenure_store *store)
+static void withdraw(const struct tn_release_ticket *f, tenure_store *store)
 {
     usleep(20 * 1000); /* the next leader first */
     tn_candidate_withdraw(store, f->name, f->id, tenure_now() + REQUEST_NS, NULL);
@@ -139,15 +139,15 @@ static void withdraw(const struct tn_release_facts *f, tenure_store *store)
 
 enum tenure_status tn_release_from(int fd, struct tenure_error *err)
 {
-    char text[TN_RELEASE_FACTS_MAX];
-    struct tn_release_facts facts;
+    char text[TN_RELEASE_TICKET_MAX];
+    struct tn_release_ticket ticket;
     tenure_store *store = NULL;
 
-    if (!read_facts(fd, &facts, text))
+    if (!read_ticket(fd, &ticket, text))
         return tenure_fail(err, TENURE_INVALID, FOR_THE_GUARD);
-    enum tenure_status status = release(&facts, &store, err);
+    enum tenure_status status = release(&ticket, &store, err);
     if (!status)
-        withdraw(&facts, store);
+        withdraw(&ticket, store);
     hang_up(&store);
     return status;
 }
@@ -158,18 +158,19 @@ enum tenure_status tn_release_from(int fd, struct tenure_error *err)
  * what is in between from cutting off what they take for idle. */
 static void keep_open(tenure_store **store, int fd)
 {
-    char text[TN_RELEASE_FACTS_MAX];
-    struct tn_release_facts facts;
+    char text[TN_RELEASE_TICKET_MAX];
+    struct tn_release_ticket ticket;
     struct tenure_value buffer = {0};
     struct tn_lease_seen seen = {0};
     enum tenure_status status = TENURE_OK;
 
-    if (!read_facts(fd, &facts, text))
+    if (!read_ticket(fd, &ticket, text))
         return; /* tenure is just writing them */
     if (!*store)
-        status = open_existing(facts.store, store, NULL);
+        status = open_existing(ticket.store, store, NULL);
     if (!status)
-        status = tn_lease_read(*store, facts.name, &buffer, &seen, tenure_now() + REQUEST_NS, NULL);
+        status =
+            tn_lease_read(*store, ticket.name, &buffer, &seen, tenure_now() + REQUEST_NS, NULL);
     if (status)
         hang_up(store);
     tn_lease_seen_free(&seen);
@@ -181,7 +182,7 @@ struct standby {
     struct tn_watch guard;
     struct tn_timer check;
     tenure_store **store;
-    int facts_fd;
+    int ticket_fd;
     bool over, go;
 };
 
@@ -201,7 +202,7 @@ static void check_store(void *arg, int64_t now)
     struct standby *s = arg;
 
     (void)now;
-    keep_open(s->store, s->facts_fd);
+    keep_open(s->store, s->ticket_fd);
     tn_trim();
     prctl(PR_SET_NAME, *s->store ? "tenure-releaser" : "tenure-opening", 0, 0, 0);
     s->check.at_ns = tenure_now() + (*s->store ? KEEP_NS : REOPEN_NS);
@@ -209,7 +210,7 @@ static void check_store(void *arg, int64_t now)
 
 static bool await_word(int socket, int fd, tenure_store **store)
 {
-    struct standby s = {.store = store, .facts_fd = fd};
+    struct standby s = {.store = store, .ticket_fd = fd};
 
     if (tn_loop_open(&s.loop, NULL) == TENURE_OK) {
         tn_loop_watch(&s.loop, &s.guard, socket, on_word, &s);
@@ -226,8 +227,8 @@ enum tenure_status tn_release_when_told(int socket, int fd, struct tenure_error 
 {
     const char done = TN_RELEASER_DONE;
     enum tenure_status status = TENURE_OK;
-    char text[TN_RELEASE_FACTS_MAX];
-    struct tn_release_facts facts;
+    char text[TN_RELEASE_TICKET_MAX];
+    struct tn_release_ticket ticket;
     tenure_store *store = NULL;
     socklen_t len = sizeof(int);
     int type = 0;
@@ -239,16 +240,16 @@ enum tenure_status tn_release_when_told(int socket, int fd, struct tenure_error 
     if (!await_word(socket, fd, &store))
         goto done;
     /* Anew: there may have been other grants since. */
-    if (!read_facts(fd, &facts, text)) {
-        status = tenure_fail(err, TENURE_INVALID, "the facts of the grant are not complete");
+    if (!read_ticket(fd, &ticket, text)) {
+        status = tenure_fail(err, TENURE_INVALID, "the release ticket is not complete");
         goto done;
     }
-    status = release(&facts, &store, err);
+    status = release(&ticket, &store, err);
     if ((!status || status == TENURE_CONFLICT) &&
         send(socket, &done, sizeof done, MSG_NOSIGNAL) < 0)
         goto done; /* the guard did not wait for it */
     if (!status)
-        withdraw(&facts, store);
+        withdraw(&ticket, store);
 done:
     hang_up(&store);
     return status;

@@ -7,8 +7,8 @@
  * and only waits for the guard's word, which is the one thing that makes it
  * write (I8).
  *
- * The facts come in a memfd that the guard was born with: they hold the store's
- * URL, which may hold a password, so they never stand in an argument.  Behind them
+ * The ticket come in a memfd that the guard was born with: it holds the store's
+ * URL, which may hold a password, so it never stands in an argument.  Behind it
  * stands tenure's environment, for the same reason (supervise/environment.h).
  */
 #ifndef TN_SUPERVISE_RELEASER_H
@@ -20,9 +20,9 @@
 #include "tenure/status.h"
 #include "tenure/store.h"
 
-#define TN_RELEASE_FACTS_MAX 4096
+#define TN_RELEASE_TICKET_MAX 4096
 
-struct tn_release_facts {
+struct tn_release_ticket {
     const char *store;
     const char *name;
     const char *id;
@@ -31,17 +31,17 @@ struct tn_release_facts {
 };
 
 /* Returns the length. */
-size_t tn_release_facts_write(const struct tn_release_facts *facts, char *text, size_t size);
+size_t tn_release_ticket_write(const struct tn_release_ticket *ticket, char *text, size_t size);
 /* The strings point into text, which is cut up.  false: not complete. */
-bool tn_release_facts_read(struct tn_release_facts *facts, char *text);
+bool tn_release_ticket_read(struct tn_release_ticket *ticket, char *text);
 
-/* Take over the environment that stands behind the facts, before anybody looks into it. */
+/* Take over the environment that stands behind the ticket, before anybody looks into it. */
 void tn_release_environment(int fd);
-/* Read the facts from fd and release.  Tries for as long as somebody may gain by it. */
+/* Read the ticket from fd and release.  Tries for as long as somebody may gain by it. */
 enum tenure_status tn_release_from(int fd, struct tenure_error *err);
 
 /*
- * Open the store of the facts in fd, keep it open, and do the same when the word
+ * Open the store of the ticket in fd, keep it open, and do the same when the word
  * comes on the socket (guard/protocol.h).  OK also if it ends without a word.
  */
 enum tenure_status tn_release_when_told(int socket, int fd, struct tenure_error *err);

@@ -22,23 +22,23 @@
 /* What the releaser must know if we crash, before anything can run.  false: that term is over. */
 static bool leave_ticket(struct tn_supervisor *s)
 {
-    struct tn_release_facts facts = {
+    struct tn_release_ticket ticket = {
         .store = s->options->elector.store, .name = s->options->elector.name, .id = s->id};
-    char text[TN_RELEASE_FACTS_MAX], *all = NULL;
+    char text[TN_RELEASE_TICKET_MAX], *all = NULL;
     struct tn_snapshot now;
     size_t size = 0;
 
     tn_driver_snapshot(s->elector, &now);
     if (now.grant.epoch == 0 || now.grant.epoch != s->machine.epoch)
         return false;
-    memcpy(facts.incarnation, now.incarnation, sizeof facts.incarnation);
-    memcpy(facts.grant, now.grant.id, sizeof facts.grant);
+    memcpy(ticket.incarnation, now.incarnation, sizeof ticket.incarnation);
+    memcpy(ticket.grant, now.grant.id, sizeof ticket.grant);
     FILE *to = open_memstream(&all, &size);
     if (!to)
         return false;
-    fwrite(text, 1, tn_release_facts_write(&facts, text, sizeof text), to);
+    fwrite(text, 1, tn_release_ticket_write(&ticket, text, sizeof text), to);
     tn_environment_write(to);
-    bool ok = fclose(to) == 0 && tn_guard_link_facts(&s->link, all, size);
+    bool ok = fclose(to) == 0 && tn_guard_link_ticket(&s->link, all, size);
     if (all)
         explicit_bzero(all, size);
     free(all);
@@ -55,11 +55,11 @@ static void write_role(const struct tn_supervisor *s)
 
 static enum tenure_status describe(struct tn_supervisor *s, int *block, struct tenure_error *err)
 {
-    struct tn_program_facts facts = {.name = s->options->elector.name,
-                                     .id = s->id,
-                                     .epoch = s->machine.epoch,
-                                     .store = s->options->elector.store,
-                                     .state = s->options->state};
+    struct tn_program_env_spec spec = {.name = s->options->elector.name,
+                                       .id = s->id,
+                                       .epoch = s->machine.epoch,
+                                       .store = s->options->elector.store,
+                                       .state = s->options->state};
     char notify[sizeof s->notified.path + 16], watchdog[48], role[4200];
     const char *extra[6] = {0};
     size_t n = 0;
@@ -77,8 +77,8 @@ static enum tenure_status describe(struct tn_supervisor *s, int *block, struct t
         snprintf(role, sizeof role, "TENURE_ROLE_FILE=%s", s->options->warm_file);
         extra[n++] = role;
     }
-    facts.extra = extra;
-    return tn_program_block(&s->options->program, &facts, block, err);
+    spec.extra = extra;
+    return tn_program_block(&s->options->program, &spec, block, err);
 }
 
 static enum tn_machine_event_kind spawn(struct tn_supervisor *s)
@@ -91,6 +91,7 @@ static enum tn_machine_event_kind spawn(struct tn_supervisor *s)
         tn_log("failed", "%s", err.text);
         return TN_ON_SPAWN_INVALID;
     }
+    write_role(s);
     tn_state_socket_next_program(s->socket);
     if (!tn_guard_link_spawn(&s->link, block)) {
         tn_log("guard", "the guard takes no requests; ending it");
@@ -174,7 +175,7 @@ static void yield(struct tn_supervisor *s, unsigned crashes, int64_t pause_ns)
 static void keep_lease(struct tn_supervisor *s, int64_t until_ns)
 {
     tn_guard_link_keep(&s->link, until_ns);
-    tn_guard_link_facts(&s->link, "", 0);
+    tn_guard_link_ticket(&s->link, "", 0);
     tn_supervisor_hook_not_run(TN_HOOK_STOPPED, until_ns > tenure_now()
                                                     ? "the lease is kept until its deadline"
                                                     : "the term had no time left");
@@ -182,10 +183,9 @@ static void keep_lease(struct tn_supervisor *s, int64_t until_ns)
 
 static void tell_unhealthy(struct tn_supervisor *s)
 {
-    snprintf(s->self.trouble, sizeof s->self.trouble, "the probe failed %d times in a row",
-             s->probe.failures);
-    tn_log("unhealthy", "the program is not well: the probe failed %d times in a row",
-           s->probe.failures);
+    snprintf(s->self.trouble, sizeof s->self.trouble, "health probe failed (%d of %d)",
+             s->probe.failures, s->probe.to.o.threshold);
+    tn_log("unhealthy", "%s", s->self.trouble);
 }
 
 static void leave(struct tn_supervisor *s)
@@ -315,7 +315,7 @@ static void tell(struct tn_supervisor *s, const struct tn_machine_action *a)
         tn_log("yielding", "another candidate is healthy: handing over");
         break;
     case TN_DO_TELL_RESTART:
-        tn_log("restarting", "restarting the program: nobody healthy is waiting");
+        tn_log("restarting", "restarting the program: no healthy candidate stands by");
         break;
     case TN_DO_TELL_LOST:
         tn_log("lost", "leadership is over: %s; %sthen it %s", s->why,

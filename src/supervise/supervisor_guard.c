@@ -167,9 +167,9 @@ void tn_supervisor_guard_watch(struct tn_supervisor *s)
 bool tn_supervisor_kill_tree(struct tn_supervisor *s)
 {
     pid_t spare[TN_HELPERS_MAX], pid;
-    /* The keeper last: it finishes if we are stopped meanwhile. */
+    /* The tree's init last: it finishes if we are stopped meanwhile. */
     unsigned found = tn_children_kill(spare, tn_helpers_pids(&s->helpers, spare),
-                                      atomic_load(&s->link.page->keeper));
+                                      atomic_load(&s->link.page->tree_init));
     int status;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
@@ -233,7 +233,7 @@ static void check_guard(struct tn_supervisor *s, int64_t now)
     while (guard_is_late(s, now) && tn_poll(&report, 1, now + LOOK_NS) > 0 &&
            !(report.revents & POLLHUP));
     if (guard_is_late(s, now)) {
-        tn_log("guard", "the guard does not do its duty; ending it and the program");
+        tn_log("guard", "the guard did not act by the deadline; killing it and the program");
         tn_guard_link_kill(&s->link);
         tn_supervisor_kill_tree(s); /* at once: its death is still to be told */
     }

@@ -37,15 +37,15 @@ void tn_supervisor_health_notified(void *arg, short events)
 
 static void ask(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind kind, int64_t now)
 {
-    struct tn_program_facts facts = {.name = s->options->elector.name,
-                                     .id = s->id,
-                                     .epoch = s->machine.epoch,
-                                     .store = s->options->elector.store,
-                                     .state = s->options->state};
+    struct tn_program_env_spec spec = {.name = s->options->elector.name,
+                                       .id = s->id,
+                                       .epoch = s->machine.epoch,
+                                       .store = s->options->elector.store,
+                                       .state = s->options->state};
 
     if (!tn_probe_time(p, now))
         return;
-    char **env = tn_program_env(s->options->program.env, &facts);
+    char **env = tn_program_env(s->options->program.env, &spec);
     if (!env || !tn_helpers_run(&s->helpers, kind, p->to.command, env, p->to.o.timeout_ns))
         tn_probe_result(p, false, now);
     tn_program_env_free(env);
@@ -115,11 +115,11 @@ static void tell(struct tn_supervisor *s, struct tn_probe *p, enum tn_probe_of w
 
     for (; p->told_good < p->good; p->told_good++) {
         tn_election_probed(s->election, which, true);
-        tn_log("probed", "the %s's probe: well", whose);
+        tn_log("probed", "%s probe: healthy", whose);
     }
     for (; p->told_bad < p->bad; p->told_bad++) {
         tn_election_probed(s->election, which, false);
-        tn_log("probed", "the %s's probe: failed", whose);
+        tn_log("probed", "%s probe: failed", whose);
     }
 }
 

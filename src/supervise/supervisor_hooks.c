@@ -1,5 +1,5 @@
 /*
- * Hooks: shell commands with the facts in their environment, bounded in time.
+ * Hooks: shell commands with what happened in their environment, bounded in time.
  *
  * A hook belongs to its term.  Those of our own term are run by the guard, one
  * at a time and beside the program, so they end with its tree, whatever becomes
@@ -40,8 +40,9 @@ struct words {
     const char *extra[5];
 };
 
-static struct tn_program_facts facts_for(const struct tn_supervisor *s, struct words *w,
-                                         enum tn_hook_kind kind, const char *leader, uint64_t epoch)
+static struct tn_program_env_spec env_spec_for(const struct tn_supervisor *s, struct words *w,
+                                               enum tn_hook_kind kind, const char *leader,
+                                               uint64_t epoch)
 {
     const char *reason = kind == TN_HOOK_STOPPED ? s->why : "";
 
@@ -51,12 +52,12 @@ static struct tn_program_facts facts_for(const struct tn_supervisor *s, struct w
     snprintf(w->reason, sizeof w->reason, "TENURE_REASON=%s", reason);
     memcpy(w->extra, (const char *[]){w->event, w->leader, w->term, w->reason, NULL},
            sizeof w->extra);
-    return (struct tn_program_facts){.name = s->options->elector.name,
-                                     .id = s->id,
-                                     .epoch = kind == TN_HOOK_NEW_LEADER ? 0 : epoch,
-                                     .extra = w->extra,
-                                     .store = s->options->elector.store,
-                                     .state = s->options->state};
+    return (struct tn_program_env_spec){.name = s->options->elector.name,
+                                        .id = s->id,
+                                        .epoch = kind == TN_HOOK_NEW_LEADER ? 0 : epoch,
+                                        .extra = w->extra,
+                                        .store = s->options->elector.store,
+                                        .state = s->options->state};
 }
 
 static void tell_failure(enum tn_hook_kind kind, int status)
@@ -81,11 +82,11 @@ bool tn_supervisor_hook_run(struct tn_supervisor *s, enum tn_hook_kind kind, int
                                  .mask = s->options->program.mask,
                                  .privs = true};
     struct words words;
-    struct tn_program_facts facts = facts_for(s, &words, kind, s->id, s->machine.epoch);
+    struct tn_program_env_spec spec = env_spec_for(s, &words, kind, s->id, s->machine.epoch);
     struct tenure_error err;
     int block;
 
-    if (tn_program_block(&program, &facts, &block, &err) != TENURE_OK)
+    if (tn_program_block(&program, &spec, &block, &err) != TENURE_OK)
         return false;
     bool ok = tn_guard_link_hook(&s->link, block, by_ns);
     close(block);
@@ -130,8 +131,8 @@ void tn_supervisor_hook_leader(struct tn_supervisor *s, const char *leader, uint
     tn_supervisor_step(s, &(struct tn_machine_event){.kind = TN_ON_LEADER, .ours = ours});
     if (!leader[0] || !command_of(s, kind) || ours)
         return;
-    struct tn_program_facts facts = facts_for(s, &words, kind, leader, epoch);
-    char **env = tn_program_env(s->options->program.env, &facts);
+    struct tn_program_env_spec spec = env_spec_for(s, &words, kind, leader, epoch);
+    char **env = tn_program_env(s->options->program.env, &spec);
     if (!env || !tn_helpers_run(&s->helpers, TN_HELPER_NEW_LEADER, command_of(s, kind), env,
                                 s->options->hook_timeout_ns))
         tn_supervisor_hook_not_run(kind, NULL);

@@ -237,9 +237,9 @@ static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t ep
     if (strcmp(leader, s->id) == 0)
         return;
     if (leader[0])
-        tn_log("standby", "%s leads, epoch %" PRIu64 "; this one stands by", leader, epoch);
+        tn_log("standby", "%s leads, epoch %" PRIu64 "; standing by", leader, epoch);
     else if (s->machine.life == TN_LIFE_ACTIVE)
-        tn_log("vacant", "nobody leads; this one contends");
+        tn_log("vacant", "no leader; contending");
     tn_notify(&s->notify, "STATUS=standby; %s leads", leader[0] ? leader : "nobody");
 }
 

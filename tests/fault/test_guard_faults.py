@@ -213,7 +213,7 @@ def test_a_definite_loss_under_a_stopped_guard(contain):
         take_away(world)
         world.next_leader(epoch)
         assert leader.proc.poll() is None and not w.alive(guard)
-        assert "the guard does not do its duty" in leader.words()
+        assert "the guard did not act by the deadline" in leader.words()
 
     trials(6, lambda: renewing_often(contain), trial, workers=2)
 
@@ -228,7 +228,7 @@ def test_a_guard_that_was_stopped_before_the_win():
         w.freeze(guard)
         leader.signal(signal.SIGKILL)
         world.next_leader(epoch)
-        assert other.guard() == guard and "takes no orders" not in other.words()
+        assert other.guard() == guard and "takes no requests" not in other.words()
         world.forget(leader)
 
 

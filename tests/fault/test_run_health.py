@@ -44,7 +44,7 @@ def test_unhealthy_leader_alone_restarts_its_program(tmp_path):
         c = world.start()
         world.next_leader(0)
         ill.touch()
-        eventually("the verdict", lambda: "nobody healthy is waiting" in c.words())
+        eventually("the verdict", lambda: "no healthy candidate stands by" in c.words())
         ill.unlink()  # before the next one is judged: it would be ended before it is there
         eventually("a restart", lambda: len(world.table.programs()) >= 2)
         rows = world.table.programs()
@@ -59,7 +59,7 @@ def test_an_ill_leader_without_a_standby_calls_nobody(tmp_path):
         world.next_leader(0)
         eventually("its record", lambda: candidates(world).get(c.name))
         ill.touch()
-        eventually("a restart", lambda: "nobody healthy is waiting" in c.words())
+        eventually("a restart", lambda: "no healthy candidate stands by" in c.words())
         ill.unlink()
         asked = [f for f in (world.dir / "store").rglob("*") if f.is_file() and b"call" in f.read_bytes()]
         assert not asked
@@ -102,9 +102,9 @@ def test_http_probe():
         c = world.start()
         world.next_leader(0)
         time.sleep(0.3)
-        assert "not well" not in c.words()
+        assert "health probe failed" not in c.words()
         answers["code"] = 503
-        eventually("the verdict", lambda: "not well" in c.words())
+        eventually("the verdict", lambda: "health probe failed" in c.words())
         answers["code"] = 204
         eventually("a restart", lambda: len(world.table.programs()) >= 2)
     server.shutdown()
@@ -117,9 +117,9 @@ def test_tcp_probe():
         c = world.start()
         world.next_leader(0)
         time.sleep(0.3)
-        assert "not well" not in c.words()
+        assert "health probe failed" not in c.words()
         listener.close()
-        eventually("the verdict", lambda: "not well" in c.words())
+        eventually("the verdict", lambda: "health probe failed" in c.words())
 
 
 def test_notify_probe(tmp_path):
@@ -142,7 +142,7 @@ def test_notify_probe(tmp_path):
     with World(ttl_ms=15000, options=options) as world:
         c = world.start(command=["/usr/bin/python3", str(script), str(starts)])
         eventually("a restart", lambda: starts.exists() and starts.read_text().count("start") >= 2)
-        assert "not well" in c.words()
+        assert "health probe failed" in c.words()
 
 
 SAYS = """
@@ -156,7 +156,7 @@ while True:
 """
 NOTIFY = ["--probe", "notify", "--probe-timeout", "1s", "--probe-threshold", "1",
           "--log-level", "debug"]
-WELL, ILL = "the program's probe: well", "the program is not well"
+WELL, ILL = "program probe: healthy", "health probe failed"
 
 
 def says(world, tmp_path, text, options=()):

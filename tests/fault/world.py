@@ -286,7 +286,7 @@ class Candidate:
 
         eventually(f"the end of {self.name}", settled)
         if self.proc.poll() is None:
-            assert "the guard does not do its duty" in self.words(), self.words()[-2000:]
+            assert "the guard did not act by the deadline" in self.words(), self.words()[-2000:]
             return False
         assert self.proc.returncode == -signal.SIGKILL, self.words()[-2000:]
         return True

@@ -81,7 +81,7 @@ static void spawn_as(struct tn_guard_link *l, char *const *args, bool warm)
 {
     char *env[] = {NULL};
     struct tn_program program = {.args = args, .env = env, .warm = warm};
-    struct tn_program_facts facts = {.name = "n", .id = "i", .epoch = 7};
+    struct tn_program_env_spec facts = {.name = "n", .id = "i", .epoch = 7};
     struct tenure_error err;
     int block;
 
@@ -275,7 +275,7 @@ static void test_what_cannot_be_executed(void **state)
 static bool is_passed_on(const char *variable, const char *store, const char *state)
 {
     char text[64], *env[] = {text, NULL};
-    struct tn_program_facts facts = {.name = "n", .id = "i", .store = store, .state = state};
+    struct tn_program_env_spec facts = {.name = "n", .id = "i", .store = store, .state = state};
     bool found = false;
 
     snprintf(text, sizeof text, "%s=canary", variable);
@@ -351,9 +351,9 @@ static void test_facts_are_replaced_whole(void **state)
     struct tn_guard_link *l = &((struct bed *)*state)->link;
     char text[32] = "";
 
-    assert_true(tn_guard_link_facts(l, "long and old", 12));
-    assert_true(tn_guard_link_facts(l, "new", 3));
-    assert_int_equal(pread(l->facts_fd, text, sizeof text, 0), 3);
+    assert_true(tn_guard_link_ticket(l, "long and old", 12));
+    assert_true(tn_guard_link_ticket(l, "new", 3));
+    assert_int_equal(pread(l->ticket_fd, text, sizeof text, 0), 3);
     assert_string_equal(text, "new");
 }
 

@@ -41,7 +41,7 @@ static enum tenure_status try(struct doctor *d, enum tn_contain wish, enum tn_co
 static const char *weakness_of(enum tn_contain contain)
 {
     if (contain == TN_CONTAIN_GROUP)
-        return "; daemons outlive it if tenure, guard and keeper are all killed at once";
+        return "; daemons outlive it if tenure, guard and init are all killed at once";
     if (contain == TN_CONTAIN_PIDNS_HOST)
         return "; ps and the like show other processes under the program's numbers, because /proc "
                "cannot be mounted or a part of it is hidden here";

@@ -1,7 +1,7 @@
 /*
- * The keeper: starts the program, reaps, passes signals on.  It decides nothing, but for one thing:
- * if the guard has not ended the program half a margin before the deadline (somebody stopped it,
- * and tenure too), the keeper does.
+ * The tree's init: starts the program, reaps, passes signals on.  It decides nothing, but for one
+ * thing: if the guard has not ended the program half a margin before the deadline (somebody stopped
+ * it, and tenure too), the tree's init does.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 #include "guard/fork.h"
 #include "guard/guard.h"
 
-struct keeper {
-    struct tn_keeper_orders orders;
+struct tree_init {
+    struct tn_tree_init_orders orders;
     struct tn_alarm alarm; /* half a margin before the deadline, as it was when we last looked */
     int signals;           /* signalfd: SIGCHLD, and SIGCONT: the alarm, or the guard's death */
     int pipe;              /* what the child could not do; its end is success.  -1: known */
@@ -35,16 +35,17 @@ struct failure {
     enum tn_guard_stage stage;
 };
 
-static void tell(const struct keeper *k, uint32_t kind, int value, enum tn_guard_stage stage)
+static void send_guard(const struct tree_init *k, uint32_t kind, int value,
+                       enum tn_guard_stage stage)
 {
-    struct tn_keeper_message m = {.kind = kind, .pid = k->pid, .value = value, .stage = stage};
+    struct tn_tree_init_message m = {.kind = kind, .pid = k->pid, .value = value, .stage = stage};
 
     if (send(k->orders.socket, &m, sizeof m, MSG_NOSIGNAL) < 0)
         return; /* the guard is gone, which the poll below finds out */
 }
 
 /* The guard's end of the socket is closed: it is dead. */
-static bool guard_is_gone(const struct keeper *k)
+static bool guard_is_gone(const struct tree_init *k)
 {
     char byte;
 
@@ -53,7 +54,7 @@ static bool guard_is_gone(const struct keeper *k)
 
 /* Kill until there is no child left, then end.  As the first process of a
  * namespace it is enough to end: the kernel takes everybody along. */
-static _Noreturn void end_all(const struct keeper *k)
+static _Noreturn void end_all(const struct tree_init *k)
 {
     /* By its number first, which takes no descriptor: there may be none to look for children with.
      */
@@ -69,7 +70,7 @@ static _Noreturn void end_all(const struct keeper *k)
 }
 
 /* The guard's duty, half a margin after it was due (protocol.h: THE WORD). */
-static void check_deadline(struct keeper *k)
+static void check_deadline(struct tree_init *k)
 {
     struct tn_guard_page *page = k->orders.page;
 
@@ -105,7 +106,7 @@ static bool put(const char *path, unsigned id)
 
 /* Whoever we are outside, we are inside.  Our files in /proc are root's as long as nobody may look
  * into us; what was secret has been closed. */
-static int map_user(const struct tn_keeper_orders *orders)
+static int map_user(const struct tn_tree_init_orders *orders)
 {
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     int fd = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);
@@ -119,14 +120,14 @@ static int map_user(const struct tn_keeper_orders *orders)
     return ok ? 0 : EPERM;
 }
 
-static void start(struct keeper *k)
+static void start(struct tree_init *k)
 {
     struct tn_fork how = {.cgroup = k->orders.cgroup, .same = k->orders.same};
     struct failure failure = {0};
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        tell(k, TN_GUARD_FAILED, errno, TN_STAGE_FORK);
+        send_guard(k, TN_GUARD_FAILED, errno, TN_STAGE_FORK);
         _exit(1);
     }
     k->pid = tn_fork(&how);
@@ -141,7 +142,7 @@ static void start(struct keeper *k)
         _exit(127);
     }
     if (k->pid < 0) {
-        tell(k, TN_GUARD_FAILED, errno, TN_STAGE_FORK);
+        send_guard(k, TN_GUARD_FAILED, errno, TN_STAGE_FORK);
         _exit(1);
     }
     close(ends[1]);
@@ -150,7 +151,7 @@ static void start(struct keeper *k)
     k->pipe = ends[0];
 }
 
-static void hear_child(struct keeper *k)
+static void read_child(struct tree_init *k)
 {
     struct failure failure;
     ssize_t n = read(k->pipe, &failure, sizeof failure);
@@ -158,14 +159,14 @@ static void hear_child(struct keeper *k)
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     if (n == sizeof failure)
-        tell(k, TN_GUARD_FAILED, failure.error, failure.stage);
+        send_guard(k, TN_GUARD_FAILED, failure.error, failure.stage);
     else
-        tell(k, TN_GUARD_SPAWNED, k->no_proc, TN_STAGE_NONE);
+        send_guard(k, TN_GUARD_SPAWNED, k->no_proc, TN_STAGE_NONE);
     close(k->pipe);
     k->pipe = -1;
 }
 
-static void reap(struct keeper *k)
+static void reap(struct tree_init *k)
 {
     struct signalfd_siginfo info;
     int status;
@@ -177,17 +178,17 @@ static void reap(struct keeper *k)
         if (pid != k->pid)
             continue; /* an orphan that came to us */
         if (k->pipe >= 0)
-            hear_child(k); /* it wrote before it ended */
+            read_child(k); /* it wrote before it ended */
         k->exited = true;
-        tell(k, TN_GUARD_EXITED, status, TN_STAGE_NONE);
+        send_guard(k, TN_GUARD_EXITED, status, TN_STAGE_NONE);
     }
     if (pid < 0 && errno == ECHILD)
         _exit(0); /* nothing is left to keep */
 }
 
-static void obey(struct keeper *k)
+static void handle_request(struct tree_init *k)
 {
-    struct tn_keeper_message m;
+    struct tn_tree_init_message m;
     ssize_t n = recv(k->orders.socket, &m, sizeof m, MSG_DONTWAIT);
 
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
@@ -199,7 +200,7 @@ static void obey(struct keeper *k)
         kill(k->pid, m.value); /* also if it has no group of its own yet */
 }
 
-static void keep_only(struct keeper *k)
+static void keep_only(struct tree_init *k)
 {
     int *fds[] = {&k->orders.socket, &k->orders.block, &k->orders.cgroup};
     int next = 3;
@@ -216,19 +217,19 @@ static void keep_only(struct keeper *k)
         }
     }
     /* Above all the guard's socket to tenure, whose end tells of its death, and
-     * the facts of the releaser, which hold secrets. */
+     * the releaser's ticket, which holds secrets. */
     syscall(SYS_close_range, (unsigned)next, ~0u, 0);
 }
 
-_Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders)
+_Noreturn void tn_tree_init_main(const struct tn_tree_init_orders *orders)
 {
-    struct keeper k = {.orders = *orders, .pipe = -1};
-    struct tn_keeper_message go;
+    struct tree_init k = {.orders = *orders, .pipe = -1};
+    struct tn_tree_init_message go;
     sigset_t set;
 
     struct sched_param first = {.sched_priority = 1};
 
-    prctl(PR_SET_NAME, "tenure-keeper", 0, 0, 0);
+    prctl(PR_SET_NAME, "tenure-treeinit", 0, 0, 0);
     /* As punctual as the guard: it has to be scheduled to die. */
     sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first);
     keep_only(&k);
@@ -237,7 +238,7 @@ _Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders)
     /* In a namespace its death is everybody's; else it must live to end them, also if it was
      * stopped. */
     prctl(PR_SET_PDEATHSIG, k.orders.pidns ? SIGKILL : SIGCONT, 0, 0, 0);
-    k.orders.keeper = getpid();
+    k.orders.tree_init = getpid();
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGCONT);
@@ -252,7 +253,7 @@ _Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders)
     if (!error)
         error = tn_alarm_make(&k.alarm);
     if (error) {
-        tell(&k, TN_GUARD_FAILED, error, TN_STAGE_CONTAIN);
+        send_guard(&k, TN_GUARD_FAILED, error, TN_STAGE_CONTAIN);
         _exit(1);
     }
     check_deadline(&k);
@@ -267,11 +268,11 @@ _Noreturn void tn_keeper_main(const struct tn_keeper_orders *orders)
         if (poll(fds, 3, -1) < 0)
             continue;
         if (fds[0].revents)
-            hear_child(&k);
+            read_child(&k);
         if (fds[1].revents)
             reap(&k);
         if (fds[2].revents)
-            obey(&k);
+            handle_request(&k);
         check_deadline(&k);
     }
 }
