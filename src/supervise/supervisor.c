@@ -144,11 +144,15 @@ int tn_supervisor_code_for(const struct tn_supervisor *s, enum tenure_status sta
 /* What follows from whatever happened in this turn. */
 static void settle(struct tn_supervisor *s)
 {
-    tn_supervisor_guard_check(s, tenure_now());
+    int64_t now = tenure_now();
+
+    tn_supervisor_guard_check(s, now);
     tn_supervisor_health_judge(s);
     tn_supervisor_step(s, &(struct tn_machine_event){.kind = TN_ON_TIMER,
                                                      .owes = s->machine.life != TN_LIFE_ACTIVE &&
                                                              tn_driver_owes(s->elector)});
+    /* By the time from before: what has become due meanwhile is not passed over. */
+    s->machine_timer.at_ns = tn_machine_next(&s->machine, now);
 }
 
 static void trim_now(void *arg, int64_t now)
@@ -404,7 +408,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
             s.ping.at_ns = 0;
         s.machine.cfg.margin_ns = s.link.page->margin_ns;
         s.began = true;
-        tn_supervisor_happened(&s, TN_ON_TIMER);
+        settle(&s);
         loop(&s);
     }
     close_all(&s);

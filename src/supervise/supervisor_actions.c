@@ -374,7 +374,6 @@ void tn_supervisor_step(struct tn_supervisor *s, const struct tn_machine_event *
         memmove(s->queued, s->queued + 1, --s->n_queued * sizeof s->queued[0]);
     }
     s->stepping = false;
-    s->machine_timer.at_ns = tn_machine_next(&s->machine, tenure_now());
 }
 
 void tn_supervisor_happened(struct tn_supervisor *s, enum tn_machine_event_kind kind)
