@@ -1,7 +1,7 @@
 /*
  * core/lease.h - the lease record as the elector sees it.
  *
- * A plain value: no pointers, no allocation.  lease/record.c turns it
+ * A plain value: no pointers, no allocation.  store/lease_record.c turns it
  * into JSON and back; members of the JSON that we do not know travel beside it.
  */
 #ifndef TN_CORE_LEASE_H

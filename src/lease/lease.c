@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/key.h"
-#include "lease/record.h"
+#include "store/lease_record.h"
 
 void tn_lease_seen_free(struct tn_lease_seen *seen)
 {

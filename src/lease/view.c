@@ -10,8 +10,8 @@
 #include "base/rfc3339.h"
 #include "base/text.h"
 #include "lease/lease.h"
-#include "lease/record.h"
 #include "os/clock.h"
+#include "store/lease_record.h"
 
 const char *tenure_lease_state_word(enum tenure_lease_state state)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lease/record.h"
+#include "store/lease_record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "lease/record.h"
+#include "store/lease_record.h"
 
 #define NONCE "00112233445566778899aabbccddeeff"
 #define GOOD                                                                                       \

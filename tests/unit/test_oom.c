@@ -15,8 +15,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "lease/record.h"
 #include "oom_kit.h"
+#include "store/lease_record.h"
 #include "tenure/lease.h"
 #include "tenure/state.h"
 

@@ -7,9 +7,9 @@
 
 #include "base/base64.h"
 #include "base/hex.h"
-#include "lease/record.h"
 #include "os/clock.h"
 #include "store/kube/kube.h"
+#include "store/lease_record.h"
 
 #define TIME_SIZE 32
 

@@ -14,8 +14,8 @@
 
 #include "base/hex.h"
 #include "base/key.h"
-#include "lease/record.h"
 #include "store/damaged.h"
+#include "store/lease_record.h"
 #include "store/postgres/postgres.h"
 
 #define FIRST_RETRY INT64_C(250000000)

@@ -1,4 +1,4 @@
-#include "lease/record.h"
+#include "store/lease_record.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,13 +1,16 @@
 /*
- * lease/record.h - the lease record as JSON in a register.
+ * store/lease_record.h - the lease record as JSON in a register.
+ *
+ * It stands below the back ends because two of them look into it: kube: shows the holder in the
+ * standard fields of a Lease, postgres+advisory: writes a held lease only under its lock.
  *
  * The nonce of the request and that of its predecessor belong to the register
  * (struct tenure_value), not to the document.  Members that this version does
  * not know are kept: decode hands them out as text, encode puts them back, so
  * that an older candidate does not strip what a newer one wrote.
  */
-#ifndef TN_LEASE_RECORD_H
-#define TN_LEASE_RECORD_H
+#ifndef TN_STORE_LEASE_RECORD_H
+#define TN_STORE_LEASE_RECORD_H
 
 #include "core/lease.h"
 
