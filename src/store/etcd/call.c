@@ -253,7 +253,7 @@ static enum tenure_status ask(struct tn_etcd *h, const char *path, const char *b
             h->unanswered++; /* nor are its news ours */
             status = tenure_fail(err, TENURE_UNAVAILABLE,
                                  "etcd: %s belongs to another cluster than the endpoints used so "
-                                 "far; was it made anew?",
+                                 "far; was the cluster re-created?",
                                  h->conf.hosts[h->at]);
             o->next = !change;
         }

@@ -28,7 +28,7 @@ static const struct {
     {EMFILE, TENURE_UNAVAILABLE, "raise the limit on open files"},
     {ENFILE, TENURE_UNAVAILABLE, "raise the system's limit on open files"},
     {EIO, TENURE_UNAVAILABLE, "look at the disk, or at the server behind it"},
-    {ESTALE, TENURE_UNAVAILABLE, "the server knows it no longer; is it mounted anew?"},
+    {ESTALE, TENURE_UNAVAILABLE, "the server knows it no longer; was it remounted?"},
 };
 
 enum tenure_status tn_file_fail(struct tenure_error *err, int error, const char *what,

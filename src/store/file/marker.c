@@ -129,7 +129,7 @@ enum tenure_status tn_file_gone(const struct tn_file *f, struct tenure_error *er
 {
     return tenure_fail(err, TENURE_UNAVAILABLE,
                        "file: the store %.300s is gone (no " TN_FILE_MARKER
-                       " in it); mount or restore it, or restart to begin anew",
+                       " in it); mount or restore it, or restart to start an empty store",
                        f->root);
 }
 

@@ -17,9 +17,9 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "os/poll.h"
 #include "store/file/journal/journal.h"
 #include "store/file/walk.h"
+#include "store/sleep.h"
 
 /* A slot is linked, a directory made or moved here; or the directory itself goes. */
 #define MASK (IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
@@ -235,19 +235,13 @@ enum tenure_status tn_file_wait(void *impl, const struct tenure_watch *watches, 
             status = compare(f, &watches[i], &changed, deadline, err);
         if (status || changed)
             return status;
-        struct pollfd fds[2] = {{.fd = f->watches.fd, .events = POLLIN},
-                                {.fd = wake_fd, .events = POLLIN}};
         int64_t now = tenure_now();
         int64_t until = poll && deadline - now > f->poll_ns ? now + f->poll_ns : deadline;
-        int ready = tn_poll(fds, 2, until);
-        if (ready < 0)
-            return tn_file_fail(err, errno, "cannot wait on", f->root, "");
-        if (ready > 0 && fds[1].revents)
-            return tenure_fail(err, TENURE_CANCELLED, "file: wait was cancelled");
-        if (ready == 0 && until == deadline)
-            return tenure_fail(err, TENURE_TIMEOUT, "file: nothing changed");
+        status = tn_store_sleep("file", f->watches.fd, wake_fd, until, deadline, err);
+        if (status)
+            return status;
         /* A new slot: to look at it is the caller's next step, so it is not done twice. */
-        if (ready > 0 && drain(f->watches.fd).slots)
+        if (drain(f->watches.fd).slots)
             return TENURE_OK;
     }
 }

@@ -37,7 +37,7 @@
     X("08P01", UNAVAILABLE, "the server, or a pooler in front of it, refused")                     \
     X("08", UNAVAILABLE, "the connection broke")                                                   \
     X("26000", UNAVAILABLE, "the session was reset")                                               \
-    X("0A000", UNAVAILABLE, "the session will be made anew")                                       \
+    X("0A000", UNAVAILABLE, "the session will be set up again")                                    \
     X("XX001", CORRUPT, "the server's storage is damaged")                                         \
     X("XX002", CORRUPT, "the server's index is damaged")                                           \
     X("22", INVALID, NULL)                                                                         \

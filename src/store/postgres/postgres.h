@@ -101,7 +101,7 @@ enum tn_pg_stmt {
     TN_PG_FREE_SWAP,
     TN_PG_HOLDER,
     TN_PG_END_FORMER,
-    TN_PG_MEND,
+    TN_PG_REPAIR,
     TN_PG_STATEMENTS,
 };
 

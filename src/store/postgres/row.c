@@ -255,7 +255,7 @@ static enum tenure_status show(struct tn_pg *pg, struct page *page, const PGresu
 
         if (!tenure_key_valid(key) || strcmp(key, page->after) <= 0)
             return tenure_fail(err, TENURE_CORRUPT,
-                               "%s: \"%s\".register: a row has a key that is none; remove the row",
+                               "%s: \"%s\".register: a row has an invalid key; remove the row",
                                pg->scheme, pg->conf.schema);
         status = take_listed(pg, key, r, i, page->timeline, value, err);
         if (status)

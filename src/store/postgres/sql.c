@@ -175,18 +175,18 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                           {TN_PG_INT8, TN_PG_INT8, TN_PG_TIME}},
     /* Replace a row that is damaged, if each column is what was read ($2 to $6).  Where its number
      * is lost the time in milliseconds takes its place, to which no row was ever counted. */
-    [TN_PG_MEND] = {"tn_repair",
-                    "UPDATE " REGISTER " r SET version = CASE WHEN r.version > 0 AND r.version <"
-                    " 4611686018427387904 THEN r.version + 1"
-                    " ELSE (extract(epoch FROM clock_timestamp()) * 1000)::int8 END,"
-                    " nonce = $7, prev = $8, tombstone = $9, data = $10"
-                    " WHERE key = $1 AND version IS NOT DISTINCT FROM $2"
-                    " AND nonce IS NOT DISTINCT FROM $3 AND prev IS NOT DISTINCT FROM $4"
-                    " AND tombstone IS NOT DISTINCT FROM $5 AND data IS NOT DISTINCT FROM $6"
-                    " AND @T = $11 AND " SYNC " RETURNING r.version, @N",
-                    11,
-                    {TN_PG_TEXT, TN_PG_INT8, TN_PG_UUID, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA,
-                     TN_PG_UUID, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA, TN_PG_INT8}},
+    [TN_PG_REPAIR] = {"tn_repair",
+                      "UPDATE " REGISTER " r SET version = CASE WHEN r.version > 0 AND r.version <"
+                      " 4611686018427387904 THEN r.version + 1"
+                      " ELSE (extract(epoch FROM clock_timestamp()) * 1000)::int8 END,"
+                      " nonce = $7, prev = $8, tombstone = $9, data = $10"
+                      " WHERE key = $1 AND version IS NOT DISTINCT FROM $2"
+                      " AND nonce IS NOT DISTINCT FROM $3 AND prev IS NOT DISTINCT FROM $4"
+                      " AND tombstone IS NOT DISTINCT FROM $5 AND data IS NOT DISTINCT FROM $6"
+                      " AND @T = $11 AND " SYNC " RETURNING r.version, @N",
+                      11,
+                      {TN_PG_TEXT, TN_PG_INT8, TN_PG_UUID, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA,
+                       TN_PG_UUID, TN_PG_UUID, TN_PG_BOOL, TN_PG_BYTEA, TN_PG_INT8}},
 };
 
 #define PIECE_MAX 256 /* bytes of what stands for @N, @M or @T */

@@ -147,7 +147,7 @@ static enum tenure_status replace(void *impl, struct tenure_swap *swap, const vo
     tn_redis_args_text(&args, found->element[0]->str);
     tn_redis_args_add(&args, found->element[2]->str, (size_t)found->element[2]->len);
     tn_redis_args_add(&args, tail, tn_redis_put_tail(swap, tail));
-    status = tn_redis_run(h, TN_REDIS_MEND, &args, deadline, &answer, err);
+    status = tn_redis_run(h, TN_REDIS_REPAIR, &args, deadline, &answer, err);
     if (!status)
         status = take_verdict(h, &answer, swap, err);
     else if (answer.lost) /* it may still take effect (I6) */

@@ -154,7 +154,7 @@ const char *const tn_redis_script_text[TN_REDIS_SCRIPTS] = {
                       "end\n"
                       "return {kind, string.format('%.0f', n), text}\n",
 
-    [TN_REDIS_MEND] =
+    [TN_REDIS_REPAIR] =
         "" COUNTER "if redis.call('TYPE', KEYS[4]).ok ~= ARGV[3] then return {'', 'c'} end\n"
         "local now = redis.call(ARGV[3] == 'string' and 'GET' or 'DUMP', KEYS[4])\n"
         "if now ~= ARGV[4] then return {'', 'c'} end\n"

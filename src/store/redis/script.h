@@ -47,7 +47,7 @@ enum tn_redis_script {
     /* KEYS: seq, index, log, register.  ARGV: as for a swap the offset and the origin; the type
      * and the bytes that the register must have; what follows "tenure1 VERSION " in the new string.
      * Answers as a swap does. */
-    TN_REDIS_MEND,
+    TN_REDIS_REPAIR,
     TN_REDIS_SCRIPTS,
 };
 

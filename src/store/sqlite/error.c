@@ -43,7 +43,7 @@ static enum tenure_status damaged(struct tn_sqlite *h, const char *what, struct 
 {
     return tenure_fail(err, TENURE_CORRUPT,
                        "sqlite: %s: %s; it was not touched: restore it from a backup, or move it "
-                       "away to begin anew",
+                       "away to start with an empty store",
                        h->path, what);
 }
 

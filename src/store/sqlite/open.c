@@ -293,7 +293,7 @@ static enum tenure_status prepare(struct tn_sqlite *h, bool make, struct tenure_
     if (stage != BEGUN && !make)
         return tenure_fail(err, TENURE_UNAVAILABLE,
                            "sqlite: %s was emptied while in use; put it back with its log, or "
-                           "restart to begin anew",
+                           "restart to start with an empty store",
                            h->path);
     rc = sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);
     if (rc == SQLITE_OK && stage == BEGUN)

@@ -23,7 +23,7 @@ static enum tenure_status absolute(const char *path, char **out, struct tenure_e
 
     if (path[0] != '/' && !(cwd = getcwd(NULL, 0)))
         return tenure_fail(err, TENURE_CONFIG,
-                           "sqlite: the current directory cannot be told (%s); name the file by "
+                           "sqlite: the current directory cannot be read (%s); name the file by "
                            "its absolute path",
                            strerror(errno));
     if (asprintf(&full, "%s%s%s", cwd ? cwd : "", cwd ? "/" : "", path) < 0)
@@ -144,7 +144,7 @@ static enum tenure_status refuse_orphan(const char *path, const char *log, struc
 {
     return tenure_fail(err, TENURE_CORRUPT,
                        "sqlite: %s is missing or empty but %s is not; restore both from a backup, "
-                       "or move both away to begin anew",
+                       "or move both away to start with an empty store",
                        path, log);
 }
 
@@ -197,9 +197,10 @@ enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_
     if (st.st_size == 0 && logged)
         return refuse_orphan(path, wal, err);
     if (st.st_nlink > 1 || tn_fs_mounted(path))
-        return tenure_fail(err, TENURE_CONFIG,
-                           "sqlite: %s has a second name, or is mounted by itself: whoever uses it "
-                           "from the other place has another log; mount its directory instead",
-                           path);
+        return tenure_fail(
+            err, TENURE_CONFIG,
+            "sqlite: %s has a second name, or is mounted by itself: those who use it "
+            "from the other place have another log; mount its directory instead",
+            path);
     return refuse_network(path, path, err);
 }

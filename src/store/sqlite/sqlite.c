@@ -131,7 +131,7 @@ static enum tenure_status take_listed(struct tn_sqlite *h, char key[TENURE_KEY_M
         return tenure_fail(err, TENURE_NOMEM, "sqlite: out of memory");
     if (strlen(text) != len || !tenure_key_valid(text))
         return tenure_fail(err, TENURE_CORRUPT,
-                           "sqlite: %s: a row has a key that is none; remove the row", h->path);
+                           "sqlite: %s: a row has an invalid key; remove the row", h->path);
     memcpy(key, text, len + 1);
     enum tenure_status status = take_row(h, row, key, value, err);
     if (status != TENURE_CORRUPT)

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "os/poll.h"
+#include "store/sleep.h"
 #include "store/sqlite/sqlite.h"
 
 #define LOOK_NS 50000000 /* between two looks if there is no inotify left */
@@ -145,14 +145,8 @@ enum tenure_status tn_sqlite_wait(void *impl, const struct tenure_watch *watches
         if (changed)
             return TENURE_OK;
         int64_t until = h->deaf ? tenure_now() + LOOK_NS : deadline;
-        struct pollfd fds[2] = {{.fd = h->notify_fd, .events = POLLIN},
-                                {.fd = wake_fd, .events = POLLIN}};
-        int ready = tn_poll(fds, 2, until < deadline ? until : deadline);
-        if (ready < 0)
-            return tenure_fail(err, TENURE_UNAVAILABLE, "sqlite: poll: %s", strerror(errno));
-        if (ready == 0 && until >= deadline)
-            return tenure_fail(err, TENURE_TIMEOUT, "sqlite: nothing changed");
-        if (ready > 0 && fds[1].revents)
-            return tenure_fail(err, TENURE_CANCELLED, "sqlite: wait was cancelled");
+        status = tn_store_sleep("sqlite", h->notify_fd, wake_fd, until, deadline, err);
+        if (status)
+            return status;
     }
 }
