@@ -358,8 +358,10 @@ enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len
                 m->start_at_ns = 0; /* it may be better now */
             continue;
         }
-        if (!m)
+        if (!m) {
             m = &f->members[f->n++];
+            memset(m, 0, sizeof *m); /* another one may have been there */
+        }
         /* It may be on its way out: started again after that. */
         *m = (struct member){.pid = m->pid, .stopping = m->stopping, .wanted = true};
         snprintf(m->name, sizeof m->name, "%s", names[i]);
