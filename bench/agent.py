@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """make bench-agent: the HTTP side of an agent beside its peers, in one run.
 
-    bench/agent.py [--seconds 2] [--rounds 3] [--flood 60] [--streams 1000] [--write]
+    bench/agent.py [--seconds 2] [--rounds 3] [--flood 60] [--streams 1000] [--many 64 1000] [--write]
 
 Requests a second of one core, by the clock on the wall, with keep-alive: the server on the first core,
 wrk on the second, 32 connections; etcd's /health and Patroni's REST API take turns with us.  What open
 event streams cost, in memory and to whoever commits; leases lost while the ports are flooded.  `tenure run` with its one election, and
-`tenure agent` with four behind one address.  Each figure beside its target.  --write puts the tables
+`tenure agent` with four behind one address; and what an election costs among 64 and 1,000.  Each figure beside its target.  --write puts the tables
 into docs/evidence/benchmarks-agent.md.
 """
 
@@ -59,7 +59,7 @@ class Agent:
     """tenure run on a file store in memory, its core the first."""
     name, elections = "tenure run", 1
 
-    def __init__(self, folder, ttl="3s", core="0"):
+    def __init__(self, folder, ttl="3s", core="0", limit=60):
         self.port = free_port()
         self.base = f"http://127.0.0.1:{self.port}"
         self.log = os.path.join(folder, f"agent-{self.port}.log")
@@ -67,7 +67,7 @@ class Agent:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [*pin, TENURE, *self.command(folder, ttl)], stdin=subprocess.DEVNULL, stderr=log)
-        wait_for(self.base + "/readyz")
+        wait_for(self.base + "/readyz", limit)
 
     def command(self, folder, ttl):
         return ["run", "--name", "bench", "--store",
@@ -96,9 +96,9 @@ class Agent:
             told = sum('"event":"lost"' in line for line in f)
         return told + sum(a != b for a, b in zip(terms, self.terms()))
 
-    def close(self):
+    def close(self, limit=60):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(60)
+        self.process.wait(limit)
 
 
 class Fleet(Agent):
@@ -114,6 +114,20 @@ class Fleet(Agent):
                        "run": {"command": ["sleep", "86400"]},
                        "elections": [{"name": f"bench{i}"} for i in range(self.elections)]}, f)
         return ["agent", "--config", config]
+
+
+class Many(Fleet):
+    """tenure agent with as many elections as are asked for; on both cores."""
+
+    def __init__(self, folder, elections):
+        self.elections = elections
+        began = time.monotonic()
+        super().__init__(folder, ttl="60s", core="", limit=600)
+        self.ready_s = time.monotonic() - began
+
+    def children(self):
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as f:
+            return [int(pid) for pid in f.read().split()]
 
 
 class Patroni:
@@ -322,6 +336,44 @@ LEAST, MIB, TIMES = 20_000, 32, 2
 NICE = -10
 
 
+def private_kib(pid):
+    with open(f"/proc/{pid}/smaps_rollup") as f:
+        return sum(int(line.split()[1]) for line in f if line.startswith("Private_"))
+
+
+def timed(ask, *args):
+    began = time.monotonic()
+    ask(*args)
+    return time.monotonic() - began
+
+
+def many(folder, elections):
+    """What an election costs in an agent with that many of them, once they all lead and are idle."""
+    note(f"{elections} elections in one agent")
+    agent = Many(folder, elections)
+    try:
+        first = timed(get, agent.base + "/_ha/status")
+        time.sleep(5)
+        found = {"n": elections, "ready_s": agent.ready_s, "first_s": first,
+                 "status_s": timed(get, agent.base + "/_ha/status"),
+                 "metrics_s": timed(get, agent.base + "/metrics"), "agent_kib": private_kib(agent.process.pid),
+                 "files": len(os.listdir(f"/proc/{agent.process.pid}/fd"))}
+        children = agent.children()
+        found["kib"] = statistics.median(private_kib(pid) for pid in children)
+        found["threads"] = statistics.median(len(os.listdir(f"/proc/{pid}/task")) for pid in children)
+        found["leading"] = sum(e["leading"] for e in agent.status())
+        return found
+    finally:
+        agent.close(300)
+
+
+def many_row(m):
+    met = m["leading"] == m["n"] and m["kib"] < 1024
+    return (f"| {m['n']:,} | {m['leading']:,} | {m['ready_s']:.1f} s | {m['kib']:.0f} KiB, {m['threads']:.0f} threads "
+            f"| {m['agent_kib'] / 1024:.1f} MiB, {m['files']:,} files | {m['first_s']:.2f} s, {m['status_s']:.2f} s "
+            f"| {m['metrics_s']:.2f} s | all lead, < 1 MiB each | {verdict(met)} |")
+
+
 def verdict(met):
     return "met" if met else "**missed**"
 
@@ -343,7 +395,7 @@ def rate_rows(found):
     return "\n".join(rows)
 
 
-def report(args, found, held, asked, flooded):
+def report(args, found, held, asked, flooded, crowds):
     streams_rows = "\n".join(
         f"| {name} | {h['resident']:.1f} MiB ({h['before']:.1f} before) | {h['failed']} | {h['lost']} "
         f"| < {MIB} MiB, none | {verdict(h['resident'] < MIB and h['failed'] + h['lost'] == 0)} |"
@@ -375,6 +427,13 @@ else the machine does.
 | flooded for {args.flood} s, both at once, 128 connections each, ttl 3s | renewals | failed | 99 % within | lost leases | target | verdict |
 |---|---|---|---|---|---|---|
 {flood_rows}
+
+| elections in one agent, ttl 60s, file store in memory | lead | until all lead | an election, private | the agent itself, private | `/_ha/status`, the first and again | `/metrics` | target | verdict |
+|---|---|---|---|---|---|---|---|---|
+{chr(10).join(map(many_row, crowds))}
+
+An election is a process of its own; its guard and its program come on top. The first question makes every one of them
+read its candidates and its history.
 """
 
 
@@ -384,6 +443,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--flood", type=int, default=60)
     parser.add_argument("--streams", type=int, default=1000)
+    parser.add_argument("--many", type=int, nargs="*", default=[64, 1000])
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
     if not present("wrk"):
@@ -396,9 +456,10 @@ def main():
         held = {kind.name: streams(folder, args, kind) for kind in (Agent, Fleet)}
         asked = state_requests(folder)
         flooded = flood(folder, args)
+        crowds = [many(folder, n) for n in args.many]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    text = report(args, found, held, asked, flooded)
+    text = report(args, found, held, asked, flooded, crowds)
     print(text)
     if args.write:
         with open(os.path.join(ROOT, "docs/evidence/benchmarks-agent.md"), "w") as f:
