@@ -161,7 +161,7 @@ enum tenure_status tn_state_set_fenced(tenure_state *s, const char *key, struct 
     assert(s->leads && s->floor <= TN_EPOCH_MAX);
     s->fenced = true;
     return tenure_fail(err, TENURE_FENCED,
-                       "%s: epoch %" PRIu64 " was here; this leader's %" PRIu64
-                       " is over, and final",
+                       "%s: epoch %" PRIu64 " has been stored since; epoch %" PRIu64
+                       " of this leader has ended",
                        key, s->floor, s->fence.epoch);
 }

@@ -167,7 +167,7 @@ static enum tenure_status seal_documents(struct sealing *c, struct tn_root *root
             c->s->progress++;
         }
         if (!status && listed)
-            status = tenure_fail(c->err, listed, "the seal has come to %s, and goes on from there",
+            status = tenure_fail(c->err, listed, "sealed up to %s; the next try continues there",
                                  c->last[0] ? c->last : prefix);
     } while (!status && c->more);
     return !status && c->open ? TENURE_CORRUPT : status;

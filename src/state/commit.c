@@ -75,7 +75,7 @@ static enum tenure_status refuse_unseen(const struct tn_entry *entry, struct ten
 {
     if (!entry->doubt)
         return TENURE_OK;
-    return tenure_fail(err, TENURE_CONFLICT, "%s: somebody else has written it; load it again",
+    return tenure_fail(err, TENURE_CONFLICT, "%s: changed by another writer; load it again",
                        entry->key);
 }
 

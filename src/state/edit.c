@@ -150,7 +150,7 @@ static enum tenure_status read_fence(tenure_state *s, const char *key, struct tn
     enum tenure_status status = tenure_store_read(s->store, key, &value, deadline, err);
 
     if (!status && tenure_token_absent(&value.token))
-        status = tenure_fail(err, TENURE_CONFLICT, "%s: it is gone", key);
+        status = tenure_fail(err, TENURE_CONFLICT, "%s: no longer exists", key);
     if (!status)
         status = tn_document_decode(&value, &doc, err);
     if (!status)

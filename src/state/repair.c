@@ -270,7 +270,7 @@ static enum tenure_status read_damaged(struct repair *r, struct tenure_error *er
     if (status)
         return status;
     if (tenure_token_absent(&r->value.token))
-        return tenure_fail(err, TENURE_INVALID, "%s: there is nothing", r->key);
+        return tenure_fail(err, TENURE_INVALID, "%s: does not exist", r->key);
     status =
         *r->id ? tn_document_decode(&r->value, &doc, err) : tn_root_decode(&r->value, &doc, err);
     if (status == TENURE_OK)

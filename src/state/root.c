@@ -147,8 +147,7 @@ static enum tenure_status write_root(tenure_state *s, struct tn_root *root, int6
     /* An operator has announced something on top: to be read again, or our next write would take it
      * back, and its create could land behind the next leader's seal (I3). */
     if (w.status == TENURE_OK && root->entry->doubt)
-        return tenure_fail(err, TENURE_CONFLICT, "%s: somebody else has written it",
-                           root->entry->key);
+        return tenure_fail(err, TENURE_CONFLICT, "%s: changed by another writer", root->entry->key);
     return w.status;
 }
 

@@ -136,9 +136,9 @@ static enum finding resolve_own(tenure_state *s, struct tn_write *w,
         return DONE;
     }
     return end_superseded(s, w,
-                          restored      ? "it is older than it was"
-                          : doc->edited ? "an operator has edited it"
-                                        : "somebody else writes under the same grant",
+                          restored      ? "an older version has been restored"
+                          : doc->edited ? "edited by an operator"
+                                        : "changed by another writer under the same grant",
                           err);
 }
 
@@ -159,7 +159,7 @@ static enum finding read_back(tenure_state *s, struct tn_write *w, int64_t deadl
         finding = tenure_token_absent(&w->entry->token) ? TRY_AGAIN : DONE;
         w->entry->sealed = finding == TRY_AGAIN;
         if (finding == DONE)
-            end_superseded(s, w, "it is gone", err);
+            end_superseded(s, w, "no longer exists", err);
         goto done;
     }
     status = tn_document_decode(&value, &doc, err);
@@ -175,7 +175,7 @@ static enum finding read_back(tenure_state *s, struct tn_write *w, int64_t deadl
         break;
     case TN_VERDICT_RAISE: /* older than us: restored from a back-up, or never sealed */
         w->entry->sealed = false;
-        end_superseded(s, w, "it is older than it was", err);
+        end_superseded(s, w, "an older version has been restored", err);
         break;
     default:
         w->status = tn_state_set_fenced(s, w->entry->key, err);
@@ -196,8 +196,9 @@ static void resolve(tenure_state *s, struct tn_write *w, int64_t deadline, struc
         if (read_back(s, w, deadline, err) == DONE)
             break;
         if (tenure_now() >= deadline) {
-            w->status = tenure_fail(err, w->unsure ? TENURE_UNKNOWN : TENURE_TIMEOUT,
-                                    "%s: not settled in time", w->entry->key);
+            w->status =
+                tenure_fail(err, w->unsure ? TENURE_UNKNOWN : TENURE_TIMEOUT,
+                            "%s: the outcome could not be determined in time", w->entry->key);
             break;
         }
         if (round > 0)
