@@ -8,7 +8,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
-#include <tenure/elector.h>
+#include <tenure/tenure.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t asked_to_stop;
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 
     while (!asked_to_stop) {
         /* Ask right before each piece of work that only a leader may do. */
-        if (tenure_elector_is_leader(elector))
+        if (tenure_elector_leads(elector, NULL))
             work++;
         usleep(10 * 1000);
     }

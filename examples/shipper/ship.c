@@ -13,20 +13,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tenure/elector.h>
-#include <tenure/state.h>
+#include <tenure/tenure.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static unsigned long long epoch; /* of the term in hand; 0: none */
+static struct tenure_grant current; /* of our term; epoch 0: none */
 static int working;
 
 static void started(void *arg, const struct tenure_term *term)
 {
     (void)arg;
     pthread_mutex_lock(&lock);
-    epoch = term->epoch;
+    current = term->grant;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
@@ -37,7 +36,7 @@ static void stopped(void *arg, const struct tenure_term *term, const char *why)
     (void)arg, (void)term;
     fprintf(stderr, "ship: stops: %s\n", why);
     pthread_mutex_lock(&lock);
-    epoch = 0;
+    current.epoch = 0;
     while (working)
         pthread_cond_wait(&changed, &lock);
     pthread_mutex_unlock(&lock);
@@ -73,7 +72,7 @@ static enum tenure_status ship(tenure_elector *elector, tenure_state *state, int
     tenure_document_free(&document);
     if (!status && write(sink, "\n", 1) != 1) /* what an earlier one left half written ends here */
         status = TENURE_UNAVAILABLE;
-    while (!status && tenure_elector_is_leader(elector)) {
+    while (!status && tenure_elector_leads(elector, NULL)) {
         struct tenure_commit commit = {.collection = "shipper", .id = "place", .data = text};
         size_t n = take(source, place, buffer, sizeof buffer);
 
@@ -87,21 +86,18 @@ static enum tenure_status ship(tenure_elector *elector, tenure_state *state, int
         commit.len = (size_t)snprintf(text, sizeof text, "%lld", (long long)place);
         do
             status = tenure_state_commit(state, &commit, 1, soon(), error);
-        while (status == TENURE_UNKNOWN && tenure_elector_is_leader(elector));
+        while (status == TENURE_UNKNOWN && tenure_elector_leads(elector, NULL));
     }
     return status;
 }
 
-static void lead(tenure_elector *elector, const char *url, unsigned long long term, int source,
-                 int sink)
+static void lead(tenure_elector *elector, const char *url, const struct tenure_grant *grant,
+                 int source, int sink)
 {
-    struct tenure_grant grant = {.epoch = term};
     struct tenure_error error = {0};
     tenure_state *state = NULL;
-    enum tenure_status status = tenure_nonce(grant.id, &error);
+    enum tenure_status status = tenure_state_open(url, "ship", grant, soon(), &state, &error);
 
-    if (!status)
-        status = tenure_state_open(url, "ship", &grant, soon(), &state, &error);
     if (!status)
         status = ship(elector, state, source, sink, &error);
     if (status)
@@ -138,15 +134,15 @@ int main(int argc, char **argv)
         fprintf(stderr, "ship: %s\n", error.text);
         return 1;
     }
-    for (unsigned long long done = 0;;) {
+    for (struct tenure_grant grant = {0};;) {
         pthread_mutex_lock(&lock);
         working = 0;
         pthread_cond_broadcast(&changed);
-        while (epoch == 0 || epoch == done)
+        while (current.epoch == 0 || current.epoch == grant.epoch)
             pthread_cond_wait(&changed, &lock);
-        done = epoch;
+        grant = current;
         working = 1;
         pthread_mutex_unlock(&lock);
-        lead(elector, argv[1], done, source, sink);
+        lead(elector, argv[1], &grant, source, sink);
     }
 }

@@ -39,7 +39,7 @@ struct tenure_checkpoint_options {
  * read).  state must outlive it; options may be NULL.  CORRUPT if what is there
  * is not a position: it is left as it is.  FENCED, and what load() answers else.
  */
-TENURE_API enum tenure_status tenure_checkpoint_open(
+TENURE_CHECKED enum tenure_status tenure_checkpoint_open(
     tenure_state *state, const char *collection, const char *id,
     const struct tenure_checkpoint_options *options, int64_t deadline,
     tenure_checkpoint **checkpoint, struct tenure_error *err);
@@ -58,15 +58,17 @@ TENURE_API uint64_t tenure_checkpoint_durable(const tenure_checkpoint *checkpoin
  * the next note or flush tries again.  CONFLICT: an operator has edited it; see
  * tenure_checkpoint_reload().
  */
-TENURE_API enum tenure_status tenure_checkpoint_note(tenure_checkpoint *checkpoint,
-                                                     uint64_t position, int64_t deadline,
-                                                     struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_checkpoint_note(tenure_checkpoint *checkpoint,
+                                                         uint64_t position, int64_t deadline,
+                                                         struct tenure_error *err);
 /* Commit what was noted, if anything was since the last commit. */
-TENURE_API enum tenure_status tenure_checkpoint_flush(tenure_checkpoint *checkpoint,
-                                                      int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_checkpoint_flush(tenure_checkpoint *checkpoint,
+                                                          int64_t deadline,
+                                                          struct tenure_error *err);
 /* Load it again and forget what was noted: adopts an operator's edit, also one that goes back. */
-TENURE_API enum tenure_status tenure_checkpoint_reload(tenure_checkpoint *checkpoint,
-                                                       int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_checkpoint_reload(tenure_checkpoint *checkpoint,
+                                                           int64_t deadline,
+                                                           struct tenure_error *err);
 
 #ifdef __cplusplus
 }

@@ -84,35 +84,36 @@ struct tenure_control {
     }
 
 /* A register that was never written is OK: nothing is asked.  CORRUPT is told as such. */
-TENURE_API enum tenure_status tenure_control_look(tenure_store *store, const char *name,
-                                                  struct tenure_control *control, int64_t deadline,
-                                                  struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_control_look(tenure_store *store, const char *name,
+                                                      struct tenure_control *control,
+                                                      int64_t deadline, struct tenure_error *err);
 /* by and reason are for people, and cut to what tenure_control holds; may be NULL. */
-TENURE_API enum tenure_status tenure_control_pause(tenure_store *store, const char *name,
-                                                   const char *by, const char *reason,
-                                                   int64_t deadline, struct tenure_error *err);
-TENURE_API enum tenure_status tenure_control_resume(tenure_store *store, const char *name,
-                                                    int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_control_pause(tenure_store *store, const char *name,
+                                                       const char *by, const char *reason,
+                                                       int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_control_resume(tenure_store *store, const char *name,
+                                                        int64_t deadline, struct tenure_error *err);
 /* An operator's repair: a register that cannot be read, or has no room for a change, is replaced by
  * an empty one.  Any other stays as it is. */
-TENURE_API enum tenure_status tenure_control_reset(tenure_store *store, const char *name,
-                                                   int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_control_reset(tenure_store *store, const char *name,
+                                                       int64_t deadline, struct tenure_error *err);
 
 /*
  * Call the candidates (to NULL: all of them) and wait for who answers: the one
  * that was called; or, of all that answer soon after the first, the one with
  * the highest priority.  UNAVAILABLE if none does.
  */
-TENURE_API enum tenure_status tenure_control_call(tenure_store *store, const char *name,
-                                                  const char *to, struct tenure_candidate *found,
-                                                  int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_control_call(tenure_store *store, const char *name,
+                                                      const char *to,
+                                                      struct tenure_candidate *found,
+                                                      int64_t deadline, struct tenure_error *err);
 /*
  * Ask everybody, the leader too, and give them until deadline; request receives
  * what those who are there have answered (tenure_candidate.answer).
  */
-TENURE_API enum tenure_status tenure_control_ping(tenure_store *store, const char *name,
-                                                  int64_t deadline, char request[33],
-                                                  struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_control_ping(tenure_store *store, const char *name,
+                                                      int64_t deadline, char request[33],
+                                                      struct tenure_error *err);
 /* Ask the leader of that epoch to give leadership up: to a candidate (may be NULL: to anyone). */
 TENURE_API enum tenure_status tenure_control_yield(tenure_store *store, const char *name,
                                                    uint64_t epoch, const char *to, int64_t for_ms,
@@ -138,9 +139,9 @@ struct tenure_handover {
  * best one that waits.  NOT_LEADER if nobody leads; UNAVAILABLE if nobody
  * waits, and then nothing was changed; CONFLICT if it is paused.
  */
-TENURE_API enum tenure_status tenure_handover(tenure_store *store, const char *name, const char *to,
-                                              struct tenure_handover *result, int64_t deadline,
-                                              struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_handover(tenure_store *store, const char *name,
+                                                  const char *to, struct tenure_handover *result,
+                                                  int64_t deadline, struct tenure_error *err);
 
 #ifdef __cplusplus
 }

@@ -32,9 +32,9 @@ typedef bool (*tenure_election_fn)(void *arg, const struct tenure_election *elec
  * empty prefix needs.  Fails as tenure_store_list() does, or with NOMEM.  May
  * block.
  */
-TENURE_API enum tenure_status tenure_elections(tenure_store *store, tenure_election_fn visit,
-                                               void *arg, char mark[TENURE_VERSION_MAX + 1],
-                                               int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_elections(tenure_store *store, tenure_election_fn visit,
+                                                   void *arg, char mark[TENURE_VERSION_MAX + 1],
+                                                   int64_t deadline, struct tenure_error *err);
 
 #ifdef __cplusplus
 }

@@ -17,13 +17,15 @@
  *
  * WHAT YOUR PROGRAM MUST DO.
  *  1. Begin the exclusive work in started(), or after it.
- *  2. Ask tenure_elector_is_leader() right before anything that only a leader
- *     may do; it is false the moment the lease can pass on.
+ *  2. Ask tenure_elector_leads() right before anything that only a leader may
+ *     do; it is false the moment the lease can pass on.
  *  3. In stopped(), end the work and return only when it has ended: the lease
- *     is released when stopped() returns, not before (I8).  time_left() says
+ *     is released when stopped() returns, not before (I8).  Without a stopped()
+ *     it is released at once.  time_left() says
  *     how long that may take; after that somebody else may lead.
- *  4. Carry the epoch with every write to a resource that can check it.  Only
- *     that holds over suspend, a paused machine, or a lost lease record.
+ *  4. Carry the epoch with every write to a resource that can check it, and
+ *     open the state (tenure/state.h) with the grant of the term.  Only that
+ *     holds over suspend, a paused machine, or a lost lease record.
  */
 #ifndef TENURE_ELECTOR_H
 #define TENURE_ELECTOR_H
@@ -41,9 +43,10 @@ typedef struct tenure_elector tenure_elector;
 
 /* One term of leadership. */
 struct tenure_term {
-    const char *name; /* of the election */
-    const char *id;   /* of this candidate */
-    uint64_t epoch;   /* the fencing token: higher than that of every earlier term */
+    const char *name;          /* of the election */
+    const char *id;            /* of this candidate */
+    uint64_t epoch;            /* the fencing token: higher than that of every earlier term */
+    struct tenure_grant grant; /* the same epoch, and the id: for tenure_state_open() */
 };
 
 /* What the elector did, for logs, tests and people.  Valid during the call only. */
@@ -115,9 +118,9 @@ struct tenure_elector_options {
  * that cannot be safe, with the arithmetic; what the store says otherwise.
  * On failure *elector is untouched.
  */
-TENURE_API enum tenure_status tenure_elector_start(const struct tenure_elector_options *options,
-                                                   tenure_elector **elector,
-                                                   struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_elector_start(const struct tenure_elector_options *options,
+                                                       tenure_elector **elector,
+                                                       struct tenure_error *err);
 
 /*
  * Stop contending; if leading, stopped() is called and the lease released.
@@ -126,14 +129,23 @@ TENURE_API enum tenure_status tenure_elector_start(const struct tenure_elector_o
  */
 TENURE_API void tenure_elector_stop(tenure_elector *elector);
 
-/* Leads, right now.  One clock reading and one atomic load; never blocks. */
-TENURE_API bool tenure_elector_is_leader(const tenure_elector *elector);
-/* The epoch of the term in hand; 0 when not leading. */
-TENURE_API uint64_t tenure_elector_epoch(const tenure_elector *elector);
+/*
+ * Leads, right now, in *epoch (may be NULL; 0 if it does not).  One clock
+ * reading and a few atomic loads; never blocks.
+ */
+TENURE_CHECKED bool tenure_elector_leads(const tenure_elector *elector, uint64_t *epoch);
+/*
+ * Wait until it leads: OK, and *grant (may be NULL) is that of the term.
+ * TIMEOUT at the deadline (CLOCK_BOOTTIME); CANCELLED if it has ended.  started()
+ * of that term may still be about to run.  Any number of threads may wait.
+ */
+TENURE_CHECKED enum tenure_status tenure_elector_wait(tenure_elector *elector, int64_t deadline,
+                                                      struct tenure_grant *grant,
+                                                      struct tenure_error *err);
 /* Nanoseconds until the work must have ended; 0 if nothing may run. */
 TENURE_API int64_t tenure_elector_time_left(const tenure_elector *elector);
 
-/* Give leadership up, and do not contend for the next for_ms.  Returns at once. */
+/* Step down, and do not contend for the next for_ms.  Returns at once. */
 TENURE_API void tenure_elector_yield(tenure_elector *elector, int64_t for_ms);
 /*
  * A resource refused an epoch of ours because it knows a higher one: the term
@@ -141,10 +153,31 @@ TENURE_API void tenure_elector_yield(tenure_elector *elector, int64_t for_ms);
  */
 TENURE_API void tenure_elector_fenced(tenure_elector *elector, uint64_t floor);
 
+/*
+ * While it runs; each returns at once.
+ *
+ * Unhealthy: claims nothing, and steps down if it leads.  It contends again
+ * when it is healthy, as it is at the start.
+ */
+TENURE_API void tenure_elector_set_healthy(tenure_elector *elector, bool healthy);
+/* As in the options; the next renewal or claim shows it. */
+TENURE_API void tenure_elector_set_priority(tenure_elector *elector, int32_t priority);
+/*
+ * Another ttl and another interval of renewals, 0 as in the options; the other
+ * times stay.  A lower ttl binds when it is sent, a higher one when it is
+ * acknowledged.  CONFIG for times that cannot be safe, with the arithmetic;
+ * then nothing has changed.
+ */
+TENURE_CHECKED enum tenure_status tenure_elector_set_ttl(tenure_elector *elector, int64_t ttl_ms,
+                                                         int64_t renew_ms,
+                                                         struct tenure_error *err);
+
 /* A snapshot, for status pages. */
 struct tenure_elector_status {
+    uint32_t size; /* set by TENURE_ELECTOR_STATUS */
     char id[TENURE_ID_MAX + 1];
-    char phase[16]; /* "following", "sealing", "leading", "stopping", "releasing", "halted" */
+    char
+        phase[16]; /* "new", "following", "sealing", "leading", "stopping", "releasing", "halted" */
     char leader[TENURE_ID_MAX + 1]; /* as last seen; "" if nobody */
     uint64_t leader_epoch;
     uint64_t renewals;   /* acknowledged */
@@ -152,6 +185,12 @@ struct tenure_elector_status {
     int64_t deadline_ns; /* CLOCK_BOOTTIME; 0 without a grant */
     char trouble[256];   /* the last one; "" if the last request was fine */
 };
+
+#define TENURE_ELECTOR_STATUS                                                                      \
+    {                                                                                              \
+        .size = sizeof(struct tenure_elector_status)                                               \
+    }
+
 TENURE_API void tenure_elector_status(tenure_elector *elector,
                                       struct tenure_elector_status *status);
 

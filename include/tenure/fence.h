@@ -34,8 +34,8 @@ typedef struct tenure_fence tenure_fence;
  * looked.  CONFIG if the directory is missing; UNAVAILABLE if another process
  * has it.
  */
-TENURE_API enum tenure_status tenure_fence_open(const char *path, tenure_fence **fence,
-                                                struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_fence_open(const char *path, tenure_fence **fence,
+                                                    struct tenure_error *err);
 /* Accepts NULL. */
 TENURE_API void tenure_fence_close(tenure_fence *fence);
 
@@ -46,15 +46,16 @@ TENURE_API void tenure_fence_close(tenure_fence *fence);
  * remembered.  grant (16 bytes) may be NULL: then epochs alone are compared.
  * Blocks only when the epoch rises: one durable write.
  */
-TENURE_API enum tenure_status tenure_fence_check(tenure_fence *fence, uint64_t epoch,
-                                                 const uint8_t *grant, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_fence_check(tenure_fence *fence, uint64_t epoch,
+                                                     const uint8_t *grant,
+                                                     struct tenure_error *err);
 
 /*
  * The same for the text of a Tenure-Epoch header: "EPOCH" or "EPOCH GRANT",
  * GRANT being 32 hexadecimal digits.  INVALID if it is NULL or anything else.
  */
-TENURE_API enum tenure_status tenure_fence_check_text(tenure_fence *fence, const char *text,
-                                                      struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_fence_check_text(tenure_fence *fence, const char *text,
+                                                          struct tenure_error *err);
 
 /* The highest epoch accepted; 0 if none yet. */
 TENURE_API uint64_t tenure_fence_highest(tenure_fence *fence);

@@ -52,10 +52,10 @@ TENURE_API enum tenure_status tenure_history_look(tenure_store *store, const cha
  * estimate.  Terms beyond the last TENURE_TERMS_MAX are forgotten.  What cannot
  * be read is replaced.  May block.
  */
-TENURE_API enum tenure_status tenure_history_note(tenure_store *store, const char *name,
-                                                  const struct tenure_term_record *term,
-                                                  uint64_t heard_ms, int64_t deadline,
-                                                  struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_history_note(tenure_store *store, const char *name,
+                                                      const struct tenure_term_record *term,
+                                                      uint64_t heard_ms, int64_t deadline,
+                                                      struct tenure_error *err);
 
 #ifdef __cplusplus
 }

@@ -50,9 +50,9 @@ struct tenure_lease_view {
 TENURE_API const char *tenure_lease_state_word(enum tenure_lease_state state);
 
 /* Read the lease of an election.  OK for every state; else what the store says. */
-TENURE_API enum tenure_status tenure_lease_look(tenure_store *store, const char *name,
-                                                struct tenure_lease_view *view, int64_t deadline,
-                                                struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_lease_look(tenure_store *store, const char *name,
+                                                    struct tenure_lease_view *view,
+                                                    int64_t deadline, struct tenure_error *err);
 /* Wait for a change since view was filled; as tenure_store_wait(). */
 TENURE_API enum tenure_status tenure_lease_wait(tenure_store *store, const char *name,
                                                 const struct tenure_lease_view *view, int wake_fd,
@@ -65,10 +65,10 @@ TENURE_API enum tenure_status tenure_lease_wait(tenure_store *store, const char 
  * at_least keep epochs from going back).  Refused (CONFLICT) if the record
  * changed since view was filled.  *epoch (may be NULL) is what was written.
  */
-TENURE_API enum tenure_status tenure_lease_reset(tenure_store *store, const char *name,
-                                                 const struct tenure_lease_view *view,
-                                                 uint64_t at_least, uint64_t *epoch,
-                                                 int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_lease_reset(tenure_store *store, const char *name,
+                                                     const struct tenure_lease_view *view,
+                                                     uint64_t at_least, uint64_t *epoch,
+                                                     int64_t deadline, struct tenure_error *err);
 
 #ifdef __cplusplus
 }

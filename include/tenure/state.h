@@ -56,9 +56,10 @@ struct tenure_document {
  * Open the state of election `name`.  grant NULL: for looking and for
  * operators, seals nothing.  Otherwise every change carries that grant.
  */
-TENURE_API enum tenure_status tenure_state_open(const char *url, const char *name,
-                                                const struct tenure_grant *grant, int64_t deadline,
-                                                tenure_state **state, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_state_open(const char *url, const char *name,
+                                                    const struct tenure_grant *grant,
+                                                    int64_t deadline, tenure_state **state,
+                                                    struct tenure_error *err);
 /* Accepts NULL. */
 TENURE_API void tenure_state_close(tenure_state *state);
 
@@ -72,17 +73,18 @@ TENURE_API uint64_t tenure_state_floor(const tenure_state *state);
  * CORRUPT if its store cannot read it and could still replace it: repair it first.
  * TIMEOUT: what has been sealed need not be again, the next call goes on there.
  */
-TENURE_API enum tenure_status tenure_state_seal(tenure_state *state, const char *collection,
-                                                int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_state_seal(tenure_state *state, const char *collection,
+                                                    int64_t deadline, struct tenure_error *err);
 
 /*
  * Seal one document and return it.  OK also if it does not exist.  CORRUPT if
  * what is there is not a document: it is left as it is.  Without a grant: only
  * reads.
  */
-TENURE_API enum tenure_status tenure_state_load(tenure_state *state, const char *collection,
-                                                const char *id, struct tenure_document *document,
-                                                int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_state_load(tenure_state *state, const char *collection,
+                                                    const char *id,
+                                                    struct tenure_document *document,
+                                                    int64_t deadline, struct tenure_error *err);
 
 /* One commit of a batch. */
 struct tenure_commit {
@@ -111,25 +113,25 @@ TENURE_API enum tenure_status tenure_state_commit(tenure_state *state,
  */
 typedef bool (*tenure_document_fn)(void *arg, const char *id,
                                    const struct tenure_document *document, const char *damage);
-TENURE_API enum tenure_status tenure_state_list(tenure_state *state, const char *collection,
-                                                tenure_document_fn visit, void *arg,
-                                                int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_state_list(tenure_state *state, const char *collection,
+                                                    tenure_document_fn visit, void *arg,
+                                                    int64_t deadline, struct tenure_error *err);
 
 /* Visit the names of the collections, in byte order. */
-TENURE_API enum tenure_status tenure_state_collections(tenure_state *state,
-                                                       bool (*visit)(void *arg, const char *name),
-                                                       void *arg, int64_t deadline,
-                                                       struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_state_collections(
+    tenure_state *state, bool (*visit)(void *arg, const char *name), void *arg, int64_t deadline,
+    struct tenure_error *err);
 
 /*
  * An operator's edit, by a handle without a grant: writes (or deletes, if data
  * is NULL) under the epoch that is stored, marked as edited, so that the
  * leader adopts it.  CONFLICT if the document changed since `seen` was loaded.
  */
-TENURE_API enum tenure_status tenure_state_edit(tenure_state *state, const char *collection,
-                                                const char *id, const struct tenure_document *seen,
-                                                const void *data, size_t len, int64_t deadline,
-                                                struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_state_edit(tenure_state *state, const char *collection,
+                                                    const char *id,
+                                                    const struct tenure_document *seen,
+                                                    const void *data, size_t len, int64_t deadline,
+                                                    struct tenure_error *err);
 
 /*
  * An operator's repair of a damaged document, by a handle without a grant.
@@ -149,16 +151,16 @@ TENURE_API enum tenure_status tenure_state_edit(tenure_state *state, const char 
  * the root is damaged too.  Then nothing was replaced.
  */
 #define TENURE_KEEP_MAX (3 * TENURE_KEY_MAX)
-TENURE_API enum tenure_status tenure_state_repair(tenure_state *state, const char *collection,
-                                                  const char *id, const void *data, size_t len,
-                                                  const struct tenure_grant *least,
-                                                  char kept[TENURE_KEEP_MAX + 1], int64_t deadline,
-                                                  struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_state_repair(tenure_state *state, const char *collection,
+                                                      const char *id, const void *data, size_t len,
+                                                      const struct tenure_grant *least,
+                                                      char kept[TENURE_KEEP_MAX + 1],
+                                                      int64_t deadline, struct tenure_error *err);
 
 /* Wait until anything in the collection may have changed since mark ("" at first; updated). */
-TENURE_API enum tenure_status tenure_state_wait(tenure_state *state, const char *collection,
-                                                char mark[TENURE_VERSION_MAX + 1], int wake_fd,
-                                                int64_t deadline, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_state_wait(tenure_state *state, const char *collection,
+                                                    char mark[TENURE_VERSION_MAX + 1], int wake_fd,
+                                                    int64_t deadline, struct tenure_error *err);
 
 /* Frees the buffer and zeroes the document.  Accepts NULL. */
 TENURE_API void tenure_document_free(struct tenure_document *document);

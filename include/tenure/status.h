@@ -16,9 +16,13 @@ extern "C" {
 
 #if defined(__GNUC__)
 #define TENURE_API               __attribute__((visibility("default")))
+/* The same, and the compiler warns where the answer is ignored.  Without it: what only waits or
+ * looks, and what leaves its answer in an argument too (tenure_swap, tenure_commit). */
+#define TENURE_CHECKED           __attribute__((visibility("default"), warn_unused_result))
 #define TENURE_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #define TENURE_API
+#define TENURE_CHECKED
 #define TENURE_PRINTF(fmt, args)
 #endif
 
@@ -86,8 +90,10 @@ TENURE_API enum tenure_status tenure_fail(struct tenure_error *err, enum tenure_
 TENURE_API enum tenure_status tenure_fail_context(struct tenure_error *err, const char *format, ...)
     TENURE_PRINTF(2, 3);
 
-/* The library's version as text, "0.1.0". */
+/* The version of the library that runs; version.h has that of the headers. */
 TENURE_API const char *tenure_version(void);
+/* As TENURE_VERSION_NUMBER. */
+TENURE_API unsigned tenure_version_number(void);
 
 #ifdef __cplusplus
 }

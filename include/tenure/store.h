@@ -189,8 +189,8 @@ TENURE_API int64_t tenure_now(void);
  * live as long as the process.  A scheme that is already known is INVALID.
  * Thread-safe.
  */
-TENURE_API enum tenure_status tenure_store_register(const struct tenure_store_ops *ops,
-                                                    struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_store_register(const struct tenure_store_ops *ops,
+                                                        struct tenure_error *err);
 /* Also look for store modules (tenure-store-SCHEME.so) in dir.  Copies dir. */
 TENURE_API enum tenure_status tenure_store_module_dir(const char *dir, struct tenure_error *err);
 
@@ -199,16 +199,17 @@ TENURE_API enum tenure_status tenure_store_module_dir(const char *dir, struct te
  * "memory:name", "noop:".  May block until deadline.  On failure *store is
  * untouched; CONFIG names an unknown scheme and lists the known ones.
  */
-TENURE_API enum tenure_status tenure_store_open(const char *url, int64_t deadline,
-                                                tenure_store **store, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_store_open(const char *url, int64_t deadline,
+                                                    tenure_store **store, struct tenure_error *err);
 /*
  * Is there a store for this URL, with the client library that it needs?  Loads it, and connects to
  * nothing.  CONFIG and UNSUPPORTED as tenure_store_open().
  */
-TENURE_API enum tenure_status tenure_store_known(const char *url, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_store_known(const char *url, struct tenure_error *err);
 /* Accepts NULL. */
 TENURE_API void tenure_store_close(tenure_store *store);
-TENURE_API void tenure_store_info(const tenure_store *store, struct tenure_store_info *info);
+/* The library's, for as long as the handle is open. */
+TENURE_API const struct tenure_store_info *tenure_store_info(const tenure_store *store);
 
 /*
  * What somebody who owns the database runs once, so that the store of url can
@@ -216,8 +217,8 @@ TENURE_API void tenure_store_info(const tenure_store *store, struct tenure_store
  * role is not NULL, with the rights that it needs.  Connects to nothing.
  * UNSUPPORTED for stores that need nothing.
  */
-TENURE_API enum tenure_status tenure_store_schema(const char *url, const char *role, char **text,
-                                                  struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_store_schema(const char *url, const char *role,
+                                                      char **text, struct tenure_error *err);
 
 /*
  * What the URL of such a store may say behind '?', one option a line: *text, which the caller
@@ -228,9 +229,9 @@ TENURE_API enum tenure_status tenure_store_options(const char *url, char **text,
                                                    struct tenure_error *err);
 
 /* The calls of the contract.  err may be NULL.  Keys: see tenure_key_valid(). */
-TENURE_API enum tenure_status tenure_store_read(tenure_store *store, const char *key,
-                                                struct tenure_value *value, int64_t deadline,
-                                                struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_store_read(tenure_store *store, const char *key,
+                                                    struct tenure_value *value, int64_t deadline,
+                                                    struct tenure_error *err);
 TENURE_API enum tenure_status tenure_store_swap(tenure_store *store, struct tenure_swap *swap,
                                                 int64_t deadline, struct tenure_error *err);
 /* Sorts swaps by key.  See swap_many above. */
@@ -238,28 +239,28 @@ TENURE_API enum tenure_status tenure_store_swap_many(tenure_store *store, struct
                                                      size_t n, int64_t deadline,
                                                      struct tenure_error *err);
 /* Write an empty tombstone over what the caller last saw. */
-TENURE_API enum tenure_status tenure_store_erase(tenure_store *store, const char *key,
-                                                 const struct tenure_token *expect,
-                                                 const uint8_t nonce[TENURE_NONCE_SIZE],
-                                                 struct tenure_token *token, int64_t deadline,
-                                                 struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_store_erase(tenure_store *store, const char *key,
+                                                     const struct tenure_token *expect,
+                                                     const uint8_t nonce[TENURE_NONCE_SIZE],
+                                                     struct tenure_token *token, int64_t deadline,
+                                                     struct tenure_error *err);
 TENURE_API enum tenure_status tenure_store_wait(tenure_store *store,
                                                 const struct tenure_watch *watches, size_t n,
                                                 int wake_fd, int64_t deadline,
                                                 struct tenure_error *err);
-TENURE_API enum tenure_status tenure_store_list(tenure_store *store, const char *prefix,
-                                                const char *after, tenure_visit_fn visit, void *arg,
-                                                char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
-                                                struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_store_list(tenure_store *store, const char *prefix,
+                                                    const char *after, tenure_visit_fn visit,
+                                                    void *arg, char mark[TENURE_VERSION_MAX + 1],
+                                                    int64_t deadline, struct tenure_error *err);
 
 /* Frees the buffer and zeroes the value.  Accepts NULL. */
 TENURE_API void tenure_value_free(struct tenure_value *value);
 /* For back ends: make value hold len bytes (copied from data, which may be NULL if len is 0). */
-TENURE_API enum tenure_status tenure_value_set(struct tenure_value *value, const void *data,
-                                               size_t len, struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_value_set(struct tenure_value *value, const void *data,
+                                                   size_t len, struct tenure_error *err);
 /* For back ends: make value what a register reads as that was never written. */
-TENURE_API enum tenure_status tenure_value_absent(struct tenure_value *value,
-                                                  struct tenure_error *err);
+TENURE_CHECKED enum tenure_status tenure_value_absent(struct tenure_value *value,
+                                                      struct tenure_error *err);
 TENURE_API bool tenure_token_equal(const struct tenure_token *a, const struct tenure_token *b);
 /* All zero: the register was never written. */
 TENURE_API bool tenure_token_absent(const struct tenure_token *token);

@@ -1,8 +1,9 @@
-/* base/record_text.h - texts of records in JSON, which others may have written. */
+/* base/record_text.h - members of records in JSON, which others may have written. */
 #ifndef TN_BASE_RECORD_TEXT_H
 #define TN_BASE_RECORD_TEXT_H
 
 #include <jansson.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,18 @@ static inline void tn_record_text(const json_t *object, const char *member, char
     snprintf(out, size, "%s", text ? text : "");
     tn_text_tame(out, '?');
     memset(out + strlen(out), 0, size - strlen(out)); /* of a character that was cut */
+}
+
+/* The text of the same name in a struct. */
+#define TN_RECORD_TEXT(object, s, member)                                                          \
+    tn_record_text(object, #member, (s)->member, sizeof(s)->member)
+
+/* A number from 1 to max; 0 if it is none. */
+static inline uint64_t tn_record_number(const json_t *object, const char *member, int64_t max)
+{
+    json_int_t n = json_integer_value(json_object_get(object, member));
+
+    return n > 0 && n <= max ? (uint64_t)n : 0;
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "tenure/version.h"
 #include "tn_version.h"
 
 static const struct {
@@ -76,4 +77,9 @@ enum tenure_status tenure_fail_context(struct tenure_error *err, const char *for
 const char *tenure_version(void)
 {
     return TN_VERSION;
+}
+
+unsigned tenure_version_number(void)
+{
+    return TENURE_VERSION_NUMBER;
 }

@@ -31,44 +31,37 @@ char *tn_candidate_encode(const struct tenure_candidate *c)
     return text;
 }
 
-static int64_t get_number(const json_t *object, const char *member)
-{
-    json_int_t n = json_integer_value(json_object_get(object, member));
-
-    return n > 0 ? n : 0;
-}
-
 enum tenure_status tn_candidate_decode(const void *data, size_t len,
                                        struct tenure_candidate *candidate, struct tenure_error *err)
 {
-    struct tenure_candidate c = {.size = candidate->size};
+    struct tenure_candidate c = TENURE_CANDIDATE;
     json_error_t why;
     json_t *o = len > 0 && len <= CANDIDATE_MAX
                     ? json_loadb(data, len, JSON_REJECT_DUPLICATES, &why)
                     : NULL;
 
-    tn_record_text(o, "id", c.id, sizeof c.id);
+    TN_RECORD_TEXT(o, &c, id);
     if (!json_is_object(o) || !c.id[0]) {
         json_decref(o);
         return tenure_fail(err, TENURE_CORRUPT, "a candidate's record cannot be read");
     }
-    tn_record_text(o, "state", c.state, sizeof c.state);
+    TN_RECORD_TEXT(o, &c, state);
     c.healthy = json_is_true(json_object_get(o, "healthy"));
     json_int_t priority = json_integer_value(json_object_get(o, "priority"));
     c.priority = priority >= INT32_MIN && priority <= INT32_MAX ? (int32_t)priority : 0;
-    tn_record_text(o, "build", c.build, sizeof c.build);
-    tn_record_text(o, "address", c.address, sizeof c.address);
-    tn_record_text(o, "contain", c.contain, sizeof c.contain);
-    tn_record_text(o, "since", c.since, sizeof c.since);
-    tn_record_text(o, "trouble", c.trouble, sizeof c.trouble);
-    tn_record_text(o, "answer", c.answer, sizeof c.answer);
-    tn_record_text(o, "boot", c.boot, sizeof c.boot);
-    c.started_epoch = (uint64_t)get_number(o, "started_epoch");
-    c.started_ns = get_number(o, "started_ns");
-    c.started_ms = (uint64_t)get_number(o, "started_ms");
-    c.ended_epoch = (uint64_t)get_number(o, "ended_epoch");
-    c.ended_ns = get_number(o, "ended_ns");
-    c.ended_ms = (uint64_t)get_number(o, "ended_ms");
+    TN_RECORD_TEXT(o, &c, build);
+    TN_RECORD_TEXT(o, &c, address);
+    TN_RECORD_TEXT(o, &c, contain);
+    TN_RECORD_TEXT(o, &c, since);
+    TN_RECORD_TEXT(o, &c, trouble);
+    TN_RECORD_TEXT(o, &c, answer);
+    TN_RECORD_TEXT(o, &c, boot);
+    c.started_epoch = tn_record_number(o, "started_epoch", INT64_MAX);
+    c.started_ns = (int64_t)tn_record_number(o, "started_ns", INT64_MAX);
+    c.started_ms = tn_record_number(o, "started_ms", INT64_MAX);
+    c.ended_epoch = tn_record_number(o, "ended_epoch", INT64_MAX);
+    c.ended_ns = (int64_t)tn_record_number(o, "ended_ns", INT64_MAX);
+    c.ended_ms = tn_record_number(o, "ended_ms", INT64_MAX);
     json_decref(o);
     *candidate = c;
     return TENURE_OK;
@@ -121,7 +114,7 @@ struct listing {
 };
 
 /* A record that cannot be read is nobody's: it is passed over. */
-static bool take(void *arg, const char *key, const struct tenure_value *value)
+static bool visit_record(void *arg, const char *key, const struct tenure_value *value)
 {
     const struct listing *l = arg;
     struct tenure_candidate c = TENURE_CANDIDATE;
@@ -143,8 +136,8 @@ enum tenure_status tn_candidates_list(tenure_store *store, const char *name,
     if (!watch)
         watch = &scratch;
     tn_key_of(name, TN_KEY_CANDIDATES, watch->prefix);
-    return tenure_store_list(store, watch->prefix, NULL, take, &listing, watch->mark, deadline,
-                             err);
+    return tenure_store_list(store, watch->prefix, NULL, visit_record, &listing, watch->mark,
+                             deadline, err);
 }
 
 void tn_candidates_wait(tenure_store *store, const struct tn_candidates_watch *watch,

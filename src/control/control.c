@@ -11,8 +11,10 @@
 #include "base/name.h"
 #include "base/record_text.h"
 #include "base/rfc3339.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "control/edit.h"
+#include "lease/read.h"
 #include "os/clock.h"
 
 /* The first answer to a call opens this moment for better ones. */
@@ -57,47 +59,49 @@ static json_t *load(const struct tenure_value *value, struct tenure_error *err)
 enum tenure_status tn_control_decode(const struct tenure_value *value,
                                      struct tenure_control *control, struct tenure_error *err)
 {
-    struct tenure_control c = {.size = control->size, .token = value->token};
     json_t *object = load(value, err);
 
+    *control = (struct tenure_control){.size = sizeof *control, .token = value->token};
     if (!object) {
-        c.paused = true;
-        *control = c;
+        control->paused = true;
         return TENURE_CORRUPT;
     }
     const json_t *request = json_object_get(object, "request");
-    c.paused = json_is_true(json_object_get(object, "paused"));
-    tn_record_text(object, "paused_by", c.paused_by, sizeof c.paused_by);
-    tn_record_text(object, "paused_at", c.paused_at, sizeof c.paused_at);
-    tn_record_text(object, "reason", c.reason, sizeof c.reason);
-    tn_record_text(request, "id", c.request, sizeof c.request);
-    tn_record_text(request, "kind", c.kind, sizeof c.kind);
-    tn_record_text(request, "to", c.to, sizeof c.to);
-    json_int_t epoch = json_integer_value(json_object_get(request, "epoch"));
-    json_int_t for_ms = json_integer_value(json_object_get(request, "for_ms"));
-    json_int_t roll = json_integer_value(json_object_get(object, "roll"));
-    c.roll = roll > 0 ? (uint64_t)roll : 0;
-    c.epoch = epoch > 0 ? (uint64_t)epoch : 0;
-    c.for_ms = for_ms > 0 && for_ms <= 86400000 ? for_ms : 0;
+    control->paused = json_is_true(json_object_get(object, "paused"));
+    TN_RECORD_TEXT(object, control, paused_by);
+    TN_RECORD_TEXT(object, control, paused_at);
+    TN_RECORD_TEXT(object, control, reason);
+    control->roll = tn_record_number(object, "roll", INT64_MAX);
+    tn_record_text(request, "id", control->request, sizeof control->request);
+    TN_RECORD_TEXT(request, control, kind);
+    TN_RECORD_TEXT(request, control, to);
+    control->epoch = tn_record_number(request, "epoch", INT64_MAX);
+    control->for_ms = (int64_t)tn_record_number(request, "for_ms", 86400000);
     json_decref(object);
-    *control = c;
     return TENURE_OK;
+}
+
+static enum tenure_status decode(void *out, const struct tenure_value *value,
+                                 struct tenure_error *err)
+{
+    struct tenure_control whole;
+    enum tenure_status status = tn_control_decode(value, &whole, err);
+
+    tn_sized_copy(out, &whole, sizeof whole);
+    return status;
 }
 
 enum tenure_status tenure_control_look(tenure_store *store, const char *name,
                                        struct tenure_control *control, int64_t deadline,
                                        struct tenure_error *err)
 {
-    struct tenure_value value = {0};
     char key[TENURE_KEY_MAX + 1];
-    enum tenure_status status;
+    enum tenure_status status = tn_sized_check(control->size, "TENURE_CONTROL", err);
 
+    if (status)
+        return status;
     tn_key_of(name, TN_KEY_CONTROL, key);
-    status = tenure_store_read(store, key, &value, deadline, err);
-    if (!status)
-        status = tn_control_decode(&value, control, err);
-    tenure_value_free(&value);
-    return status;
+    return tn_read_register(store, key, decode, control, deadline, err);
 }
 
 /* ---- Changes ------------------------------------------------------------- */
@@ -245,8 +249,9 @@ enum tenure_status tn_control_roll(tenure_store *store, const char *name, int64_
 
 /* ---- Requests ------------------------------------------------------------ */
 
-static enum tenure_status ask(tenure_store *store, const char *name, struct tenure_control *c,
-                              int64_t deadline, struct tenure_error *err)
+static enum tenure_status post_request(tenure_store *store, const char *name,
+                                       struct tenure_control *c, int64_t deadline,
+                                       struct tenure_error *err)
 {
     uint8_t id[TENURE_NONCE_SIZE];
     enum tenure_status status = tenure_nonce(id, err);
@@ -264,7 +269,7 @@ enum tenure_status tenure_control_yield(tenure_store *store, const char *name, u
     struct tenure_control c = {.kind = "yield", .epoch = epoch, .for_ms = for_ms};
 
     put_text(to, c.to, sizeof c.to);
-    return ask(store, name, &c, deadline, err);
+    return post_request(store, name, &c, deadline, err);
 }
 
 /* Of all that answered, the best. */
@@ -275,7 +280,7 @@ struct answers {
     unsigned n;
 };
 
-static bool take_answer(void *arg, const struct tenure_candidate *c)
+static bool choose_best(void *arg, const struct tenure_candidate *c)
 {
     struct answers *a = arg;
 
@@ -294,21 +299,22 @@ enum tenure_status tenure_control_call(tenure_store *store, const char *name, co
     int64_t enough = 0, now;
     enum tenure_status status;
 
+    status = tn_sized_check(found->size, "TENURE_CANDIDATE", err);
     put_text(to, c.to, sizeof c.to);
-    status = ask(store, name, &c, deadline, err);
+    if (!status)
+        status = post_request(store, name, &c, deadline, err);
     while (!status) {
         struct answers a = {.request = c.request, .to = to};
         struct tn_candidates_watch watch;
 
-        status = tn_candidates_list(store, name, take_answer, &a, &watch, deadline + LOOK_NS, err);
+        status = tn_candidates_list(store, name, choose_best, &a, &watch, deadline + LOOK_NS, err);
         if (status)
             break;
         now = tenure_now();
         if (a.n > 0 && enough == 0)
             enough = to ? now : now + BETTER_NS;
         if (a.n > 0 && now >= enough) {
-            a.best.size = found->size;
-            *found = a.best;
+            tn_sized_copy(found, &a.best, sizeof a.best);
             return TENURE_OK;
         }
         if (now >= deadline)
@@ -333,7 +339,7 @@ enum tenure_status tenure_control_ping(tenure_store *store, const char *name, in
                                        char request[33], struct tenure_error *err)
 {
     struct tenure_control c = {.kind = "ping"};
-    enum tenure_status status = ask(store, name, &c, deadline, err);
+    enum tenure_status status = post_request(store, name, &c, deadline, err);
 
     while (!status) {
         struct answers a = {.request = c.request};

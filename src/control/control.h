@@ -9,7 +9,7 @@ struct tn_candidates_watch {
     char mark[TENURE_VERSION_MAX + 1];
 };
 
-/* Fill control from what a read found.  CORRUPT, and then paused is true: who cannot read an
+/* Fill all of control from what a read found.  CORRUPT, and then paused is true: who cannot read an
  * order does not act against it. */
 enum tenure_status tn_control_decode(const struct tenure_value *value,
                                      struct tenure_control *control, struct tenure_error *err);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "control/control.h"
 #include "tenure/lease.h"
 
@@ -16,7 +17,7 @@ struct pair {
     bool ended, started;
 };
 
-static bool take(void *arg, const struct tenure_candidate *c)
+static bool find_pair(void *arg, const struct tenure_candidate *c)
 {
     struct pair *p = arg;
 
@@ -40,7 +41,7 @@ static void measure(tenure_store *store, const char *name, uint64_t old_epoch,
 
     r->gap_ns = -1;
     for (;;) {
-        if (tn_candidates_list(store, name, take, &p, &watch, deadline, NULL) ||
+        if (tn_candidates_list(store, name, find_pair, &p, &watch, deadline, NULL) ||
             (p.ended && p.started) || tenure_now() >= deadline)
             break;
         tn_candidates_wait(store, &watch, deadline);
@@ -99,11 +100,13 @@ enum tenure_status tenure_handover(tenure_store *store, const char *name, const 
 {
     struct tenure_lease_view lease = TENURE_LEASE_VIEW;
     struct tenure_candidate chosen = TENURE_CANDIDATE;
-    struct tenure_handover r = {.size = result->size};
+    struct tenure_handover r = TENURE_HANDOVER;
     enum tenure_status status;
     uint64_t epoch;
 
-    status = tenure_lease_look(store, name, &lease, deadline, err);
+    status = tn_sized_check(result->size, "TENURE_HANDOVER", err);
+    if (!status)
+        status = tenure_lease_look(store, name, &lease, deadline, err);
     if (!status)
         status = check(store, name, to, &lease, deadline, err);
     if (status)
@@ -125,6 +128,6 @@ enum tenure_status tenure_handover(tenure_store *store, const char *name, const 
     r.as_asked = strcmp(lease.holder, chosen.id) == 0;
     int64_t limit = tenure_now() + 3000 * MS;
     measure(store, name, epoch, &r, limit < deadline ? limit : deadline);
-    *result = r;
+    tn_sized_copy(result, &r, sizeof r);
     return TENURE_OK;
 }

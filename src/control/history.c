@@ -3,6 +3,7 @@
 #include "base/key.h"
 
 #include <jansson.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +11,13 @@
 #include "base/record_text.h"
 #include "control/edit.h"
 #include "core/lease.h"
+#include "lease/read.h"
 
 #define HISTORY_MAX 65536 /* bytes of the register that we look at */
 /* Year 9999; times beyond are nonsense, and would overflow where they are subtracted. */
 #define WALL_MAX_MS INT64_C(253402300799000)
 
 /* ---- The record ---------------------------------------------------------- */
-
-static uint64_t get_number(const json_t *object, const char *member, int64_t most)
-{
-    json_int_t n = json_integer_value(json_object_get(object, member));
-
-    return n > 0 && n <= most ? (uint64_t)n : 0;
-}
 
 /* Each by the end of the one before, as far as both are known.  That nobody knows when that was,
  * other than before this one, is no gap of nothing. */
@@ -67,16 +62,16 @@ static struct tenure_term_record *insert(struct tenure_history *h, uint32_t at)
 
 static void take_term(struct tenure_history *h, const json_t *o)
 {
-    struct tenure_term_record t = {.epoch = get_number(o, "epoch", TN_EPOCH_MAX)};
+    struct tenure_term_record t = {.epoch = tn_record_number(o, "epoch", TN_EPOCH_MAX)};
 
-    tn_record_text(o, "holder", t.holder, sizeof t.holder);
+    TN_RECORD_TEXT(o, &t, holder);
     if (t.epoch == 0 || !t.holder[0])
         return; /* the others are worth showing all the same */
-    t.from_ms = get_number(o, "from_ms", WALL_MAX_MS);
-    t.to_ms = get_number(o, "to_ms", WALL_MAX_MS);
+    t.from_ms = tn_record_number(o, "from_ms", WALL_MAX_MS);
+    t.to_ms = tn_record_number(o, "to_ms", WALL_MAX_MS);
     t.estimated = json_is_true(json_object_get(o, "estimated"));
-    tn_record_text(o, "cause", t.cause, sizeof t.cause);
-    tn_record_text(o, "end", t.end, sizeof t.end);
+    TN_RECORD_TEXT(o, &t, cause);
+    TN_RECORD_TEXT(o, &t, end);
     uint32_t at = place_of(h, t.epoch);
     if (at < h->n && h->terms[at].epoch == t.epoch)
         return;
@@ -188,21 +183,36 @@ void tn_history_merge(struct tenure_history *h, const struct tenure_term_record 
     fill_gaps(h);
 }
 
+/* Of more terms than the caller has room for, the newest. */
+static enum tenure_status decode(void *out, const struct tenure_value *value,
+                                 struct tenure_error *err)
+{
+    struct tenure_history *to = out, *whole = calloc(1, sizeof *whole);
+    uint32_t room =
+        (uint32_t)((to->size - offsetof(struct tenure_history, terms)) / sizeof whole->terms[0]);
+
+    if (!whole)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    enum tenure_status status = tn_history_decode(value->data, value->len, whole, err);
+    if (!status) {
+        to->n = whole->n < room ? whole->n : room;
+        memcpy(to->terms, whole->terms + whole->n - to->n, to->n * sizeof whole->terms[0]);
+    }
+    free(whole);
+    return status;
+}
+
 enum tenure_status tenure_history_look(tenure_store *store, const char *name,
                                        struct tenure_history *history, int64_t deadline,
                                        struct tenure_error *err)
 {
-    struct tenure_value value = {0};
-    struct tenure_error scratch;
     char key[TENURE_KEY_MAX + 1];
 
+    if (history->size < offsetof(struct tenure_history, terms))
+        return tenure_fail(err, TENURE_INVALID,
+                           "the struct has no size: initialise it with TENURE_HISTORY");
     tn_key_of(name, TN_KEY_HISTORY, key);
-    err = err ? err : &scratch;
-    enum tenure_status status = tenure_store_read(store, key, &value, deadline, err);
-    if (!status)
-        status = tn_history_decode(value.data, value.len, history, err);
-    tenure_value_free(&value);
-    return status;
+    return tn_read_register(store, key, decode, history, deadline, err);
 }
 
 struct note {

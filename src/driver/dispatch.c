@@ -99,21 +99,20 @@ void tn_dispatch_deadline(struct tn_dispatch *d, int64_t deadline_ns)
     timerfd_settime(d->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-void tn_dispatch_seal(struct tn_dispatch *d, uint64_t epoch, const uint8_t *grant)
+void tn_dispatch_seal(struct tn_dispatch *d, const struct tenure_grant *grant)
 {
     pthread_mutex_lock(&d->lock);
     d->seal = true;
-    d->epoch = epoch;
-    memcpy(d->grant, grant, sizeof d->grant);
+    d->grant = *grant;
     pthread_mutex_unlock(&d->lock);
     leave_word(d);
 }
 
-void tn_dispatch_start(struct tn_dispatch *d, uint64_t epoch)
+void tn_dispatch_start(struct tn_dispatch *d, const struct tenure_grant *grant)
 {
     pthread_mutex_lock(&d->lock);
     d->start = true;
-    d->epoch = epoch;
+    d->grant = *grant;
     pthread_mutex_unlock(&d->lock);
     leave_word(d);
 }
@@ -144,7 +143,7 @@ static void run_stop(struct tn_dispatch *d, enum tn_stop why, bool answer)
 {
     if (d->running) {
         d->running = false;
-        d->calls.stopped(d->calls.arg, d->running_epoch, why);
+        d->calls.stopped(d->calls.arg, &d->running_grant, why);
     }
     if (answer)
         d->calls.all_quiet(d->calls.arg);
@@ -189,13 +188,13 @@ bool tn_dispatch_run(struct tn_dispatch *d)
         if (word.stop) {
             run_stop(d, word.why, true);
         } else if (late) {
-            run_expired(d, word.running ? word.running_epoch : word.epoch);
+            run_expired(d, (word.running ? word.running_grant : word.grant).epoch);
         } else if (word.seal) {
-            d->calls.seal(d->calls.arg, word.epoch, word.grant);
+            d->calls.seal(d->calls.arg, &word.grant);
         } else if (word.start) {
             d->running = true;
-            d->running_epoch = word.epoch;
-            d->calls.started(d->calls.arg, word.epoch);
+            d->running_grant = word.grant;
+            d->calls.started(d->calls.arg, &word.grant);
         } else if (word.announce) {
             d->calls.new_leader(d->calls.arg, word.leader, word.leader_epoch);
         } else {

@@ -18,10 +18,10 @@
 struct tn_dispatch_calls {
     void *arg;
     /* Seal the state; then answers itself to the driver.  Never NULL. */
-    void (*seal)(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE]);
-    void (*started)(void *arg, uint64_t epoch);
+    void (*seal)(void *arg, const struct tenure_grant *grant);
+    void (*started)(void *arg, const struct tenure_grant *grant);
     /* Returns when the work has ended. */
-    void (*stopped)(void *arg, uint64_t epoch, enum tn_stop why);
+    void (*stopped)(void *arg, const struct tenure_grant *grant, enum tn_stop why);
     /* The answer to every tn_dispatch_stop(), after stopped() or without it. */
     void (*all_quiet)(void *arg);
     /* The deadline came before the driver's word: what ran in that epoch has been
@@ -42,14 +42,13 @@ struct tn_dispatch {
     /* Left by the driver, under the lock. */
     bool seal, start, stop, announce, end;
     int64_t deadline_ns; /* 0: no grant */
-    uint64_t epoch;
-    uint8_t grant[TENURE_NONCE_SIZE];
+    struct tenure_grant grant;
     enum tn_stop why;
     char leader[TN_HOLDER_MAX + 1];
     uint64_t leader_epoch;
 
     bool running; /* started() was called, stopped() was not */
-    uint64_t running_epoch;
+    struct tenure_grant running_grant;
 };
 
 enum tenure_status tn_dispatch_init(struct tn_dispatch *d, const struct tn_dispatch_calls *calls,
@@ -61,8 +60,8 @@ void tn_dispatch_destroy(struct tn_dispatch *d);
 
 /* Called by the driver; none of them blocks. */
 void tn_dispatch_deadline(struct tn_dispatch *d, int64_t deadline_ns);
-void tn_dispatch_seal(struct tn_dispatch *d, uint64_t epoch, const uint8_t *grant);
-void tn_dispatch_start(struct tn_dispatch *d, uint64_t epoch);
+void tn_dispatch_seal(struct tn_dispatch *d, const struct tenure_grant *grant);
+void tn_dispatch_start(struct tn_dispatch *d, const struct tenure_grant *grant);
 void tn_dispatch_stop(struct tn_dispatch *d, enum tn_stop why);
 void tn_dispatch_leader(struct tn_dispatch *d, const char *leader, uint64_t epoch);
 

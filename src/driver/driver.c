@@ -41,6 +41,8 @@ static void write_snapshot(tenure_elector *e)
     struct tn_snapshot *s = &e->snapshot;
 
     pthread_mutex_lock(&e->lock);
+    if (s->phase != m->phase)
+        pthread_cond_broadcast(&e->met); /* tenure_elector_wait() */
     if (e->actions.set & TN_ACT_SEAL)
         remember_former(s);
     if (s->phase > TN_PHASE_FOLLOWING && m->phase == TN_PHASE_FOLLOWING)
@@ -82,6 +84,7 @@ static bool next_request(tenure_elector *e, struct tn_event *ev)
     bool any = true;
 
     pthread_mutex_lock(&e->lock);
+    e->machine.cfg.priority = r->priority; /* what is written next carries it */
     if (r->fired) {
         r->fired = false;
         ev->kind = TN_EV_FIRED;
@@ -104,6 +107,10 @@ static bool next_request(tenure_elector *e, struct tn_event *ev)
         r->yield = false;
         ev->kind = TN_EV_YIELD;
         ev->until_ns = r->yield_until_ns;
+    } else if (r->step_down) {
+        r->step_down = false;
+        ev->kind = TN_EV_YIELD;
+        ev->until_ns = e->machine.not_before_ns; /* of an earlier one */
     } else if (r->shutdown) {
         r->shutdown = false;
         ev->kind = TN_EV_SHUTDOWN;
@@ -117,7 +124,7 @@ static bool next_request(tenure_elector *e, struct tn_event *ev)
     } else if (r->control) {
         r->control = false;
         ev->kind = TN_EV_CONTROL;
-        ev->may_claim = r->may_claim;
+        ev->may_claim = r->may_claim && !r->unhealthy;
         ev->claim_delay_ns = r->claim_delay_ns;
     } else if (r->retime) {
         r->retime = false;
@@ -143,9 +150,15 @@ static void publish(tenure_elector *e)
     int64_t deadline = e->actions.deadline_ns;
     bool leads = e->machine.phase == TN_PHASE_LEADING;
 
-    atomic_store(&e->lead_until_ns, leads ? deadline : 0);
+    /* One epoch a grant (I2), and D has not passed when it is published as leading (I1). */
+    assert(!leads || (e->machine.epoch >= 1 && e->machine.epoch < TN_EPOCH_MAX && deadline != 0));
+    assert(!leads || atomic_load(&e->lead_until_ns) == 0 ||
+           atomic_load(&e->epoch) == e->machine.epoch);
+    if (!leads)
+        atomic_store(&e->lead_until_ns, 0);
     atomic_store(&e->epoch, leads ? e->machine.epoch : 0);
     atomic_store(&e->deadline_ns, deadline);
+    atomic_store(&e->lead_until_ns, leads ? deadline : 0); /* last: tenure_elector_leads() */
     write_snapshot(e);
     if (e->hooks.lead)
         e->hooks.lead(e->hooks.arg, leads ? deadline : 0, deadline, leads ? e->machine.epoch : 0);
@@ -171,11 +184,21 @@ static void announce(tenure_elector *e)
                                               .text = m->lease.cause});
 }
 
+static struct tenure_grant grant_of(const struct tn_actions *a)
+{
+    struct tenure_grant grant = {.epoch = a->epoch};
+
+    memcpy(grant.id, a->grant, sizeof grant.id);
+    return grant;
+}
+
 /* Without a state there is nothing to seal, nor any other thread to ask. */
 static void seal(tenure_elector *e, const struct tn_actions *a)
 {
     if (e->hooks.seal) {
-        tn_dispatch_seal(&e->dispatch, a->epoch, a->grant);
+        struct tenure_grant grant = grant_of(a);
+
+        tn_dispatch_seal(&e->dispatch, &grant);
         return;
     }
     pthread_mutex_lock(&e->lock);
@@ -186,7 +209,7 @@ static void seal(tenure_elector *e, const struct tn_actions *a)
 
 /* A renewal whose answer was lost stands in the record: it counts from before it was sent (I6),
  * and is told like any other, with the deadline before it. */
-static void tell_found(tenure_elector *e, int64_t before_ns)
+static void report_found(tenure_elector *e, int64_t before_ns)
 {
     /* Not later than now, unless the times were changed meanwhile. */
     int64_t at = e->machine.now_ns, sent = e->published_ns - e->machine.cfg.timing.hold_ns;
@@ -202,14 +225,14 @@ static void tell_found(tenure_elector *e, int64_t before_ns)
 }
 
 /* What was decided happened when it was decided, however long we were stopped since. */
-static void obey(tenure_elector *e, const struct tn_event *ev)
+static void carry_out(tenure_elector *e, const struct tn_event *ev)
 {
     const struct tn_actions *a = &e->actions;
     int64_t at = e->machine.now_ns, before = e->published_ns;
 
     publish(e);
     if (ev->kind == TN_EV_READ && before != 0 && e->published_ns > before)
-        tell_found(e, before);
+        report_found(e, before);
     if (a->set & TN_ACT_STOP) {
         tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_STOPPING,
                                                   .at_ns = at,
@@ -225,9 +248,11 @@ static void obey(tenure_elector *e, const struct tn_event *ev)
         seal(e, a);
     }
     if (a->set & TN_ACT_START) {
+        struct tenure_grant grant = grant_of(a);
+
         tn_driver_trace(e, &(struct tenure_trace){
                                .kind = TENURE_TRACE_STARTED, .at_ns = at, .epoch = a->epoch});
-        tn_dispatch_start(&e->dispatch, a->epoch);
+        tn_dispatch_start(&e->dispatch, &grant);
     }
     if (a->set & TN_ACT_LEADER)
         announce(e);
@@ -286,7 +311,7 @@ static void next_event(tenure_elector *e, struct tn_event *ev)
             swap(e, ev);
         tn_driver_mark(e, 0);
     } else {
-        tn_driver_look_at_control(e);
+        tn_driver_read_control(e);
         tn_driver_drain_wake(e);
         if (next_request(e, ev))
             return;
@@ -297,7 +322,7 @@ static void next_event(tenure_elector *e, struct tn_event *ev)
 }
 
 /* Nothing is claimed before it is known whether anything may be. */
-static void hold_back(tenure_elector *e)
+static void read_control_first(tenure_elector *e)
 {
     struct tn_event ev = {.kind = TN_EV_CONTROL};
 
@@ -305,18 +330,26 @@ static void hold_back(tenure_elector *e)
         return;
     tn_key_of(e->name, TN_KEY_CONTROL, e->control_key);
     e->control_due = true;
-    tn_driver_look_at_control(e);
+    tn_driver_read_control(e);
     if (e->control_known) {
-        ev.may_claim = e->requests.may_claim;
+        ev.may_claim = e->requests.may_claim && !e->requests.unhealthy;
         ev.claim_delay_ns = e->requests.claim_delay_ns;
     }
     stamp(&ev);
     tn_elector_step(&e->machine, &ev, &e->actions);
 }
 
+static void set_halted(tenure_elector *e)
+{
+    pthread_mutex_lock(&e->lock);
+    atomic_store(&e->halted, true);
+    pthread_cond_broadcast(&e->met);
+    pthread_mutex_unlock(&e->lock);
+}
+
 static void halt(tenure_elector *e)
 {
-    atomic_store(&e->halted, true);
+    set_halted(e);
     tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_HALTED});
     tn_dispatch_leader(&e->dispatch, "", 0); /* wakes whoever runs the callbacks */
     if (e->hooks.halted)
@@ -340,7 +373,7 @@ static bool get_ready(tenure_elector *e)
     bool ready = e->go && !e->found;
     pthread_mutex_unlock(&e->lock);
     if (!ready) {
-        atomic_store(&e->halted, true);
+        set_halted(e);
         return false;
     }
     if (again)
@@ -360,11 +393,11 @@ void *tn_driver_main(void *arg)
     tn_thread_name("tenure-driver");
     if (!get_ready(e))
         return NULL;
-    hold_back(e);
+    read_control_first(e);
     for (;;) {
         stamp(&ev);
         tn_elector_step(&e->machine, &ev, &e->actions);
-        obey(e, &ev);
+        carry_out(e, &ev);
         if (e->actions.set & TN_ACT_HALT)
             break;
         next_event(e, &ev);

@@ -80,9 +80,10 @@ void tn_driver_control(tenure_elector *elector, bool may_claim, int64_t delay_ns
 /*
  * Other times from now on: ttl, renew and kill of options, with its grace.  A lower ttl binds when
  * it is sent, a higher one when it is acknowledged (core/elector_plan.c).  CONFIG for times that
- * cannot be safe; then nothing has changed.  *notice_ns, the guard's, is lowered first to what a
- * loss leaves of the grace, if that is less; never raised: the deadline in force may be one of the
- * shorter ttl, and a guard that is told to be earlier would end the program at once.
+ * cannot be safe; then nothing has changed.  *notice_ns, the guard's (may be NULL), is lowered
+ * first to what a loss leaves of the grace, if that is less; never raised: the deadline in force
+ * may be one of the shorter ttl, and a guard that is told to be earlier would end the program at
+ * once.
  */
 enum tenure_status tn_driver_retime(tenure_elector *elector,
                                     const struct tenure_elector_options *options,

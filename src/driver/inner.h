@@ -1,4 +1,4 @@
-/* driver/inner.h - the handle behind tenure_elector; driver.c, driver_ask.c and
+/* driver/inner.h - the handle behind tenure_elector; driver.c, requests.c and
  * elector.c share it. */
 #ifndef TN_DRIVER_INNER_H
 #define TN_DRIVER_INNER_H
@@ -25,7 +25,9 @@ struct tn_requests {
     uint8_t unsealed_grant[TENURE_NONCE_SIZE];
     bool seal_gained, seal_final;
     bool control;
-    bool may_claim;
+    bool may_claim;            /* as pause and rank have it */
+    bool unhealthy, step_down; /* which may not claim, and does not go on leading */
+    int32_t priority;
     int64_t claim_delay_ns;
     bool yield;
     int64_t yield_until_ns;
@@ -66,7 +68,7 @@ struct tenure_elector {
     struct tenure_token woken_from;       /* of the lease, when it began */
 
     pthread_mutex_t lock;
-    pthread_cond_t met;       /* opened, go, or a shutdown before that */
+    pthread_cond_t met;       /* opened, go, a shutdown before that, another phase, halted */
     bool opened;              /* or not: found and why tell */
     bool unattended;          /* nobody waits for that any more: failed() tells */
     bool go;                  /* may contend */
@@ -84,8 +86,13 @@ struct tenure_elector {
     _Atomic bool halted;
 };
 
+/* callbacks.c; without its arg. */
+extern const struct tn_dispatch_calls tn_driver_calls;
+
 void *tn_driver_main(void *elector);
-/* elector.c: open the store and plan with what it promises. */
+/* options.c: who it is. */
+enum tenure_status tn_driver_configure(tenure_elector *e, struct tenure_error *err);
+/* options.c: open the store and plan with what it promises. */
 enum tenure_status tn_driver_open(tenure_elector *e, struct tenure_error *err);
 /* Ask something: set members of e->requests between these two. */
 void tn_driver_lock(tenure_elector *e);
@@ -93,7 +100,7 @@ void tn_driver_unlock_and_wake(tenure_elector *e);
 /* On the driver's thread: it is awake. */
 void tn_driver_drain_wake(tenure_elector *e);
 
-/* ---- driver_ask.c: on the driver's thread ---- */
+/* ---- requests.c: on the driver's thread ---- */
 
 /* Tell whoever traces; what is the same each time is filled in. */
 void tn_driver_trace(tenure_elector *e, const struct tenure_trace *t);
@@ -104,7 +111,7 @@ void tn_driver_read(tenure_elector *e, struct tn_event *ev);
 void tn_driver_swap(tenure_elector *e, struct tn_event *ev);
 void tn_driver_wait(tenure_elector *e, struct tn_event *ev);
 /* Read the control register if it may have changed, and leave what it says as a request. */
-void tn_driver_look_at_control(tenure_elector *e);
+void tn_driver_read_control(tenure_elector *e);
 /* The first try to open the store failed with status; *why says how.  Try again, for as long as
  * that may help and nobody asks for a shutdown (CANCELLED). */
 enum tenure_status tn_driver_open_again(tenure_elector *e, enum tenure_status status,

@@ -2,14 +2,17 @@
 #include "base/key.h"
 #include "tenure/lease.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hex.h"
 #include "base/name.h"
 #include "base/rfc3339.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "lease/lease.h"
+#include "lease/read.h"
 #include "os/clock.h"
 #include "store/lease_record.h"
 
@@ -20,13 +23,17 @@ const char *tenure_lease_state_word(enum tenure_lease_state state)
     return (unsigned)state < sizeof words / sizeof words[0] ? words[state] : "?";
 }
 
-static enum tenure_status check_name(const char *name, struct tenure_error *err)
+/* The key of its lease.  INVALID if there can be none. */
+static enum tenure_status name_key(const char *name, char key[TENURE_KEY_MAX + 1],
+                                   struct tenure_error *err)
 {
     const char *fault = tn_name_fault(name);
 
-    return fault ? tenure_fail(err, TENURE_INVALID, "'%.60s' cannot be the name of an election: %s",
-                               name ? name : "", fault)
-                 : TENURE_OK;
+    if (fault)
+        return tenure_fail(err, TENURE_INVALID, "'%.60s' cannot be the name of an election: %s",
+                           name ? name : "", fault);
+    tn_key_of(name, TN_KEY_LEASE, key);
+    return TENURE_OK;
 }
 
 static void show_record(struct tenure_lease_view *v, const struct tn_lease *l)
@@ -48,7 +55,7 @@ static void show_record(struct tenure_lease_view *v, const struct tn_lease *l)
 enum tenure_status tn_lease_view_fill(const struct tenure_value *value,
                                       struct tenure_lease_view *view, struct tenure_error *err)
 {
-    struct tenure_lease_view v = {.size = view->size};
+    struct tenure_lease_view v = TENURE_LEASE_VIEW;
     struct tn_lease_seen seen = {0};
     enum tenure_status status = tn_lease_see(value, &seen, err);
 
@@ -68,27 +75,38 @@ enum tenure_status tn_lease_view_fill(const struct tenure_value *value,
     } else if (seen.present && !seen.tombstone) {
         v.state = tn_lease_held(&seen.lease) ? TENURE_LEASE_HELD : TENURE_LEASE_FREE;
     }
-    memcpy(view, &v, v.size < sizeof v ? v.size : sizeof v);
+    tn_sized_copy(view, &v, sizeof v);
     tn_lease_seen_free(&seen);
     return TENURE_OK;
+}
+
+static enum tenure_status decode(void *view, const struct tenure_value *value,
+                                 struct tenure_error *err)
+{
+    return tn_lease_view_fill(value, view, err);
 }
 
 enum tenure_status tenure_lease_look(tenure_store *store, const char *name,
                                      struct tenure_lease_view *view, int64_t deadline,
                                      struct tenure_error *err)
 {
-    struct tenure_value buffer = {0};
     char key[TENURE_KEY_MAX + 1];
-    enum tenure_status status = check_name(name, err);
+    enum tenure_status status = tn_sized_check(view->size, "TENURE_LEASE_VIEW", err);
 
-    if (status)
-        return status;
-    tn_key_of(name, TN_KEY_LEASE, key);
-    status = tenure_store_read(store, key, &buffer, deadline, err);
     if (!status)
-        status = tn_lease_view_fill(&buffer, view, err);
-    tenure_value_free(&buffer);
+        status = name_key(name, key, err);
+    if (!status)
+        status = tn_read_register(store, key, decode, view, deadline, err);
     return status;
+}
+
+/* A view that was filled has its token; an older one than that never was. */
+static enum tenure_status check_view(const struct tenure_lease_view *view, struct tenure_error *err)
+{
+    if (view->size < offsetof(struct tenure_lease_view, token) + sizeof view->token)
+        return tenure_fail(err, TENURE_INVALID,
+                           "the view is too short: initialise it with TENURE_LEASE_VIEW");
+    return TENURE_OK;
 }
 
 enum tenure_status tenure_lease_wait(tenure_store *store, const char *name,
@@ -96,12 +114,12 @@ enum tenure_status tenure_lease_wait(tenure_store *store, const char *name,
                                      int64_t deadline, struct tenure_error *err)
 {
     char key[TENURE_KEY_MAX + 1];
-    struct tenure_watch watch = {.key = key, .seen = view->token};
-    enum tenure_status status = check_name(name, err);
+    struct tenure_watch watch = {.key = key};
+    enum tenure_status status = check_view(view, err);
 
-    if (status)
+    if (status || (status = name_key(name, key, err)))
         return status;
-    tn_key_of(name, TN_KEY_LEASE, key);
+    watch.seen = view->token;
     return tenure_store_wait(store, &watch, 1, wake_fd, deadline, err);
 }
 
@@ -109,14 +127,17 @@ enum tenure_status tenure_lease_reset(tenure_store *store, const char *name,
                                       const struct tenure_lease_view *view, uint64_t at_least,
                                       uint64_t *epoch, int64_t deadline, struct tenure_error *err)
 {
-    struct tn_lease fresh = {.ttl_ms = TN_TTL_MIN_MS, .transitions = view->transitions};
-    uint64_t known = view->epoch < TN_EPOCH_MAX ? view->epoch : 0;
+    struct tn_lease fresh = {.ttl_ms = TN_TTL_MIN_MS};
+    char key[TENURE_KEY_MAX + 1];
     uint8_t nonce[TENURE_NONCE_SIZE];
     struct tenure_token token;
     enum tenure_status status;
 
-    if ((status = check_name(name, err)) || (status = tenure_nonce(nonce, err)))
+    if ((status = check_view(view, err)) || (status = name_key(name, key, err)) ||
+        (status = tenure_nonce(nonce, err)))
         return status;
+    uint64_t known = view->epoch < TN_EPOCH_MAX ? view->epoch : 0;
+    fresh.transitions = view->transitions;
     fresh.epoch = tn_epoch_next(known, tn_wall_ms(), at_least);
     if (fresh.epoch == 0 || fresh.epoch >= TN_EPOCH_MAX - 1)
         return tenure_fail(err, TENURE_INVALID, "no epoch is left above %llu",

@@ -47,7 +47,7 @@ enum tenure_status tenure_state_open(const char *url, const char *name,
     tn_turn_init(&s->reader_turn);
     tn_turn_init(&s->watcher_turn);
     s->queue_tail = &s->queue;
-    tenure_store_info(s->store, &s->info);
+    s->info = *tenure_store_info(s->store);
     if (grant) {
         s->leads = true;
         s->fence.epoch = grant->epoch;

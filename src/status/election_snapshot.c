@@ -33,7 +33,7 @@ bool tn_election_leads(const struct tn_election *e)
 
     if (e->remote)
         return remote_leads(e, &running);
-    return elector && tenure_elector_is_leader(elector);
+    return elector && tenure_elector_leads(elector, NULL);
 }
 
 bool tn_election_ready(const struct tn_election *e)

@@ -218,9 +218,9 @@ void tenure_store_close(tenure_store *store)
     free(store);
 }
 
-void tenure_store_info(const tenure_store *store, struct tenure_store_info *info)
+const struct tenure_store_info *tenure_store_info(const tenure_store *store)
 {
-    *info = store->info;
+    return &store->info;
 }
 
 /* ---- Calls --------------------------------------------------------------- */

@@ -57,7 +57,7 @@ static void open_close(struct cf *c)
         struct tenure_store_info info;
 
         CF_STATUS(c, tenure_store_open(c->url, cf_deadline(c), &store, &c->err), TENURE_OK, "open");
-        tenure_store_info(store, &info);
+        info = *tenure_store_info(store);
         enum tenure_status status = cf_read(c, store, key);
         /* A wait leaves watches and timers behind, which close() must end. */
         struct tenure_watch watch = cf_watch(key, &c->v.token);

@@ -159,7 +159,7 @@ static void info(struct cf *c)
     CF_WANT(c, i->batch_max >= 1, "batch_max is 0");
     CF_WANT(c, i->ttl_min_ms <= 3600000, "ttl_min_ms of %u is longer than any lease",
             i->ttl_min_ms);
-    tenure_store_info(c->a, &again);
+    again = *tenure_store_info(c->a);
     CF_WANT(c, again.shared == i->shared && again.data_max == i->data_max, "info is not constant");
 }
 

@@ -116,7 +116,7 @@ static bool open_handles(struct cf *c)
 {
     if (!open_one(c, &c->a))
         return false;
-    tenure_store_info(c->a, &c->info);
+    c->info = *tenure_store_info(c->a);
     if (!c->opts.private_handles && !open_one(c, &c->b))
         return false;
     return true;

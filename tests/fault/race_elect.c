@@ -113,12 +113,12 @@ static void stopped(void *arg, const struct tenure_term *t, const char *why)
 static void work(struct worker *w)
 {
     struct term *term = atomic_load(&w->term);
-    bool leads = tenure_elector_is_leader(w->elector);
+    bool leads = tenure_elector_leads(w->elector, NULL);
 
     if (!term || !leads)
         return;
     /* A moment's work, noted as it goes: a killed worker's end is its last note. */
-    for (int i = 0; i < 20 && tenure_elector_is_leader(w->elector); i++) {
+    for (int i = 0; i < 20 && tenure_elector_leads(w->elector, NULL); i++) {
         if (atomic_load(&w->term) != term)
             break;
         atomic_store(&term->last_ns, now_ns());

@@ -283,7 +283,7 @@ static void fault_info(void *impl, struct tenure_store_info *info)
 {
     struct handle *h = impl;
 
-    tenure_store_info(h->inner, info);
+    *info = *tenure_store_info(h->inner);
     info->scheme = "fault";
 }
 

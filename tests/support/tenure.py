@@ -66,7 +66,7 @@ _lib.tenure_status_word.restype = ctypes.c_char_p
 for _name in ("read", "swap", "swap_many", "wait", "list", "open", "close", "info"):
     getattr(_lib, "tenure_store_" + _name).restype = ctypes.c_int
 _lib.tenure_store_close.restype = None
-_lib.tenure_store_info.restype = None
+_lib.tenure_store_info.restype = ctypes.POINTER(_Info)
 
 Value = collections.namedtuple("Value", "token prev tombstone data")
 Answer = collections.namedtuple("Answer", "status token nonce text")
@@ -120,9 +120,7 @@ class Store:
         self.close()
 
     def info(self):
-        info = _Info()
-        _lib.tenure_store_info(self._handle, ctypes.byref(info))
-        return info
+        return _lib.tenure_store_info(self._handle).contents
 
     def read(self, key, timeout=20):
         value, err = _Value(), _Error()

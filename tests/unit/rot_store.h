@@ -65,7 +65,7 @@ static void rot_close(void *impl)
 
 static void rot_info(void *impl, struct tenure_store_info *info)
 {
-    tenure_store_info(((struct rot *)impl)->inner, info);
+    *info = *tenure_store_info(((struct rot *)impl)->inner);
 }
 
 static enum tenure_status rot_read(void *impl, const char *key, struct tenure_value *value,

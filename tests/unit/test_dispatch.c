@@ -16,20 +16,20 @@ struct heard {
     uint64_t expired_epoch;
 };
 
-static void on_seal(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE])
+static void on_seal(void *arg, const struct tenure_grant *grant)
 {
-    (void)arg, (void)epoch, (void)grant;
+    (void)arg, (void)grant;
 }
 
-static void on_started(void *arg, uint64_t epoch)
+static void on_started(void *arg, const struct tenure_grant *grant)
 {
-    (void)epoch;
+    (void)grant;
     ((struct heard *)arg)->started++;
 }
 
-static void on_stopped(void *arg, uint64_t epoch, enum tn_stop why)
+static void on_stopped(void *arg, const struct tenure_grant *grant, enum tn_stop why)
 {
-    (void)epoch, (void)why;
+    (void)grant, (void)why;
     ((struct heard *)arg)->stopped++;
 }
 
@@ -81,7 +81,7 @@ static void nothing_starts_after_the_deadline(void **state)
 
     (void)state;
     open_dispatch(&d, &h);
-    tn_dispatch_start(&d, 7);
+    tn_dispatch_start(&d, &(struct tenure_grant){.epoch = 7});
     tn_dispatch_deadline(&d, tenure_now());
     assert_true(tn_dispatch_run(&d));
     assert_int_equal(h.started, 0);
@@ -103,7 +103,7 @@ static void a_stop_at_the_deadline_is_told_to_the_driver_once(void **state)
     (void)state;
     open_dispatch(&d, &h);
     tn_dispatch_deadline(&d, tenure_now() + 3600 * TN_S);
-    tn_dispatch_start(&d, 7);
+    tn_dispatch_start(&d, &(struct tenure_grant){.epoch = 7});
     tn_dispatch_run(&d);
     assert_int_equal(h.started, 1);
     tn_dispatch_deadline(&d, tenure_now());
@@ -131,7 +131,7 @@ static void a_deadline_that_moved_on_stops_nothing(void **state)
     (void)state;
     open_dispatch(&d, &h);
     tn_dispatch_deadline(&d, tenure_now() + 3600 * TN_S);
-    tn_dispatch_start(&d, 7);
+    tn_dispatch_start(&d, &(struct tenure_grant){.epoch = 7});
     tn_dispatch_run(&d);
     tn_dispatch_deadline(&d, tenure_now());
     wait_for_word(&d);

@@ -236,7 +236,7 @@ static void network_is_polled(void **state)
 
     (void)state;
     bed_setup(&bed, "?poll=10ms&fs=network");
-    tenure_store_info(bed.store, &info);
+    info = *tenure_store_info(bed.store);
     assert_false(info.notifies);
     faults.polls = 0;
     assert_int_equal(wait_for(&bed, &watch, S / 2), TENURE_TIMEOUT);

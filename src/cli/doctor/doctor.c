@@ -102,7 +102,7 @@ static bool reach(struct doctor *d)
     enum tenure_status status = tenure_store_open(d->url, doctor_by(d), &d->store, &d->err);
     doctor_time(tenure_now() - begin, took);
     if (!status) {
-        tenure_store_info(d->store, &d->info);
+        d->info = *tenure_store_info(d->store);
         if (!d->info.shared)
             doctor_say(d, DOCTOR_WEAK, "opened in %s; it is private to this process", took);
         status = doctor_crew_open(&d->crew, doctor_by(d), &d->err);

@@ -1,4 +1,4 @@
-/* What the driver asks of the store, and what it tells of the answers. */
+/* The requests of the driver to its store, and what it reports of the answers. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,7 @@ enum {
 };
 
 /* Something fails, from now on or still; its text is what others see. */
-static void fails(tenure_elector *e, unsigned what, const char *text)
+static void record_failure(tenure_elector *e, unsigned what, const char *text)
 {
     pthread_mutex_lock(&e->lock);
     e->snapshot.troubles += what != FAILING_RECORD;
@@ -48,13 +48,13 @@ static void fails(tenure_elector *e, unsigned what, const char *text)
     e->failing |= what;
 }
 
-static void trouble(tenure_elector *e, unsigned what, const char *doing, enum tenure_status status,
-                    const struct tenure_error *err)
+static void report_failure(tenure_elector *e, unsigned what, const char *doing,
+                           enum tenure_status status, const struct tenure_error *err)
 {
     char text[TENURE_ERROR_TEXT_MAX + 32];
 
     snprintf(text, sizeof text, "%s: %s", doing, err->text);
-    fails(e, what, text);
+    record_failure(e, what, text);
     e->answered_ns = 0;
     e->waited = false;
     tn_driver_trace(
@@ -65,7 +65,7 @@ static void trouble(tenure_elector *e, unsigned what, const char *doing, enum te
  * each poll between two failing waits would be a recovery.  That a wait lasted its time says
  * little, because it may have been spent on a connection that nobody answers; an answer after it
  * says it. */
-static void fine(tenure_elector *e, unsigned what)
+static void report_success(tenure_elector *e, unsigned what)
 {
     if (e->waited)
         what |= FAILING_WAITS;
@@ -86,9 +86,9 @@ static void fine(tenure_elector *e, unsigned what)
 }
 
 /* The lease is there and nobody claims it, us included, until an operator has replaced it. */
-static void refuse(tenure_elector *e, const char *why)
+static void report_refused(tenure_elector *e, const char *why)
 {
-    fails(e, FAILING_RECORD, why);
+    record_failure(e, FAILING_RECORD, why);
     tn_driver_trace(e, &(struct tenure_trace){
                            .kind = TENURE_TRACE_REFUSED, .status = TENURE_CORRUPT, .text = why});
 }
@@ -97,7 +97,7 @@ static void refuse(tenure_elector *e, const char *why)
 
 /* A store that can be read may still refuse changes: a full disk.  It takes them if one was made
  * since ours failed, whoever made it; and if we want none, it is well enough. */
-static bool takes_changes(const tenure_elector *e)
+static bool accepts_changes(const tenure_elector *e)
 {
     return !tenure_token_equal(&e->seen.token, &e->failed_on) || !e->machine.may_claim;
 }
@@ -110,14 +110,14 @@ void tn_driver_read(tenure_elector *e, struct tn_event *ev)
     ev->status =
         tn_lease_read(e->store, e->name, &e->buffer, &e->seen, e->actions.request_by_ns, &err);
     if (ev->status && ev->status != TENURE_CORRUPT) {
-        trouble(e, FAILING_READS, "reading the lease", ev->status, &err);
+        report_failure(e, FAILING_READS, "reading the lease", ev->status, &err);
         return;
     }
     bool refused = ev->status || e->seen.refused;
-    fine(e,
-         FAILING_READS | (takes_changes(e) ? FAILING_SWAPS : 0) | (refused ? 0 : FAILING_RECORD));
+    report_success(e, FAILING_READS | (accepts_changes(e) ? FAILING_SWAPS : 0) |
+                          (refused ? 0 : FAILING_RECORD));
     if (refused)
-        refuse(e, ev->status ? err.text : e->seen.why.text);
+        report_refused(e, ev->status ? err.text : e->seen.why.text);
     if (ev->status)
         return;
     ev->token = e->seen.token;
@@ -138,10 +138,10 @@ static const char *const purposes[] = {
 };
 
 /* Asked to give up since the step that wants to claim: that claim is not sent. */
-static bool holds_back(tenure_elector *e)
+static bool must_not_claim(tenure_elector *e)
 {
     pthread_mutex_lock(&e->lock);
-    bool asked = e->requests.yield || e->requests.shutdown;
+    bool asked = e->requests.yield || e->requests.shutdown || e->requests.unhealthy;
     pthread_mutex_unlock(&e->lock);
     return asked && e->actions.purpose == TN_FOR_CLAIM;
 }
@@ -154,16 +154,16 @@ void tn_driver_swap(tenure_elector *e, struct tn_event *ev)
 
     ev->kind = TN_EV_SWAPPED;
     ev->status = TENURE_CANCELLED;
-    if (holds_back(e))
+    if (must_not_claim(e))
         return;
     ev->status = tn_lease_swap(e->store, e->name, &a->expect, a->nonce, &a->record, e->seen.extra,
                                &ev->token, a->request_by_ns, &err);
     if (ev->status && ev->status != TENURE_CONFLICT) {
         e->failed_on = a->expect;
-        trouble(e, FAILING_SWAPS, purposes[a->purpose], ev->status, &err);
+        report_failure(e, FAILING_SWAPS, purposes[a->purpose], ev->status, &err);
         return;
     }
-    fine(e, FAILING_READS | FAILING_SWAPS);
+    report_success(e, FAILING_READS | FAILING_SWAPS);
     if (ev->status)
         return; /* somebody was faster: the ordinary end of a race */
     if (a->purpose == TN_FOR_RENEW) {
@@ -181,7 +181,7 @@ void tn_driver_swap(tenure_elector *e, struct tn_event *ev)
 }
 
 /* Wait for a request of our own side alone, until then. */
-static void doze(tenure_elector *e, int64_t until)
+static void wait_locally(tenure_elector *e, int64_t until)
 {
     struct pollfd fd = {.fd = e->wake_fd, .events = POLLIN};
 
@@ -205,7 +205,7 @@ static int64_t min64(int64_t a, int64_t b)
 }
 
 /* Until then, or false: asked to shut down. */
-static bool rest(tenure_elector *e, int64_t until)
+static bool sleep_unless_asked(tenure_elector *e, int64_t until)
 {
     struct pollfd fd = {.fd = e->wake_fd, .events = POLLIN};
     bool asked;
@@ -230,14 +230,14 @@ enum tenure_status tn_driver_open_again(tenure_elector *e, enum tenure_status st
 
         if (now + OPEN_PAUSE_MIN_NS > e->open_by_ns)
             return status;
-        trouble(e, FAILING_OPEN, "opening the store", status, why);
-        if (!rest(e, min64(now + pause_ns, e->open_by_ns)))
+        report_failure(e, FAILING_OPEN, "opening the store", status, why);
+        if (!sleep_unless_asked(e, min64(now + pause_ns, e->open_by_ns)))
             return TENURE_CANCELLED;
         pause_ns = min64(2 * pause_ns, OPEN_PAUSE_MAX_NS);
         status = tn_driver_open(e, why);
     }
     if (!status)
-        fine(e, FAILING_OPEN);
+        report_success(e, FAILING_OPEN);
     return status;
 }
 
@@ -245,7 +245,7 @@ enum tenure_status tn_driver_open_again(tenure_elector *e, enum tenure_status st
 
 /* Who may claim does not matter to a term that is ending, and a store that hangs must not keep
  * back the word that the program is dead: the guard takes a silent tenure for hung. */
-static bool minds_control(const tenure_elector *e)
+static bool watches_control(const tenure_elector *e)
 {
     return e->control_key[0] && e->machine.phase != TN_PHASE_STOPPING &&
            e->machine.phase != TN_PHASE_RELEASING;
@@ -263,7 +263,7 @@ static int64_t control_by(const tenure_elector *e)
     return e->actions.wait_until_ns - now >= tn_timing_beside(t) ? e->actions.wait_until_ns : 0;
 }
 
-void tn_driver_look_at_control(tenure_elector *e)
+void tn_driver_read_control(tenure_elector *e)
 {
     struct tenure_token before = e->control.token;
     int64_t by = control_by(e);
@@ -273,16 +273,16 @@ void tn_driver_look_at_control(tenure_elector *e)
 
     e->control_due |= e->woken && e->control_key[0];
     e->woken = false;
-    if (!minds_control(e) || !e->control_due || by == 0)
+    if (!watches_control(e) || !e->control_due || by == 0)
         return;
     tn_driver_mark(e, by);
     status = tenure_store_read(e->store, e->control_key, &e->control, by, &err);
     tn_driver_mark(e, 0);
     if (status) {
-        trouble(e, FAILING_CONTROL, "reading the control register", status, &err);
+        report_failure(e, FAILING_CONTROL, "reading the control register", status, &err);
         return; /* still due */
     }
-    fine(e, FAILING_CONTROL);
+    report_success(e, FAILING_CONTROL);
     e->control_due = false;
     if (e->control_known && tenure_token_equal(&before, &e->control.token))
         return;
@@ -301,14 +301,11 @@ void tn_driver_look_at_control(tenure_elector *e)
 /* Without notifications a look now and then must do: the waits are short then. */
 static bool must_poll_control(const tenure_elector *e)
 {
-    struct tenure_store_info info;
-
-    tenure_store_info(e->store, &info);
-    return !info.notifies;
+    return !tenure_store_info(e->store)->notifies;
 }
 
-/* While waits fail, one that lasted its time is followed by a question: see fine(). */
-static void ask_after_wait(tenure_elector *e, struct tn_event *ev)
+/* While waits fail, one that lasted its time is followed by a question: see report_success(). */
+static void read_after_wait(tenure_elector *e, struct tn_event *ev)
 {
     e->waited = true;
     if (!(e->failing & FAILING_WAITS))
@@ -331,35 +328,35 @@ void tn_driver_wait(tenure_elector *e, struct tn_event *ev)
 
     ev->kind = TN_EV_TIMER;
     /* It could not be read: soon again.  And people want to know soon that a wait works again. */
-    if (((e->control_due && minds_control(e)) || (e->failing & FAILING_WAITS)) && again < until)
+    if (((e->control_due && watches_control(e)) || (e->failing & FAILING_WAITS)) && again < until)
         until = again;
     if (a->watch) {
         tn_key_of(e->name, TN_KEY_LEASE, key);
         watches[n++] = (struct tenure_watch){.key = key, .seen = a->expect};
     }
-    if (e->control_known && !e->control_due && minds_control(e))
+    if (e->control_known && !e->control_due && watches_control(e))
         watches[n++] = (struct tenure_watch){.key = e->control_key, .seen = e->control.token};
     if (n == 0) {
         e->waited |= !e->control_key[0]; /* nothing to wait for: that cannot fail */
-        doze(e, until);
+        wait_locally(e, until);
         return;
     }
     status = tenure_store_wait(e->store, watches, n, e->wake_fd, until, &err);
     e->control_due |=
         e->control_key[0] && ((status == TENURE_OK && !a->watch) || must_poll_control(e));
     if (status == TENURE_OK)
-        fine(e, FAILING_WAITS);
+        report_success(e, FAILING_WAITS);
     if (status == TENURE_OK && a->watch) {
         e->woken = true;
         e->woken_from = a->expect;
         ev->kind = TN_EV_CHANGED;
     } else if (status == TENURE_TIMEOUT) {
-        ask_after_wait(e, ev);
+        read_after_wait(e, ev);
     } else if (status != TENURE_OK && status != TENURE_CANCELLED) {
         /* Without notifications the poll still works; do not ask in a hot loop. */
         int64_t later = tenure_now() + e->machine.cfg.timing.retry_ns;
 
-        trouble(e, FAILING_WAITS, "watching the lease", status, &err);
-        doze(e, later < until ? later : until);
+        report_failure(e, FAILING_WAITS, "watching the lease", status, &err);
+        wait_locally(e, later < until ? later : until);
     }
 }

@@ -1,0 +1,163 @@
+/* What the options of an elector come to: who it is, and times that are safe on its store. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hex.h"
+#include "base/name.h"
+#include "driver/inner.h"
+#include "driver/timing_text.h"
+
+#define OPEN_LIMIT_NS (5 * TN_S)
+
+static enum tenure_status copy_text(char *to, size_t size, const char *what, const char *text,
+                                    struct tenure_error *err)
+{
+    if (!text)
+        text = "";
+    if (strlen(text) >= size)
+        return tenure_fail(err, TENURE_CONFIG, "%s is longer than %zu bytes", what, size - 1);
+    for (const char *p = text; *p; p++) {
+        if ((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e)
+            return tenure_fail(err, TENURE_CONFIG, "%s must be printable ASCII", what);
+    }
+    snprintf(to, size, "%s", text);
+    return TENURE_OK;
+}
+
+/* Unique without anybody's help: host, process, and four random digits. */
+static enum tenure_status default_id(char *out, size_t size, const uint8_t *incarnation)
+{
+    char host[64] = "host", digits[5];
+
+    if (gethostname(host, sizeof host) != 0 || !host[0])
+        snprintf(host, sizeof host, "host");
+    host[sizeof host - 1] = '\0';
+    tn_hex_encode(incarnation, 2, digits);
+    snprintf(out, size, "%s-%d-%s", host, (int)getpid(), digits);
+    return TENURE_OK;
+}
+
+static enum tenure_status plan_timing(const struct tenure_elector_options *o,
+                                      const struct tenure_store_info *info, struct tn_timing *out,
+                                      struct tenure_error *err)
+{
+    struct tn_timing_wish wish = {
+        .rho_ppm = o->rho_ppm,
+        .notifies = info->notifies,
+    };
+    const struct {
+        int64_t ms;
+        int64_t *ns;
+    } spans[] = {{o->ttl_ms, &wish.ttl_ns},
+                 {o->renew_ms, &wish.renew_ns},
+                 {o->grace_ms, &wish.grace_ns},
+                 {o->kill_ms, &wish.kill_ns}};
+
+    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
+        if (spans[i].ms < 0 || spans[i].ms > 86400000)
+            return tenure_fail(err, TENURE_CONFIG,
+                               "a time of %lld ms is out of range: give 0 (choose) to a day",
+                               (long long)spans[i].ms);
+        *spans[i].ns = spans[i].ms * TN_MS;
+    }
+    enum tenure_status status = tn_timing_explain(tn_timing_plan(&wish, out), out, err);
+    if (!status && out->ttl_ns < (int64_t)info->ttl_min_ms * TN_MS)
+        status = tenure_fail(err, TENURE_CONFIG, "ttl is too short for %s: give at least %u ms",
+                             info->scheme, info->ttl_min_ms);
+    if (!status && info->ttl_step_ms && out->ttl_ns % ((int64_t)info->ttl_step_ms * TN_MS) != 0)
+        status = tenure_fail(err, TENURE_CONFIG,
+                             "ttl %lld ms cannot be kept by %s: give a whole number of seconds, "
+                             "such as %llds",
+                             (long long)(out->ttl_ns / TN_MS), info->scheme,
+                             (long long)(out->ttl_ns / TN_S + 1));
+    return status;
+}
+
+enum tenure_status tn_driver_configure(tenure_elector *e, struct tenure_error *err)
+{
+    const struct tenure_elector_options *o = &e->options;
+    struct tn_elector_config *cfg = &e->machine.cfg;
+    enum tenure_status status;
+
+    if ((status = tenure_nonce(cfg->incarnation, err)) ||
+        (status = copy_text(cfg->id, sizeof cfg->id, "id", o->id, err)) ||
+        (status = copy_text(cfg->address, sizeof cfg->address, "address", o->address, err)) ||
+        (status = copy_text(cfg->build, sizeof cfg->build, "build", o->build, err)))
+        return status;
+    if (!cfg->id[0])
+        default_id(cfg->id, sizeof cfg->id, cfg->incarnation);
+    const char *fault = tn_name_fault(o->name);
+    if (fault)
+        return tenure_fail(err, TENURE_CONFIG, "'%.60s' cannot be the name of an election: %s",
+                           o->name ? o->name : "", fault);
+    snprintf(e->name, sizeof e->name, "%s", o->name);
+    snprintf(e->id, sizeof e->id, "%s", cfg->id);
+    snprintf(e->snapshot.name, sizeof e->snapshot.name, "%s", o->name);
+    snprintf(e->snapshot.id, sizeof e->snapshot.id, "%s", cfg->id);
+    memcpy(e->snapshot.incarnation, cfg->incarnation, sizeof e->snapshot.incarnation);
+    cfg->priority = o->priority;
+    e->requests.priority = o->priority;
+    e->requests.may_claim = true;
+    cfg->drain_ns = (o->grace_ms ? o->grace_ms : 8000) * TN_MS;
+    return TENURE_OK;
+}
+
+enum tenure_status tn_driver_open(tenure_elector *e, struct tenure_error *err)
+{
+    const char *url = e->options.store ? e->options.store : "noop:";
+    struct tn_elector_config cfg = e->machine.cfg;
+    enum tenure_status status =
+        tenure_store_open(url, tenure_now() + OPEN_LIMIT_NS, &e->store, err);
+
+    if (status)
+        return status;
+    pthread_mutex_lock(&e->lock);
+    e->info = *tenure_store_info(e->store);
+    status = plan_timing(&e->options, &e->info, &cfg.timing, err);
+    e->planned = !status;
+    pthread_mutex_unlock(&e->lock);
+    if (!status)
+        tn_elector_init(&e->machine, &cfg);
+    return status;
+}
+
+enum tenure_status tn_driver_retime(tenure_elector *e, const struct tenure_elector_options *options,
+                                    _Atomic int64_t *notice_ns, struct tenure_error *err)
+{
+    struct tn_timing timing;
+
+    pthread_mutex_lock(&e->lock);
+    struct tenure_store_info info = e->info;
+    pthread_mutex_unlock(&e->lock);
+    enum tenure_status status = plan_timing(options, &info, &timing, err);
+    if (status)
+        return status;
+    /* Before the driver knows: the lower ttl lowers the deadline as it is sent, and a guard that
+     * still gave the longer notice would end the program there and then (I12). */
+    if (notice_ns && timing.grace_ns < atomic_load(notice_ns))
+        atomic_store(notice_ns, timing.grace_ns);
+    tn_driver_lock(e);
+    if (e->planned) {
+        e->requests.retime = true;
+        e->requests.timing = timing;
+    } else { /* planned when the store is open */
+        e->options.ttl_ms = options->ttl_ms;
+        e->options.renew_ms = options->renew_ms;
+        e->options.grace_ms = options->grace_ms;
+        e->options.kill_ms = options->kill_ms;
+    }
+    tn_driver_unlock_and_wake(e);
+    return TENURE_OK;
+}
+
+enum tenure_status tenure_elector_set_ttl(tenure_elector *e, int64_t ttl_ms, int64_t renew_ms,
+                                          struct tenure_error *err)
+{
+    struct tenure_elector_options o = e->options;
+    struct tenure_error scratch;
+
+    o.ttl_ms = ttl_ms;
+    o.renew_ms = renew_ms;
+    return tn_driver_retime(e, &o, NULL, err ? err : &scratch);
+}
