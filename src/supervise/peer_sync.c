@@ -52,20 +52,17 @@ static bool find_standby(void *arg, const struct tenure_candidate *other)
     return !s->found;
 }
 
-/* True if the leader was asked: by its own control register, like everybody else.  No call is made
- * where no candidate is announced: that nobody answers is known only when a call has timed out. */
-static bool step_down(const struct tn_peer_sync *p, tenure_store *store,
-                      const struct tenure_candidate *self, uint64_t epoch)
+/* No call is made where no candidate is announced: that nobody answers is known only when a call
+ * has timed out. */
+static bool find_successor(const struct tn_peer_sync *p, tenure_store *store,
+                           const struct tenure_candidate *self)
 {
     struct tenure_candidate found = TENURE_CANDIDATE;
     struct search search = {.self = self->id};
 
     tenure_candidates(store, p->name, find_standby, &search, tenure_now() + LIMIT_NS, NULL);
     int64_t by = tenure_now() + CALL_NS;
-    return search.found &&
-           tenure_control_call(store, p->name, NULL, &found, by, NULL) == TENURE_OK &&
-           tenure_control_yield(store, p->name, epoch, found.id, 0, tenure_now() + LIMIT_NS,
-                                NULL) == TENURE_OK;
+    return search.found && tenure_control_call(store, p->name, NULL, &found, by, NULL) == TENURE_OK;
 }
 
 static void preempt(const struct tn_peer_sync *p, tenure_store *store,
@@ -100,7 +97,6 @@ struct sync_task {
     struct tn_task task;
     struct tn_peer_sync *sync; /* its constants; the rest belongs to the loop */
     struct tenure_candidate self;
-    uint64_t epoch;
     struct tn_peer_result result;
 };
 
@@ -119,7 +115,7 @@ static void do_jobs(const struct tn_peer_sync *p, tenure_store *store, struct sy
     }
     if (jobs & TN_PEER_STEP_DOWN) {
         within(p, CALL_NS + 3 * LIMIT_NS);
-        t->result.handed_over = step_down(p, store, &t->self, t->epoch);
+        t->result.successor = find_successor(p, store, &t->self);
     }
     if (jobs & TN_PEER_PREEMPT) {
         within(p, LIMIT_NS);
@@ -169,18 +165,15 @@ static void start(struct tn_peer_sync *p)
     t->task = (struct tn_task){.run = run, .done = done, .free = free_task};
     t->sync = p;
     t->self = p->self;
-    t->epoch = p->epoch;
     t->result.done = p->jobs;
     p->jobs = 0;
     p->running = tn_worker_post(p->worker, &t->task, NULL) == TENURE_OK;
 }
 
-void tn_peer_sync_post(struct tn_peer_sync *p, unsigned jobs, const struct tenure_candidate *self,
-                       uint64_t epoch)
+void tn_peer_sync_post(struct tn_peer_sync *p, unsigned jobs, const struct tenure_candidate *self)
 {
     p->jobs = jobs & TN_PEER_WITHDRAW ? TN_PEER_WITHDRAW : p->jobs | jobs;
     p->self = *self;
-    p->epoch = epoch;
     start(p);
 }
 

@@ -15,7 +15,7 @@ enum tn_peer_job {
     TN_PEER_ANNOUNCE = 1 << 0,   /* write our record */
     TN_PEER_MEMBERSHIP = 1 << 1, /* have the others read the records again */
     TN_PEER_RANK = 1 << 2,       /* how many better candidates stand by? */
-    TN_PEER_STEP_DOWN = 1 << 3,  /* find a healthy candidate, and request a hand-over to it */
+    TN_PEER_STEP_DOWN = 1 << 3,  /* is there a healthy candidate to step down for? */
     TN_PEER_PREEMPT = 1 << 4,    /* we outrank the leader: request a hand-over to us */
     TN_PEER_WITHDRAW = 1 << 5,   /* remove our record; the last job, instead of all others */
 };
@@ -26,7 +26,7 @@ enum tn_prefer { TN_PREFER_NONE, TN_PREFER_OLDEST, TN_PREFER_NEWEST };
 struct tn_peer_result {
     unsigned done; /* jobs */
     unsigned better;
-    bool handed_over; /* a healthy candidate was found, and the hand-over requested */
+    bool successor; /* a healthy candidate answers that it stands by */
 };
 
 struct tn_peer_sync {
@@ -43,12 +43,10 @@ struct tn_peer_sync {
     bool running;
     unsigned jobs; /* for when it has finished */
     struct tenure_candidate self;
-    uint64_t epoch; /* of our own term, for STEP_DOWN */
 };
 
-/* Jobs, at once or after those that run; self and epoch are copied. */
-void tn_peer_sync_post(struct tn_peer_sync *p, unsigned jobs, const struct tenure_candidate *self,
-                       uint64_t epoch);
+/* Jobs, at once or after those that run; self is copied. */
+void tn_peer_sync_post(struct tn_peer_sync *p, unsigned jobs, const struct tenure_candidate *self);
 /* Nothing is under way. */
 bool tn_peer_sync_idle(const struct tn_peer_sync *p);
 

@@ -177,7 +177,7 @@ static void post_sync(struct tn_supervisor *s)
     snprintf(self.state, sizeof self.state, "%s", state_of(s));
     self.healthy = self.healthy && !s->unsealed;
     s->announced |= (s->peer_jobs & TN_PEER_ANNOUNCE) != 0;
-    tn_peer_sync_post(&s->peers, s->peer_jobs, &self, s->machine.epoch);
+    tn_peer_sync_post(&s->peers, s->peer_jobs, &self);
     s->peer_jobs = 0;
     s->sync.at_ns = TN_NEVER;
 }
@@ -212,9 +212,12 @@ static void on_synced(void *arg, const struct tn_peer_result *result)
         if (changed)
             apply_claim(s);
     }
-    if (result->done & TN_PEER_STEP_DOWN)
+    if (result->done & TN_PEER_STEP_DOWN) {
+        if (result->successor && s->machine.unhealthy && s->machine.epoch != 0)
+            tenure_elector_yield(s->elector, ILL_MS);
         tn_supervisor_step(
-            s, &(struct tn_machine_event){.kind = TN_ON_STEP_DOWN_DONE, .ok = result->handed_over});
+            s, &(struct tn_machine_event){.kind = TN_ON_STEP_DOWN_DONE, .ok = result->successor});
+    }
 }
 
 /* ---- Requests ------------------------------------------------------------ */
