@@ -117,6 +117,7 @@ struct tenure_store_info {
     uint32_t batch_max;   /* swaps in one call that are worth sending together */
     uint32_t ttl_min_ms;  /* shortest lease that makes sense here; 0 for the general bound */
     uint32_t ttl_step_ms; /* a lease lasts a multiple of this; 0 for any */
+    uint32_t batch_bytes; /* of values in one swap_many(); 0 for any number */
 };
 
 /*
@@ -153,9 +154,10 @@ struct tenure_store_ops {
                                struct tenure_error *err);
     /*
      * OPTIONAL (NULL: one swap() after the other), may block.  Keys are sorted
-     * and distinct.  Every member gets a status of its own; returns OK if each
-     * member was answered (with whatever status), else the reason, and then
-     * members that may have been applied are UNKNOWN.
+     * and distinct; there are at most batch_max, and fewer if their values are
+     * more than batch_bytes or would take too long.  Every member gets a status of its own; returns
+     * OK if each member was answered (with whatever status), else the reason, and then members that
+     * may have been applied are UNKNOWN.
      */
     enum tenure_status (*swap_many)(void *impl, struct tenure_swap *swaps, size_t n,
                                     int64_t deadline, struct tenure_error *err);

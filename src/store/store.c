@@ -9,6 +9,7 @@
 
 #include "base/options.h"
 #include "os/module.h"
+#include "store/batch.h"
 #include "store/builtin.h"
 #include "store/modules.h"
 #include "tenure/store.h"
@@ -20,6 +21,7 @@ struct tenure_store {
     const struct tenure_store_ops *ops;
     void *impl;
     struct tenure_store_info info;
+    struct tn_batch_pace pace;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -318,7 +320,8 @@ enum tenure_status tenure_store_swap_many(tenure_store *s, struct tenure_swap *s
     if (status)
         return status;
     if (s->ops->swap_many && n)
-        return s->ops->swap_many(s->impl, swaps, n, deadline, err);
+        return tn_batch_run(&s->info, &s->pace, s->ops->swap_many, s->impl, swaps, n, deadline,
+                            err);
     for (size_t i = 0; i < n; i++) {
         if (tenure_now() >= deadline) {
             swaps[i].status = TENURE_TIMEOUT;

@@ -324,7 +324,7 @@ static enum tenure_status toy_swap_many(void *impl, struct tenure_swap *swaps, s
 
     for (size_t i = 0; i < n; i++) {
         swaps[i].status = TENURE_OK;
-        if (has(h, TOY_batch_claims_the_rest) && i >= 10)
+        if (has(h, TOY_batch_claims_the_rest) && i >= 8)
             continue;
         swaps[i].status = toy_swap(impl, &swaps[i], deadline, err);
         if (has(h, TOY_batch_all_ok))

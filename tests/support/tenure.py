@@ -55,7 +55,7 @@ class _Info(ctypes.Structure):
                 ("notifies", ctypes.c_bool), ("shared", ctypes.c_bool),
                 ("atomic_batch", ctypes.c_bool), ("data_max", ctypes.c_uint32),
                 ("batch_max", ctypes.c_uint32), ("ttl_min_ms", ctypes.c_uint32),
-                ("ttl_step_ms", ctypes.c_uint32)]
+                ("ttl_step_ms", ctypes.c_uint32), ("batch_bytes", ctypes.c_uint32)]
 
 
 _VISIT = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(_Value))

@@ -75,6 +75,7 @@ static void etcd_info(void *impl, struct tenure_store_info *info)
     info->notifies = true;
     info->shared = true;
     info->batch_max = TN_ETCD_BATCH_MAX;
+    info->batch_bytes = TN_ETCD_BATCH_BYTES;
 }
 
 /* ---- Reading ------------------------------------------------------------- */

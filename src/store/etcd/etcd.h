@@ -22,10 +22,13 @@
 #include "store/remote.h"
 #include "tenure/store.h"
 
-#define TN_ETCD_ID        20 /* digits */
-#define TN_ETCD_PREFIX    128
-#define TN_ETCD_KEY_MAX   (TN_ETCD_PREFIX + TENURE_KEY_MAX + 10)
-#define TN_ETCD_BATCH_MAX 100 /* nested transactions: the server's --max-txn-ops is 128 */
+#define TN_ETCD_ID          20 /* digits */
+#define TN_ETCD_PREFIX      128
+#define TN_ETCD_KEY_MAX     (TN_ETCD_PREFIX + TENURE_KEY_MAX + 10)
+/* The server's --max-txn-ops is 128 nested transactions, and it takes 1.5 MiB in one request, of
+ * which each swap's frame may take 600 bytes. */
+#define TN_ETCD_BATCH_MAX   100
+#define TN_ETCD_BATCH_BYTES (900u << 10)
 
 struct tn_etcd_conf {
     struct tn_remote remote;

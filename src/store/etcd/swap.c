@@ -4,8 +4,6 @@
 #include "store/damaged.h"
 #include "store/etcd/etcd.h"
 
-#define BATCH_SIZE (1u << 20) /* the server takes 1.5 MiB in one request */
-
 /* A version that etcd never gave out fits nothing. */
 static bool possible(const struct tenure_swap *swap)
 {
@@ -68,15 +66,6 @@ enum tenure_status tn_etcd_commit(struct tn_etcd *h, struct tenure_swap *swap, j
 
 /* ---- Batches ------------------------------------------------------------- */
 
-static size_t cut(const struct tenure_swap *swaps, size_t n)
-{
-    size_t i = 0, total = 0;
-
-    for (; i < n && i < TN_ETCD_BATCH_MAX && (i == 0 || total + swaps[i].len <= BATCH_SIZE); i++)
-        total += swaps[i].len + 600;
-    return i;
-}
-
 /* One transaction that holds one for each register, with its own comparison. */
 static json_t *compose(struct tn_etcd *h, struct tenure_swap *swaps, size_t n)
 {
@@ -117,9 +106,10 @@ static enum tenure_status take_verdicts(struct tn_etcd *h, const json_t *answer,
     return TENURE_OK;
 }
 
-static enum tenure_status swap_batch(struct tn_etcd *h, struct tenure_swap *swaps, size_t n,
+enum tenure_status tn_etcd_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
                                      int64_t deadline, struct tenure_error *err)
 {
+    struct tn_etcd *h = impl;
     json_t *request = compose(h, swaps, n), *answer = NULL;
     bool lost = false;
     enum tenure_status status =
@@ -137,22 +127,5 @@ static enum tenure_status swap_batch(struct tn_etcd *h, struct tenure_swap *swap
             tenure_fail_context(err, "whether the changes took effect is not known");
     }
     json_decref(answer);
-    return status;
-}
-
-enum tenure_status tn_etcd_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
-                                     int64_t deadline, struct tenure_error *err)
-{
-    enum tenure_status status = TENURE_OK;
-
-    for (size_t i = 0, step; i < n; i += step) {
-        step = cut(swaps + i, n - i);
-        if (!status) {
-            status = swap_batch(impl, swaps + i, step, deadline, err);
-            continue;
-        }
-        for (size_t j = i; j < i + step; j++)
-            swaps[j].status = tenure_now() >= deadline ? TENURE_TIMEOUT : TENURE_UNAVAILABLE;
-    }
     return status;
 }

@@ -234,11 +234,6 @@ static enum tenure_status flush(struct tn_pg *pg, struct batch *b, int64_t deadl
     return status;
 }
 
-static bool full(const struct batch *b)
-{
-    return b->n >= TN_PG_BATCH_ROWS || b->arrays[DATA].used >= TN_PG_BATCH_BYTES;
-}
-
 /* ---- All of them --------------------------------------------------------- */
 
 /* After a statement that failed the others are not sent: the store has trouble. */
@@ -259,7 +254,7 @@ static enum tenure_status distribute(struct tn_pg *pg, struct batch two[2],
             continue;
         }
         struct batch *b = &two[expect.number == 0];
-        if (full(b) || (b->n && b->timeline != expect.timeline))
+        if (b->n && b->timeline != expect.timeline)
             status = flush(pg, b, deadline, err);
         if (!status)
             add(b, &swaps[i], &expect);
@@ -273,7 +268,6 @@ enum tenure_status tn_pg_batch(struct tn_pg *pg, struct tenure_swap *swaps, size
                                bool (*skip)(const char *key), int64_t deadline,
                                struct tenure_error *err)
 {
-    size_t most = n < TN_PG_BATCH_ROWS ? n : TN_PG_BATCH_ROWS;
     struct batch two[2] = {{.create = false}, {.create = true}};
     enum tenure_status status;
 
@@ -282,7 +276,7 @@ enum tenure_status tn_pg_batch(struct tn_pg *pg, struct tenure_swap *swaps, size
             swaps[i].status = TENURE_UNAVAILABLE; /* until it is sent */
     }
     for (int i = 0; i < 2; i++) {
-        two[i].members = calloc(most, sizeof *two[i].members);
+        two[i].members = calloc(n, sizeof *two[i].members);
         restart(&two[i]);
     }
     if (two[0].members && two[1].members)

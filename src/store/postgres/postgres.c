@@ -126,6 +126,7 @@ static void pg_info(void *impl, struct tenure_store_info *info)
     info->shared = true;
     info->atomic_batch = false;
     info->batch_max = TN_PG_BATCH_ROWS;
+    info->batch_bytes = TN_PG_BATCH_BYTES;
 }
 
 static enum tenure_status row_read(void *impl, const char *key, struct tenure_value *value,

@@ -45,7 +45,7 @@ enum {
     "('off', 'local', 'remote_write') THEN 'on' ELSE current_setting('synchronous_commit') "       \
     "END, " #local ")"
 
-/* A batch is cut into statements of at most this. */
+/* What one statement takes. */
 #define TN_PG_BATCH_ROWS  10000
 #define TN_PG_BATCH_BYTES (16u << 20)
 

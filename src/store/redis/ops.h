@@ -5,7 +5,8 @@
 #include "base/hex.h"
 #include "tenure/store.h"
 
-#define TN_REDIS_BATCH_MAX 1000 /* swaps in one script: Lua's unpack() takes some 8000 values */
+#define TN_REDIS_BATCH_MAX   1000 /* swaps in one script: Lua's unpack() takes some 8000 values */
+#define TN_REDIS_BATCH_BYTES (4u << 20)
 
 enum tenure_status tn_redis_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
                                  struct tenure_error *err);

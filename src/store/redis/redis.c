@@ -72,6 +72,7 @@ static void redis_info(void *impl, struct tenure_store_info *info)
     info->notifies = true;
     info->shared = true;
     info->batch_max = TN_REDIS_BATCH_MAX;
+    info->batch_bytes = TN_REDIS_BATCH_BYTES;
 }
 
 /* ---- Reading ------------------------------------------------------------- */

@@ -9,8 +9,7 @@
 #include "store/redis/server.h"
 #include "store/redis/wait.h"
 
-#define BATCH_SIZE (4u << 20) /* bytes in one script, unless one value is larger */
-#define ORIGIN     16
+#define ORIGIN 16
 
 /* One script's worth of swaps, and the bytes that its arguments point into. */
 struct batch {
@@ -22,15 +21,14 @@ struct batch {
     char count[12], offset[12], origin[ORIGIN + 1];
 };
 
-/* How many swaps fit into one script. */
-static size_t cut(const struct tenure_swap *swaps, size_t n, size_t *size)
+/* The bytes that the arguments of a script with these swaps take. */
+static size_t size_of(const struct tenure_swap *swaps, size_t n)
 {
-    size_t i = 0, total = 0;
+    size_t total = n * (TN_REDIS_NAME_MAX + TN_REDIS_HEAD_MAX + TN_REDIS_TAIL);
 
-    for (; i < n && i < TN_REDIS_BATCH_MAX && (i == 0 || total + swaps[i].len <= BATCH_SIZE); i++)
+    for (size_t i = 0; i < n; i++)
         total += swaps[i].len;
-    *size = total + i * (TN_REDIS_NAME_MAX + TN_REDIS_HEAD_MAX + TN_REDIS_TAIL);
-    return i;
+    return total;
 }
 
 size_t tn_redis_put_tail(const struct tenure_swap *swap, char *out)
@@ -158,10 +156,10 @@ static enum tenure_status send_batch(struct tn_redis *h, struct batch *b, int64_
     return status;
 }
 
-static enum tenure_status swap_batch(struct tn_redis *h, struct tenure_swap *swaps, size_t n,
-                                     size_t size, int64_t deadline, struct tenure_error *err)
+enum tenure_status tn_redis_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
+                                      int64_t deadline, struct tenure_error *err)
 {
-    struct batch b = {.swaps = swaps, .n = n, .bytes = malloc(size)};
+    struct batch b = {.swaps = swaps, .n = n, .bytes = malloc(size_of(swaps, n))};
     struct tn_redis_answer answer = {0};
     enum tenure_status status;
     unsigned tries = 0;
@@ -173,26 +171,10 @@ static enum tenure_status swap_batch(struct tn_redis *h, struct tenure_swap *swa
     }
     do {
         memset(&answer, 0, sizeof answer);
-        status = send_batch(h, &b, deadline, &answer, err);
-    } while (status && tn_redis_try_again(h, &answer, &tries));
+        status = send_batch(impl, &b, deadline, &answer, err);
+    } while (status && tn_redis_try_again(impl, &answer, &tries));
     tn_redis_args_free(&b.args);
     free(b.bytes);
-    return status;
-}
-
-enum tenure_status tn_redis_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
-                                      int64_t deadline, struct tenure_error *err)
-{
-    enum tenure_status status = TENURE_OK;
-    size_t size;
-
-    for (size_t i = 0, step; i < n && !status; i += step) {
-        step = cut(swaps + i, n - i, &size);
-        status = swap_batch(impl, swaps + i, step, size, deadline, err);
-        if (status)
-            set_all(swaps + i + step, n - i - step,
-                    tenure_now() >= deadline ? TENURE_TIMEOUT : TENURE_UNAVAILABLE);
-    }
     return status;
 }
 
@@ -200,12 +182,10 @@ enum tenure_status tn_redis_swap(void *impl, struct tenure_swap *swap, int64_t d
                                  struct tenure_error *err)
 {
     struct tn_redis *h = impl;
-    size_t size;
 
     if (h->conf.repair && tn_damaged(&swap->expect))
         return swap->status = tn_redis_repair(h, swap, deadline, err);
-    cut(swap, 1, &size);
-    if (swap_batch(impl, swap, 1, size, deadline, err))
+    if (tn_redis_swap_many(impl, swap, 1, deadline, err))
         return err->code = swap->status;
     if (swap->status == TENURE_CONFLICT)
         return tenure_fail(err, TENURE_CONFLICT, "redis: %s has changed", swap->key);
