@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/etcd/news.h"
+#include "store/etcd/etcd.h"
 
 /* A register: is it still at that revision, with that nonce? */
 static json_t *ask_register(struct tn_etcd *h, const char *key)
@@ -21,21 +21,6 @@ static json_t *ask_prefix(struct tn_etcd *h, const char *prefix, const char *mar
     return json_pack("[{s:{s:o, s:o, s:s, s:s, s:b}}]", "request_range", "key",
                      tn_etcd_key(h, prefix, ""), "range_end", tn_etcd_key(h, prefix, "\x7f"),
                      "min_mod_revision", next, "limit", "1", "keys_only", true);
-}
-
-/* Nothing was heard for long: nothing happened, or the member hangs and its
- * kernel keeps the connection. */
-static bool is_silent(const struct tn_etcd *h)
-{
-    return h->news && tenure_now() - h->news->heard_ns >= TN_ETCD_SILENCE_NS;
-}
-
-static bool is_known(struct tn_etcd *h, const struct tn_etcd_waiting *w,
-                     const struct tenure_watch *watch)
-{
-    const struct tn_etcd_target *t = watch->prefix ? NULL : tn_etcd_find(h, watch->key, false);
-
-    return t && t->known && !w->doubt && tenure_token_equal(&t->token, &watch->seen);
 }
 
 static const json_t *pairs_of(const json_t *answer, size_t number)
@@ -73,15 +58,14 @@ static bool same_history(const json_t *answer, const char *mark)
            revision[1] >= revision[0] && term[1] >= term[0] && cluster[1] == cluster[0];
 }
 
-static json_t *compose_question(struct tn_etcd *h, const struct tn_etcd_waiting *w)
+static json_t *compose_question(struct tn_etcd *h, const struct tenure_watch *const *watches,
+                                size_t n)
 {
     json_t *all = json_array();
 
-    for (size_t i = 0; all && i < w->n; i++) {
-        if (is_known(h, w, &w->watches[i]))
-            continue;
-        json_t *one = w->watches[i].prefix ? ask_prefix(h, w->watches[i].key, w->watches[i].mark)
-                                           : ask_register(h, w->watches[i].key);
+    for (size_t i = 0; all && i < n; i++) {
+        json_t *one = watches[i]->prefix ? ask_prefix(h, watches[i]->key, watches[i]->mark)
+                                         : ask_register(h, watches[i]->key);
         if (!one || json_array_extend(all, one)) {
             json_decref(all);
             all = NULL;
@@ -91,21 +75,18 @@ static json_t *compose_question(struct tn_etcd *h, const struct tn_etcd_waiting 
     return json_pack("{s:o}", "success", all);
 }
 
-static bool differs(struct tn_etcd *h, const struct tn_etcd_waiting *w, const json_t *answer)
+static bool differs(const struct tenure_watch *const *watches, size_t n, const json_t *answer)
 {
     size_t number = 0;
 
-    for (size_t i = 0; i < w->n; i++) {
-        const struct tenure_watch *watch = &w->watches[i];
-
-        if (is_known(h, w, watch))
-            continue;
-        if (watch->prefix) {
-            if (!same_history(answer, watch->mark) || json_array_size(pairs_of(answer, number)))
+    for (size_t i = 0; i < n; i++) {
+        if (watches[i]->prefix) {
+            if (!same_history(answer, watches[i]->mark) ||
+                json_array_size(pairs_of(answer, number)))
                 return true;
             number++;
         } else {
-            if (!same_register(answer, number, watch))
+            if (!same_register(answer, number, watches[i]))
                 return true;
             number += 2;
         }
@@ -113,32 +94,17 @@ static bool differs(struct tn_etcd *h, const struct tn_etcd_waiting *w, const js
     return false;
 }
 
-enum tenure_status tn_etcd_compare(struct tn_etcd *h, struct tn_etcd_waiting *w, int64_t deadline,
-                                   struct tenure_error *err)
+enum tenure_status tn_etcd_compare(struct tn_watcher *w, const struct tenure_watch *const *watches,
+                                   size_t n, int64_t by, bool *changed, struct tenure_error *err)
 {
-    bool all_known = true;
-    json_t *answer = NULL;
-
-    w->doubt = is_silent(h);
-    for (size_t i = 0; i < w->n; i++)
-        all_known = all_known && is_known(h, w, &w->watches[i]);
-    if (all_known)
-        return TENURE_OK;
-    json_t *request = compose_question(h, w);
+    struct tn_etcd *h = w->impl;
+    json_t *request = compose_question(h, watches, n), *answer = NULL;
     enum tenure_status status =
-        tn_etcd_call(h, "/v3/kv/txn", request, false, deadline, &answer, NULL, err);
+        tn_etcd_call(h, "/v3/kv/txn", request, false, by, &answer, NULL, err);
+
     json_decref(request);
-    if (status)
-        return status;
-    w->news = differs(h, w, answer);
+    if (!status)
+        *changed = differs(watches, n, answer);
     json_decref(answer);
-    if (w->news && w->doubt)
-        tn_etcd_news_drop(h); /* it should have said so */
-    if (h->news)
-        h->news->heard_ns = tenure_now();
-    for (size_t i = 0; !w->news && i < w->n; i++) {
-        if (!w->watches[i].prefix)
-            tn_etcd_news_learn(h, w->watches[i].key, &w->watches[i].seen);
-    }
-    return TENURE_OK;
+    return status;
 }

@@ -14,7 +14,7 @@ static void etcd_close(void *impl)
 {
     struct tn_etcd *h = impl;
 
-    tn_etcd_news_drop(h);
+    tn_watcher_free(&h->watcher);
     tn_http_free(h->http);
     tn_etcd_forget_token(h);
     tn_etcd_conf_free(&h->conf);
@@ -28,6 +28,7 @@ static enum tenure_status configure(void *impl, const char *url, struct tenure_e
 
     if (status)
         return status;
+    tn_etcd_watcher_init(h);
     h->http = tn_http_new(&h->conf.http);
     return h->http ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "etcd: out of memory");
 }
@@ -135,7 +136,7 @@ static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_v
         tn_raw_read(&tn_etcd_raw, h, key, h->conf.repair, value, deadline, err);
 
     if (!status)
-        tn_etcd_news_learn(h, key, &value->token);
+        tn_watcher_learn(&h->watcher, key, &value->token);
     return status;
 }
 

@@ -20,6 +20,7 @@
 #include "store/http/http.h"
 #include "store/raw.h"
 #include "store/remote.h"
+#include "store/watcher.h"
 #include "tenure/store.h"
 
 #define TN_ETCD_ID          20 /* digits */
@@ -39,7 +40,7 @@ struct tn_etcd_conf {
     struct tn_http_conf http;
 };
 
-struct tn_etcd_news; /* etcd_wait.c */
+struct tn_etcd_news; /* wait.c */
 
 struct tn_etcd {
     struct tn_etcd_conf conf;
@@ -51,6 +52,7 @@ struct tn_etcd {
     char clusters[TN_REMOTE_HOSTS][TN_ETCD_ID + 1]; /* what each endpoint said last */
     char *token;                                    /* "Authorization: ...", NULL: none */
     struct tn_etcd_news *news;
+    struct tn_watcher watcher;
 };
 
 /* ---- conf.c */
@@ -148,8 +150,9 @@ enum tenure_status tn_etcd_wait(void *impl, const struct tenure_watch *watches, 
 /* Send the transaction of one swap, whose reference it takes, and tell what became of it. */
 enum tenure_status tn_etcd_commit(struct tn_etcd *h, struct tenure_swap *swap, json_t *request,
                                   int64_t deadline, struct tenure_error *err);
-/* This handle has just seen the register like that. */
-void tn_etcd_news_learn(struct tn_etcd *h, const char *key, const struct tenure_token *token);
-void tn_etcd_news_drop(struct tn_etcd *h);
+void tn_etcd_watcher_init(struct tn_etcd *h);
+/* Ask the cluster in one linearizable transaction of reads. */
+enum tenure_status tn_etcd_compare(struct tn_watcher *w, const struct tenure_watch *const *watches,
+                                   size_t n, int64_t by, bool *changed, struct tenure_error *err);
 
 #endif

@@ -16,7 +16,7 @@ static void won(struct tn_etcd *h, struct tenure_swap *swap, const char *revisio
     memset(&swap->token, 0, sizeof swap->token);
     memcpy(swap->token.version, revision, strlen(revision));
     memcpy(swap->token.nonce, swap->nonce, TENURE_NONCE_SIZE);
-    tn_etcd_news_learn(h, swap->key, &swap->token);
+    tn_watcher_learn(&h->watcher, swap->key, &swap->token);
 }
 
 /* The revision of a transaction's answer. */

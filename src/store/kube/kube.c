@@ -35,7 +35,7 @@ static void kube_close(void *impl)
 {
     struct tn_kube *h = impl;
 
-    tn_kube_news_drop(h);
+    tn_watcher_free(&h->watcher);
     tn_http_free(h->http);
     json_decref(h->last);
     tn_kube_access_free(&h->access);
@@ -93,6 +93,7 @@ static enum tenure_status configure(void *impl, const char *text, struct tenure_
     if (status)
         return status;
     h->access.http.cancel_fd = -1;
+    tn_kube_watcher_init(h);
     h->http = tn_http_new(&h->access.http);
     return h->http ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "kube: out of memory");
 }
@@ -186,7 +187,7 @@ static enum tenure_status kube_read(void *impl, const char *key, struct tenure_v
         tenure_fail_context(err, "kube: %s: Lease %s/%s", key, h->namespace, name);
     } else {
         tn_kube_remember(h, key, object);
-        tn_kube_news_learn(h, key, &value->token);
+        tn_watcher_learn(&h->watcher, key, &value->token);
     }
     json_decref(object);
     return status;

@@ -27,6 +27,7 @@
 #include "base/url.h"
 #include "store/http/http.h"
 #include "store/kube/access.h"
+#include "store/watcher.h"
 #include "tenure/store.h"
 
 #define TN_KUBE_NAME_MAX   253
@@ -34,8 +35,6 @@
 #define TN_KUBE_DATA_MAX   (128u << 10) /* annotations hold 256 KiB, and base64 takes a third */
 #define TN_KUBE_TTL_MIN_MS 5000
 #define TN_KUBE_RV_MAX     24
-
-struct tn_kube_news; /* kube_wait.c */
 
 struct tn_kube {
     struct tn_kube_access access;
@@ -47,7 +46,7 @@ struct tn_kube {
     unsigned unanswered;   /* requests so far that nobody answered */
     int64_t not_before_ns; /* until then the server wants to be left alone */
     json_t *last;          /* the Lease of a record as last seen, to put it back changed */
-    struct tn_kube_news *news;
+    struct tn_watcher watcher;
 };
 
 /* ---- kube_name.c */
@@ -145,8 +144,6 @@ enum tenure_status tn_kube_wait(void *impl, const struct tenure_watch *watches, 
 enum tenure_status tn_kube_send(struct tn_kube *h, struct tenure_swap *swap, const char *method,
                                 const json_t *body, int64_t deadline, long *code,
                                 struct tenure_error *err);
-/* This handle has just seen the register like that. */
-void tn_kube_news_learn(struct tn_kube *h, const char *key, const struct tenure_token *token);
-void tn_kube_news_drop(struct tn_kube *h);
+void tn_kube_watcher_init(struct tn_kube *h);
 
 #endif

@@ -48,7 +48,7 @@ static enum tenure_status won(struct tn_kube *h, struct tenure_swap *swap, json_
                            swap->key);
     swap->token = token;
     tn_kube_remember(h, swap->key, object);
-    tn_kube_news_learn(h, swap->key, &token);
+    tn_watcher_learn(&h->watcher, swap->key, &token);
     return TENURE_OK;
 }
 

@@ -1,79 +1,33 @@
 /*
  * News of changes: a watch for each register that is waited on, kept over
- * several waits, all on one handle of libcurl.
+ * several waits, all on one handle of libcurl (store/watcher.h).
  *
  * A watch begins "now", and then the registers are compared by a read (C6).
  * Beginning at a version last heard of would be wrong: after a restore versions
  * go back, and such a watch would sleep until they are reached again.
  * Bookmarks tell once a minute that a watch still works.  One that was silent
- * for longer is not believed without a look: its server may hang, while others
+ * for longer is not believed without a comparison: its server may hang, while others
  * behind the same address answer.
+ *
+ * Of struct tn_followed: `feed` is the stream; the token of a prefix holds the latest version that
+ * was heard of under it.
  */
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/poll.h"
 #include "store/kube/kube.h"
 
 #define LINES_MAX  256 /* ... taken in at once: then the time is looked at */
 #define SILENCE_NS INT64_C(90000000000)
-#define BRIEF_NS   1000000000
-#define BRIEF_MAX  4 /* ... in one wait: then there is something wrong with the server */
 
-struct target {
-    char key[TENURE_KEY_MAX + 1]; /* or a prefix */
-    bool prefix;
-    bool known; /* token is the register's, or news of a later one is on its way */
-    struct tenure_token token;
-    struct tn_http_stream *stream;
-    int64_t began;
-    int64_t heard_ns; /* when it last said something, or was found to be right */
-};
-
-struct tn_kube_news {
-    struct target targets[TENURE_WATCH_MAX];
-    unsigned n;
-    unsigned unanswered; /* the handle's when the first of them began */
-};
-
-/* One wait in progress. */
-struct waiting {
-    const struct tenure_watch *watches;
-    size_t n;
-    bool news;      /* something watched has changed */
-    unsigned brief; /* watches that ended as soon as they had begun */
-};
-
-void tn_kube_news_drop(struct tn_kube *h)
+static void unsubscribe(struct tn_watcher *w, struct tn_followed *one)
 {
-    if (!h->news)
-        return;
-    for (unsigned i = 0; i < h->news->n; i++)
-        tn_http_stream_close(h->news->targets[i].stream);
-    free(h->news);
-    h->news = NULL;
-}
-
-static struct target *find(struct tn_kube *h, const char *key, bool prefix)
-{
-    for (unsigned i = 0; h->news && i < h->news->n; i++) {
-        struct target *t = &h->news->targets[i];
-
-        if (t->prefix == prefix && strcmp(t->key, key) == 0)
-            return t;
-    }
-    return NULL;
-}
-
-void tn_kube_news_learn(struct tn_kube *h, const char *key, const struct tenure_token *token)
-{
-    struct target *t = find(h, key, false);
-
-    if (t) {
-        t->known = true;
-        t->token = *token;
+    for (unsigned i = 0; i < w->n_followed; i++) {
+        if (one && one != &w->followed[i])
+            continue;
+        tn_http_stream_close(w->followed[i].feed);
+        w->followed[i].feed = NULL;
     }
 }
 
@@ -84,277 +38,226 @@ static bool later(const char *rv, const char *mark)
     return strtoull(rv, NULL, 10) > strtoull(mark, NULL, 10);
 }
 
-static void note_prefix(const struct target *t, struct waiting *w, const json_t *object)
+/* A prefix is compared by versions: has anything happened under it since the mark? */
+static bool is_later(const struct tn_followed *one, const char *mark)
+{
+    return one->known && later(one->token.version, mark);
+}
+
+static void take_prefix_event(struct tn_watcher *w, struct tn_followed *one, const json_t *object)
 {
     const char *key = tn_kube_key_of(object), *rv = tn_kube_meta(object, "resourceVersion");
 
-    for (size_t i = 0; i < w->n; i++) {
+    if (!key || !rv || strlen(rv) > TN_KUBE_RV_MAX || strncmp(key, one->key, strlen(one->key)) != 0)
+        return;
+    one->known = true;
+    snprintf(one->token.version, sizeof one->token.version, "%s", rv);
+    for (size_t i = 0; i < w->n_watches; i++) {
         const struct tenure_watch *watch = &w->watches[i];
 
-        if (watch->prefix && strcmp(watch->key, t->key) == 0 && key && rv &&
-            strncmp(key, watch->key, strlen(watch->key)) == 0 && later(rv, watch->mark))
-            w->news = true;
+        if (watch->prefix && strcmp(watch->key, one->key) == 0 && is_later(one, watch->mark))
+            tn_watcher_changed(w);
     }
 }
 
-static void note(struct target *t, struct waiting *w, const char *type, const json_t *object)
+static void take_event(struct tn_watcher *w, struct tn_followed *one, const char *type,
+                       const json_t *object)
 {
+    struct tenure_token token = {0};
+
     if (strcmp(type, "BOOKMARK") == 0)
         return;
-    if (t->prefix) {
-        note_prefix(t, w, object);
-        return;
-    }
-    memset(&t->token, 0, sizeof t->token);
-    t->known = strcmp(type, "DELETED") == 0 ? true : tn_kube_token(t->key, object, &t->token);
-    for (size_t i = 0; i < w->n; i++) {
-        const struct tenure_watch *watch = &w->watches[i];
-
-        if (!watch->prefix && strcmp(watch->key, t->key) == 0)
-            w->news = w->news || !t->known || !tenure_token_equal(&t->token, &watch->seen);
-    }
+    if (one->prefix)
+        take_prefix_event(w, one, object);
+    else if (strcmp(type, "DELETED") == 0 || tn_kube_token(one->key, object, &token))
+        tn_watcher_event(w, one->key, &token);
+    else
+        tn_watcher_event(w, one->key, NULL);
 }
 
-static void end_stream(struct target *t)
-{
-    tn_http_stream_close(t->stream);
-    t->stream = NULL;
-    t->known = false;
-}
-
-/* One line of a stream.  Unless OK, the watch has to begin anew. */
-static enum tenure_status digest(struct target *t, struct waiting *w, const char *line,
-                                 struct tenure_error *err)
+/* One line of a stream.  False: the watch has ended. */
+static bool take_line(struct tn_watcher *w, struct tn_followed *one, const char *line)
 {
     json_t *root = json_loads(line, 0, NULL);
     const json_t *object = json_object_get(root, "object");
     const char *type = json_string_value(json_object_get(root, "type"));
-    enum tenure_status status = TENURE_OK;
+    bool good = type && object && strcmp(type, "ERROR") != 0;
 
-    if (!type || !object || strcmp(type, "ERROR") == 0) {
-        const char *why = json_string_value(json_object_get(object, "message"));
-
-        /* Too old, most likely; what happened under a prefix since cannot be told. */
-        w->news = w->news || t->prefix;
-        status = tenure_fail(err, TENURE_UNAVAILABLE, "kube: the watch was ended: %.200s",
-                             why ? why : "its news cannot be understood");
-    } else {
-        note(t, w, type, object);
-    }
+    if (good)
+        take_event(w, one, type, object);
+    else if (one->prefix)
+        tn_watcher_changed(w); /* too old, most likely: what happened since cannot be told */
     json_decref(root);
-    return status;
+    return good;
 }
 
 /* Take in what has come.  A stream that has ended is closed. */
-static void take_in(struct target *t, struct waiting *w)
+static void take_lines(struct tn_watcher *w, struct tn_followed *one)
 {
     struct tenure_error err;
     char *line;
-    enum tenure_status status = TENURE_OK;
 
-    for (unsigned n = 0; t->stream && !status && n < LINES_MAX; n++) {
-        status = tn_http_stream_line(t->stream, 0, &line, &err);
-        if (!status) {
-            t->heard_ns = tenure_now();
-            status = digest(t, w, line, &err);
-        }
-        if (status && status != TENURE_TIMEOUT && status != TENURE_CANCELLED) {
-            w->brief += tenure_now() - t->began < BRIEF_NS;
-            end_stream(t);
-        }
+    for (unsigned n = 0; one->feed && n < LINES_MAX; n++) {
+        enum tenure_status status = tn_http_stream_line(one->feed, 0, &line, &err);
+
+        if (status == TENURE_TIMEOUT || status == TENURE_CANCELLED)
+            return;
+        tn_watcher_heard(w, one);
+        if (status || !take_line(w, one, line))
+            tn_watcher_lost(w, one);
     }
+}
+
+static enum tenure_status next(struct tn_watcher *w, int64_t until, struct tenure_error *err)
+{
+    struct tn_http_stream *streams[TN_WATCHER_MAX];
+    enum tenure_status status;
+    size_t n = 0;
+
+    for (unsigned i = 0; i < w->n_followed; i++)
+        take_lines(w, &w->followed[i]);
+    if (w->changed || w->again || !until)
+        return TENURE_OK;
+    for (unsigned i = 0; i < w->n_followed; i++) {
+        if (w->followed[i].feed)
+            streams[n++] = w->followed[i].feed;
+    }
+    status = tn_http_streams_wait(streams, n, until, err);
+    for (unsigned i = 0; !status && i < w->n_followed; i++)
+        take_lines(w, &w->followed[i]);
+    return status;
 }
 
 /* ---- Subscribing --------------------------------------------------------- */
 
-static enum tenure_status follow(struct tn_kube *h, struct target *t, int64_t deadline,
+static enum tenure_status follow(struct tn_kube *h, struct tn_followed *one, int64_t by,
                                  struct tenure_error *err)
 {
+    struct tn_http_stream *stream = NULL;
     char name[TN_KUBE_NAME_MAX + 1];
     long code = 0;
     enum tenure_status status;
 
-    tn_kube_name(h, t->key, name);
-    status = tn_kube_follow(h, name, NULL, deadline, &t->stream, &code, err);
-    t->began = t->heard_ns = tenure_now();
-    t->known = false; /* until it is compared */
+    tn_kube_name(h, one->key, name);
+    status = tn_kube_follow(h, name, NULL, by, &stream, &code, err);
     if (!status && code != 200) {
-        end_stream(t);
+        tn_http_stream_close(stream);
         status = tenure_fail(err, TENURE_UNAVAILABLE, "kube: %s: no watch can begin (HTTP %ld)",
                              h->access.server, code);
+    } else if (!status) {
+        one->feed = stream;
+        tn_watcher_confirm(one);
     }
     return status;
 }
 
-/* A prefix is compared by versions: has anything happened in scope since the mark? */
-static enum tenure_status follow_prefix(struct tn_kube *h, struct target *t,
-                                        const struct tenure_watch *watch, struct waiting *w,
-                                        int64_t deadline, struct tenure_error *err)
+/* Follow everything in scope from the mark on. */
+static enum tenure_status follow_prefix(struct tn_kube *h, struct tn_followed *one,
+                                        const char *mark, int64_t by, bool *changed,
+                                        struct tenure_error *err)
 {
+    struct tn_http_stream *stream = NULL;
     char now[TN_KUBE_RV_MAX + 1];
     long code = 0;
-    enum tenure_status status = tn_kube_list_version(h, deadline, now, err);
+    enum tenure_status status = tn_kube_list_version(h, by, now, err);
 
     if (status)
         return status;
     /* Another history, or none at all. */
-    if (!watch->mark[0] || strspn(watch->mark, "0123456789") != strlen(watch->mark) ||
-        strlen(watch->mark) > TN_KUBE_RV_MAX || later(watch->mark, now)) {
-        w->news = true;
+    *changed = !mark[0] || strspn(mark, "0123456789") != strlen(mark) ||
+               strlen(mark) > TN_KUBE_RV_MAX || later(mark, now);
+    if (*changed)
         return TENURE_OK;
-    }
-    status = tn_kube_follow(h, NULL, watch->mark, deadline, &t->stream, &code, err);
-    t->began = t->heard_ns = tenure_now();
+    status = tn_kube_follow(h, NULL, mark, by, &stream, &code, err);
     if (!status && code != 200) {
-        end_stream(t);
-        w->news = true; /* too long ago to tell */
+        tn_http_stream_close(stream);
+        *changed = true; /* too long ago to tell */
+    } else if (!status) {
+        one->feed = stream;
+        tn_watcher_confirm(one);
     }
     return status;
 }
 
-static struct target *target_of(struct tn_kube *h, const struct tenure_watch *watch)
-{
-    struct target *t = find(h, watch->key, watch->prefix);
-
-    if (t || (!h->news && !(h->news = calloc(1, sizeof *h->news))))
-        return t;
-    if (h->news->n == 0)
-        h->news->unanswered = h->unanswered;
-    if (h->news->n == TENURE_WATCH_MAX) { /* other things are waited on now */
-        for (unsigned i = 0; i < h->news->n; i++)
-            end_stream(&h->news->targets[i]);
-        h->news->n = 0;
-    }
-    t = &h->news->targets[h->news->n++];
-    memset(t, 0, sizeof *t);
-    snprintf(t->key, sizeof t->key, "%s", watch->key);
-    t->prefix = watch->prefix;
-    return t;
-}
-
-static enum tenure_status compare(struct tn_kube *h, struct target *t,
-                                  const struct tenure_watch *watch, struct waiting *w,
-                                  int64_t deadline, struct tenure_error *err)
-{
-    json_t *object = NULL;
-    bool told = t->known && tenure_token_equal(&t->token, &watch->seen);
-    enum tenure_status status = tn_kube_get(h, t->key, deadline, &object, err);
-
-    if (status)
-        return status;
-    t->heard_ns = tenure_now();
-    memset(&t->token, 0, sizeof t->token);
-    t->known = !object || tn_kube_token(t->key, object, &t->token);
-    w->news = w->news || !t->known || !tenure_token_equal(&t->token, &watch->seen);
-    json_decref(object);
-    if (told && w->news)
-        end_stream(t); /* it should have said so */
-    return TENURE_OK;
-}
-
-static bool is_silent(const struct target *t)
-{
-    return tenure_now() - t->heard_ns >= SILENCE_NS;
-}
-
-/* Subscribe, then compare (C6). */
-static enum tenure_status set_out(struct tn_kube *h, struct waiting *w, int64_t deadline,
-                                  struct tenure_error *err)
+/* What is not waited for now is not followed again. */
+static enum tenure_status subscribe(struct tn_watcher *w, int64_t by, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
 
-    for (size_t i = 0; !status && !w->news && i < w->n; i++) {
+    for (size_t i = 0; i < w->n_watches && !status && !w->changed; i++) {
         const struct tenure_watch *watch = &w->watches[i];
-        struct target *t = target_of(h, watch);
+        struct tn_followed *one = tn_watcher_find(w, watch->key, watch->prefix);
+        bool changed = false;
 
-        if (!t)
-            return tenure_fail(err, TENURE_NOMEM, "kube: out of memory");
-        take_in(t, w);
-        if (w->news)
-            break;
-        if (t->prefix) {
-            if (t->stream && is_silent(t))
-                end_stream(t);
-            if (!t->stream)
-                status = follow_prefix(h, t, watch, w, deadline, err);
+        if (one->live)
             continue;
-        }
-        if (!t->stream)
-            status = follow(h, t, deadline, err);
-        if (!status && (!t->known || is_silent(t) || !tenure_token_equal(&t->token, &watch->seen)))
-            status = compare(h, t, watch, w, deadline, err);
+        status = one->prefix ? follow_prefix(w->impl, one, watch->mark, by, &changed, err)
+                             : follow(w->impl, one, by, err);
+        if (changed)
+            tn_watcher_changed(w);
     }
     return status;
 }
 
-/* ---- Waiting ------------------------------------------------------------- */
+/* ---- Comparing ----------------------------------------------------------- */
 
-static enum tenure_status listen_until(struct tn_kube *h, struct waiting *w, int64_t deadline,
-                                       struct tenure_error *err)
+/* One that was silent for long is followed again from the mark on, which shows what it hid. */
+static enum tenure_status compare_prefix(struct tn_watcher *w, const struct tenure_watch *watch,
+                                         int64_t by, bool *changed, struct tenure_error *err)
 {
-    struct tn_http_stream *streams[TENURE_WATCH_MAX];
-    struct target *targets[TENURE_WATCH_MAX];
-    int64_t until = deadline;
-    enum tenure_status status;
+    struct tn_followed *one = tn_watcher_find(w, watch->key, true);
 
-    for (size_t i = 0; i < w->n; i++) {
-        targets[i] = find(h, w->watches[i].key, w->watches[i].prefix);
-        if (!targets[i] || !targets[i]->stream)
-            return TENURE_OK; /* to be set out again */
-        streams[i] = targets[i]->stream;
-        if (targets[i]->heard_ns + SILENCE_NS < until)
-            until = targets[i]->heard_ns + SILENCE_NS;
-    }
-    status = tn_http_streams_wait(streams, w->n, until, err);
-    if (status == TENURE_TIMEOUT && until < deadline)
+    *changed = is_later(one, watch->mark);
+    if (*changed || tenure_now() - one->heard_ns < SILENCE_NS)
         return TENURE_OK;
-    for (size_t i = 0; !status && i < w->n; i++)
-        take_in(targets[i], w);
+    unsubscribe(w, one);
+    one->live = one->known = false;
+    return follow_prefix(w->impl, one, watch->mark, by, changed, err);
+}
+
+static enum tenure_status compare_register(struct tn_kube *h, const struct tenure_watch *watch,
+                                           int64_t by, bool *changed, struct tenure_error *err)
+{
+    struct tenure_token token = {0};
+    json_t *object = NULL;
+    enum tenure_status status = tn_kube_get(h, watch->key, by, &object, err);
+
+    if (!status)
+        *changed = (object && !tn_kube_token(watch->key, object, &token)) ||
+                   !tenure_token_equal(&token, &watch->seen);
+    json_decref(object);
     return status;
 }
 
-static enum tenure_status wait_inner(struct tn_kube *h, struct waiting *w, int64_t deadline,
-                                     struct tenure_error *err)
+static enum tenure_status compare(struct tn_watcher *w, const struct tenure_watch *const *watches,
+                                  size_t n, int64_t by, bool *changed, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
 
-    while (!status && !w->news) {
-        status = set_out(h, w, deadline, err);
-        if (!status && !w->news)
-            status = listen_until(h, w, deadline, err);
-        if (!status && w->brief > BRIEF_MAX)
-            status = tenure_fail(err, TENURE_UNAVAILABLE,
-                                 "kube: %s: the server ends every watch at once", h->access.server);
-        if (!status && !w->news && tenure_now() >= deadline)
-            status = TENURE_TIMEOUT;
-    }
-    if (status == TENURE_TIMEOUT)
-        tenure_fail(err, TENURE_TIMEOUT, "kube: nothing changed");
-    else if (status && status != TENURE_CANCELLED)
-        tn_kube_news_drop(h);
+    for (size_t i = 0; i < n && !status && !*changed; i++)
+        status = watches[i]->prefix ? compare_prefix(w, watches[i], by, changed, err)
+                                    : compare_register(w->impl, watches[i], by, changed, err);
     return status;
+}
+
+static const struct tn_watcher_ops ops = {
+    .subscribe = subscribe, .next = next, .compare = compare, .unsubscribe = unsubscribe};
+
+void tn_kube_watcher_init(struct tn_kube *h)
+{
+    h->watcher = (struct tn_watcher){.ops = &ops,
+                                     .impl = h,
+                                     .scheme = "kube",
+                                     .cancel_fd = &h->access.http.cancel_fd,
+                                     .unanswered = &h->unanswered,
+                                     .attempts = 1,
+                                     .silence_ns = SILENCE_NS};
 }
 
 enum tenure_status tn_kube_wait(void *impl, const struct tenure_watch *watches, size_t n,
                                 int wake_fd, int64_t deadline, struct tenure_error *err)
 {
     struct tn_kube *h = impl;
-    struct waiting w = {.watches = watches, .n = n};
-    struct pollfd wake = {.fd = wake_fd, .events = POLLIN};
-    enum tenure_status status;
 
-    if (n == 0 || poll(&wake, 1, 0) > 0) {
-        int ready = tn_poll(&wake, 1, deadline);
-
-        return ready > 0 ? tenure_fail(err, TENURE_CANCELLED, "kube: wait was cancelled")
-                         : tenure_fail(err, TENURE_TIMEOUT, "kube: nothing changed");
-    }
-    /* A watch is as good as the server that it comes from: if one left a request
-     * unanswered since, it may be the same one. */
-    if (h->news && h->news->unanswered != h->unanswered)
-        tn_kube_news_drop(h);
-    h->access.http.cancel_fd = wake_fd;
-    status = wait_inner(h, &w, deadline, err);
-    h->access.http.cancel_fd = -1;
-    return status;
+    return tn_watcher_wait(&h->watcher, watches, n, wake_fd, deadline, err);
 }

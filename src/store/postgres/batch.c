@@ -202,7 +202,7 @@ static enum tenure_status send_batch(struct tn_pg *pg, struct batch *b, int64_t 
     arg_election(b, &args);
     if (!b->create)
         tn_pg_arg_int8(&args, b->timeline);
-    tn_pg_forget(pg, NULL);
+    tn_watcher_forget(&pg->watcher, NULL);
     return tn_pg_run(pg, b->create ? TN_PG_CREATE_MANY : TN_PG_SWAP_MANY, &args, deadline, r, err);
 }
 

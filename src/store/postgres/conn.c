@@ -19,7 +19,7 @@ void tn_pg_drop(struct tn_pg *pg)
     pg->listening = pg->pending = pg->doubt = pg->dying = false;
     pg->misses = 0;
     pg->prepared = pg->preparing = 0;
-    memset(pg->seen, 0, sizeof pg->seen);
+    tn_watcher_drop(&pg->watcher);
     pg->lock.held = false; /* a lock of the session ends with it */
 }
 
@@ -171,7 +171,7 @@ static int64_t min64(int64_t a, int64_t b)
  */
 static int64_t patience(const struct tn_pg *pg, int64_t span)
 {
-    int64_t whole = pg->patient ? TN_PG_QUESTION : span;
+    int64_t whole = pg->patient ? TN_PG_QUESTION_NS : span;
     int64_t share = min64((whole / pg->plan.n) << min64(pg->rounds, 4), whole);
 
     return share > LEAST_PATIENCE ? share : LEAST_PATIENCE;

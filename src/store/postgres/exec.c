@@ -273,7 +273,7 @@ enum tenure_status tn_pg_ready(struct tn_pg *pg, int64_t deadline, struct tenure
         /* A session that the server has ended meanwhile is seen here, before
          * anything is sent whose outcome would then be unknown. */
         if (pg->conn && PQconsumeInput(pg->conn)) {
-            tn_pg_notified(pg, NULL, 0);
+            tn_pg_take_notifications(pg);
             pg->doubt = false;
             if (!pg->dying)
                 return TENURE_OK;

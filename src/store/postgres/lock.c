@@ -226,7 +226,7 @@ static enum tenure_status free_swap(struct tn_pg *pg, struct tenure_swap *swap,
     tn_pg_swap_args(swap, expect, &args);
     tn_pg_arg_int8(&args, pg->lock.id);
     tn_pg_arg_text(&args, idle_setting(pg));
-    tn_pg_forget(pg, swap->key);
+    tn_watcher_forget(&pg->watcher, swap->key);
     swap->status = tn_pg_run(pg, TN_PG_FREE_SWAP, &args, deadline, &r, err);
     if (swap->status == TENURE_OK && !tn_pg_get_bool(r, 0, 0, &done)) {
         tn_pg_garbled(pg, "a release", err);
@@ -286,7 +286,7 @@ static enum tenure_status locked_swap(struct tn_pg *pg, struct tenure_swap *swap
     tn_pg_arg_text(&args, pg->lock.session);
     tn_pg_arg_text(&args, idle_setting(pg));
     tn_pg_arg_text(&args, idle);
-    tn_pg_forget(pg, swap->key);
+    tn_watcher_forget(&pg->watcher, swap->key);
     status = tn_pg_run(pg, TN_PG_LOCKED_SWAP, &args, deadline, &r, err);
     if (status)
         tenure_fail_context(err, "changing %s", swap->key);

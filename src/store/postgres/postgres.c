@@ -18,6 +18,7 @@ static void pg_close(void *impl)
     struct tn_pg *pg = impl;
 
     tn_pg_drop(pg);
+    tn_watcher_free(&pg->watcher);
     if (pg->timer_fd >= 0)
         close(pg->timer_fd);
     for (int i = 0; i < TN_PG_STATEMENTS; i++)
@@ -83,10 +84,10 @@ static enum tenure_status configure(void *impl, const char *url, struct tenure_e
     struct tn_pg *pg = impl;
     enum tenure_status status;
 
-    pg->wake_fd = -1;
     pg->timer_fd = tn_poll_timer();
     status = tn_pg_conf_parse(url, &pg->conf, err);
     pg->scheme = pg->conf.advisory ? "postgres+advisory" : "postgres";
+    tn_pg_watcher_init(pg);
     return status;
 }
 
@@ -147,12 +148,6 @@ static enum tenure_status row_swap_many(void *impl, struct tenure_swap *swaps, s
     return tn_pg_batch(impl, swaps, n, NULL, deadline, err);
 }
 
-static enum tenure_status pg_wait(void *impl, const struct tenure_watch *watches, size_t n,
-                                  int wake_fd, int64_t deadline, struct tenure_error *err)
-{
-    return tn_pg_wait(impl, watches, n, wake_fd, deadline, err);
-}
-
 static enum tenure_status pg_list(void *impl, const char *prefix, const char *after,
                                   tenure_visit_fn visit, void *arg,
                                   char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
@@ -204,7 +199,7 @@ static enum tenure_status advisory_swap_many(void *impl, struct tenure_swap *swa
         .read = how##_read,                                                                        \
         .swap = how##_swap,                                                                        \
         .swap_many = how##_swap_many,                                                              \
-        .wait = pg_wait,                                                                           \
+        .wait = tn_pg_wait,                                                                        \
         .list = pg_list,                                                                           \
         .options = tn_pg_options,                                                                  \
     }

@@ -12,7 +12,7 @@
  *   postgres_row.c     read, swap, list
  *   postgres_repair.c    rows that are not what we wrote
  *   postgres_batch.c   swap_many
- *   postgres_wait.c    wait
+ *   postgres_wait.c    subscribe, next and compare for store/watcher.h
  *   postgres_lock.c    the advisory lock of postgres+advisory:
  *   postgres.c         open, close, and the tables of functions
  *
@@ -25,6 +25,7 @@
 
 #include "base/options.h"
 #include "store/postgres/schema.h"
+#include "store/watcher.h"
 #include "tenure/store.h"
 
 /* Types of the wire protocol (pg_type.dat); parameters and results are binary. */
@@ -126,14 +127,6 @@ struct tn_pg_args {
 
 /* ---- The handle ---------------------------------------------------------- */
 
-/* A register as this session last saw it, while it listens: no notification
- * since means no change since, so wait() need not ask (see postgres_wait.c). */
-struct tn_pg_seen {
-    char key[TENURE_KEY_MAX + 1];
-    struct tenure_token token;
-    bool clean;
-};
-
 #define TN_PG_OWN 4
 
 /* The advisory lock of this session; postgres_lock.c. */
@@ -207,8 +200,7 @@ struct tn_pg {
     bool patient;       /* in wait(), and the caller's deadline is nearer than that of a request */
     int timer_fd;
     int wake_fd; /* during wait(): -1 otherwise */
-    struct tn_pg_seen seen[TENURE_WATCH_MAX];
-    unsigned seen_next;
+    struct tn_watcher watcher;
     struct tn_pg_lock lock;
 };
 
@@ -357,16 +349,13 @@ enum tenure_status tn_pg_batch(struct tn_pg *pg, struct tenure_swap *swaps, size
 
 /* ---- Waiting ------------------------------------------------------------- */
 
-#define TN_PG_QUESTION INT64_C(2000000000) /* how long one question within wait() may take */
+#define TN_PG_QUESTION_NS INT64_C(2000000000) /* how long one question within wait() may take */
 
-enum tenure_status tn_pg_wait(struct tn_pg *pg, const struct tenure_watch *watches, size_t n,
-                              int wake_fd, int64_t deadline, struct tenure_error *err);
-/* Take in what the server has notified so far; true if it may concern a watch. */
-bool tn_pg_notified(struct tn_pg *pg, const struct tenure_watch *watches, size_t n);
-/* Remember a register as this session has just seen it. */
-void tn_pg_remember(struct tn_pg *pg, const char *key, const struct tenure_token *token);
-/* It may be about to change by our own doing, of which we are not notified.  NULL: all. */
-void tn_pg_forget(struct tn_pg *pg, const char *key);
+void tn_pg_watcher_init(struct tn_pg *pg);
+enum tenure_status tn_pg_wait(void *impl, const struct tenure_watch *watches, size_t n, int wake_fd,
+                              int64_t deadline, struct tenure_error *err);
+/* Take in what the server has notified so far. */
+void tn_pg_take_notifications(struct tn_pg *pg);
 
 /* ---- The advisory lock --------------------------------------------------- */
 

@@ -154,7 +154,7 @@ static enum tenure_status replace(void *impl, struct tenure_swap *swap, const vo
     tn_pg_arg_bool(&args, swap->tombstone);
     tn_pg_arg_bytes(&args, swap->data, swap->len);
     tn_pg_arg_int8(&args, version.timeline);
-    tn_pg_forget(pg, swap->key);
+    tn_watcher_forget(&pg->watcher, swap->key);
     status = tn_pg_run(pg, TN_PG_REPAIR, &args, deadline, &r, err);
     if (status) {
         tenure_fail_context(err, "changing %s", swap->key);

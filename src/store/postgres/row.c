@@ -94,7 +94,7 @@ enum tenure_status tn_pg_row_read(struct tn_pg *pg, const char *key, struct tenu
     else
         status = take_value(pg, key, r, 0, 1, timeline, value, err);
     if (!status)
-        tn_pg_remember(pg, key, &value->token);
+        tn_watcher_learn(&pg->watcher, key, &value->token);
 done:
     PQclear(r);
     if (status)
@@ -128,7 +128,7 @@ void tn_pg_swap_done(struct tn_pg *pg, struct tenure_swap *swap, const struct tn
     struct tn_pg_version now = {expect->number + 1, expect->timeline};
 
     tn_pg_token(&now, swap->nonce, &swap->token);
-    tn_pg_remember(pg, swap->key, &swap->token);
+    tn_watcher_learn(&pg->watcher, swap->key, &swap->token);
     swap->status = TENURE_OK;
 }
 
@@ -156,7 +156,7 @@ enum tenure_status tn_pg_row_swap(struct tn_pg *pg, struct tenure_swap *swap, in
         create_args(swap, &args);
     else
         tn_pg_swap_args(swap, &expect, &args);
-    tn_pg_forget(pg, swap->key);
+    tn_watcher_forget(&pg->watcher, swap->key);
     swap->status = tn_pg_run(pg, create ? TN_PG_CREATE : TN_PG_SWAP, &args, deadline, &r, err);
     if (swap->status) {
         tenure_fail_context(err, "changing %s", swap->key);

@@ -3,7 +3,7 @@
  *
  * The table of functions.  What runs in the server is redis_script.c, the way
  * there redis_server.c, changes redis_swap.c, listings redis_list.c, and news
- * of changes redis_wait.c.
+ * of changes wait.c.
  */
 #include "store/redis/redis.h"
 
@@ -24,6 +24,7 @@ static void redis_close(void *impl)
 
     tn_redis_drop(h);
     tn_redis_drop_setup(h);
+    tn_watcher_free(&h->watcher);
     tn_redis_sentinels_close(&h->sentinels);
     tn_redis_conf_free(&h->conf);
     free(h);
@@ -37,6 +38,7 @@ static enum tenure_status configure(void *impl, const char *url, struct tenure_e
     if (status)
         return status;
     tn_redis_sentinels_init(&h->sentinels, &h->conf);
+    tn_redis_watcher_init(h);
     snprintf(h->registers, sizeof h->registers, "{%s}:k:", h->conf.prefix);
     snprintf(h->seq, sizeof h->seq, "{%s}:seq", h->conf.prefix);
     snprintf(h->index, sizeof h->index, "{%s}:index", h->conf.prefix);
@@ -107,7 +109,7 @@ static enum tenure_status redis_read(void *impl, const char *key, struct tenure_
     if (status)
         tenure_fail_context(err, "redis: %s", name);
     else
-        tn_redis_news_learn(h, key, &value->token);
+        tn_watcher_learn(&h->watcher, key, &value->token);
     freeReplyObject(reply);
     return status;
 }
@@ -115,7 +117,9 @@ static enum tenure_status redis_read(void *impl, const char *key, struct tenure_
 static enum tenure_status redis_wait(void *impl, const struct tenure_watch *watches, size_t n,
                                      int wake_fd, int64_t deadline, struct tenure_error *err)
 {
-    return tn_redis_wait(impl, watches, n, wake_fd, deadline, err);
+    struct tn_redis *h = impl;
+
+    return tn_watcher_wait(&h->watcher, watches, n, wake_fd, deadline, err);
 }
 
 #define TABLE(symbol, name)                                                                        \

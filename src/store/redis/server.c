@@ -280,7 +280,7 @@ void tn_redis_drop(struct tn_redis *h)
     tn_redis_link_close(h->link);
     h->link = NULL;
     /* The next link may lead elsewhere: a subscription here would be deaf. */
-    tn_redis_news_drop(h);
+    tn_watcher_drop(&h->watcher);
 }
 
 enum tenure_status tn_redis_ready(struct tn_redis *h, int64_t deadline, struct tenure_error *err)

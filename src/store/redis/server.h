@@ -8,12 +8,13 @@
 #include "store/redis/reply.h"
 #include "store/redis/script.h"
 #include "store/redis/sentinel.h"
+#include "store/watcher.h"
 #include "tenure/store.h"
 
 #define TN_REDIS_SHA      40
 #define TN_REDIS_NAME_MAX (TN_REDIS_PREFIX_MAX + TENURE_KEY_MAX + 8)
 
-struct tn_redis_news; /* redis_wait.c */
+struct tn_redis_news; /* wait.c */
 
 /*
  * A link to the master that may not be used yet.  It outlives the request that
@@ -46,6 +47,7 @@ struct tn_redis {
     char sync[TN_REDIS_PREFIX_MAX + 10];
     char promise[512];
     struct tn_redis_news *news;
+    struct tn_watcher watcher;
 };
 
 /* What became of one request. */

@@ -113,7 +113,7 @@ static enum tenure_status take_verdicts(struct tn_redis *h, const redisReply *r,
             continue;
         tn_redis_version(version->str, (size_t)version->len, h->timeline, swap->token.version);
         memcpy(swap->token.nonce, swap->nonce, TENURE_NONCE_SIZE);
-        tn_redis_news_learn(h, swap->key, &swap->token);
+        tn_watcher_learn(&h->watcher, swap->key, &swap->token);
     }
     return TENURE_OK;
 }

@@ -1,3 +1,4 @@
+/* News of changes: a subscription on a connection of its own. */
 #include "store/redis/wait.h"
 
 #include <errno.h>
@@ -8,36 +9,19 @@
 #include "os/poll.h"
 #include "store/redis/bundle.h"
 
-#define CHANNELS_MAX 32
-#define ORIGIN_MAX   16
-#define SILENCE_NS   INT64_C(2000000000) /* what was asked so long ago is not answered any more */
-
-struct channel {
-    char name[TN_REDIS_NAME_MAX]; /* of a register, or a pattern */
-    bool pattern;
-    unsigned
-        asked;  /* the number of the request to subscribe that the server has not answered; or 0 */
-    bool known; /* token is the register's, or news of a later one is on its way */
-    struct tenure_token token;
-};
+#define ORIGIN_MAX 16
+#define ATTEMPTS   3 /* a link may have died unnoticed; another node may be the master by now */
 
 struct tn_redis_news {
     struct tn_redis_link *link;
-    struct channel channels[CHANNELS_MAX];
-    unsigned n;
-    unsigned asked;  /* requests so far; the first ones may be those of a login */
-    unsigned logins; /* of those, not answered yet */
-    bool greeted;    /* the login was sent */
-    bool wide;       /* the user may only subscribe to everything */
+    unsigned requests; /* so far; the first ones may be those of a login */
+    unsigned logins;   /* of those, not answered yet */
+    bool greeted;      /* the login was sent */
+    bool wide;         /* the user may only subscribe to everything */
 };
 
-/* One wait in progress. */
-struct waiting {
-    const struct tenure_watch *watches;
-    size_t n;
-    bool asked; /* what is there was compared: from now on news count */
-    bool news;  /* something watched has changed */
-};
+/* Of struct tn_followed: `number` is that of the request to subscribe that the server has not
+ * answered, or 0; `feed` is not NULL if that asked for everything. */
 
 /* ---- Marks --------------------------------------------------------------- */
 
@@ -70,112 +54,52 @@ static bool parse_mark(const char *mark, const char *timeline, char number[24],
            strcmp(line, timeline) == 0;
 }
 
-/* ---- Channels ------------------------------------------------------------ */
-
-void tn_redis_news_drop(struct tn_redis *h)
-{
-    if (!h->news)
-        return;
-    tn_redis_link_close(h->news->link);
-    free(h->news);
-    h->news = NULL;
-}
-
-static struct channel *find(struct tn_redis_news *news, const char *name, bool pattern)
-{
-    for (unsigned i = 0; i < news->n; i++) {
-        if (news->channels[i].pattern == pattern && strcmp(news->channels[i].name, name) == 0)
-            return &news->channels[i];
-    }
-    return NULL;
-}
-
-static void channel_name(const struct tn_redis *h, const struct tenure_watch *watch, bool wide,
-                         char out[TN_REDIS_NAME_MAX])
-{
-    snprintf(out, TN_REDIS_NAME_MAX, "%s%s%s", h->registers,
-             watch->prefix && wide ? "" : watch->key, watch->prefix ? "*" : "");
-}
-
-static struct channel *channel_of(const struct tn_redis *h, const struct tenure_watch *watch)
-{
-    char name[TN_REDIS_NAME_MAX];
-
-    channel_name(h, watch, h->news->wide, name);
-    return find(h->news, name, watch->prefix);
-}
-
-void tn_redis_news_learn(struct tn_redis *h, const char *key, const struct tenure_token *token)
-{
-    const struct tenure_watch watch = {.key = key};
-    struct channel *c = h->news ? channel_of(h, &watch) : NULL;
-
-    if (c && c->asked == 0) {
-        c->known = true;
-        c->token = *token;
-    }
-}
-
 /* ---- Messages ------------------------------------------------------------ */
 
 /* A register has changed, or a message says so. */
-static void note(struct tn_redis *h, struct waiting *w, const redisReply *name,
-                 const redisReply *text)
+static void take_message(struct tn_redis *h, const redisReply *name, const redisReply *text)
 {
     size_t base = strlen(h->registers);
     struct tenure_token token;
     bool clear = tn_redis_decode_news(text->str, (size_t)text->len, h->timeline, &token);
 
-    if (strncmp(name->str, h->registers, base) != 0)
-        return;
-    const char *key = name->str + base;
-    struct channel *c = find(h->news, name->str, false);
-    if (c) {
-        c->known = clear;
-        if (clear)
-            c->token = token;
-    }
-    for (size_t i = 0; w && w->asked && i < w->n; i++) {
-        const struct tenure_watch *watch = &w->watches[i];
-
-        if (watch->prefix ? strncmp(key, watch->key, strlen(watch->key)) == 0
-                          : strcmp(key, watch->key) == 0 &&
-                                !(clear && tenure_token_equal(&token, &watch->seen)))
-            w->news = true;
-    }
+    if (strncmp(name->str, h->registers, base) == 0)
+        tn_watcher_event(&h->watcher, name->str + base, clear ? &token : NULL);
 }
 
 /* The one whose answer comes next; NULL: none is due. */
-static struct channel *next_due(struct tn_redis_news *news)
+static struct tn_followed *next_due(const struct tn_redis *h)
 {
-    struct channel *next = NULL;
+    struct tn_followed *next = NULL;
 
-    for (unsigned i = 0; i < news->n; i++) {
-        struct channel *c = &news->channels[i];
+    for (unsigned i = 0; i < h->watcher.n_followed; i++) {
+        struct tn_followed *one = &h->watcher.followed[i];
 
-        if (c->asked && (!next || c->asked < next->asked))
-            next = c;
+        if (one->number && (!next || one->number < next->number))
+            next = one;
     }
     return next;
 }
 
-/* ACL rules know patterns only word by word: one for all is the usual right. */
-static enum tenure_status refused(struct tn_redis *h, struct tenure_error *err)
+static bool anything_due(const struct tn_redis *h)
 {
-    const struct tenure_watch all = {.key = "", .prefix = true};
-    struct channel *c = next_due(h->news);
-    char name[TN_REDIS_NAME_MAX];
+    return h->news->logins || next_due(h);
+}
 
-    channel_name(h, &all, true, name);
-    if (err->code != TENURE_DENIED || !c || !c->pattern || strcmp(c->name, name) == 0)
+/* ACL rules know patterns only word by word: one for all is the usual right. */
+static enum tenure_status take_refusal(struct tn_redis *h, struct tenure_error *err)
+{
+    struct tn_followed *one = next_due(h);
+
+    if (err->code != TENURE_DENIED || !one || !one->prefix || one->feed || !one->key[0])
         return err->code;
     h->news->wide = true;
-    *c = h->news->channels[--h->news->n]; /* follow_all() asks for the wide one */
+    one->number = 0; /* subscribe() asks for everything instead */
     return TENURE_OK;
 }
 
-static enum tenure_status digest(struct tn_redis *h, struct waiting *w, const redisReply *r,
-                                 struct tenure_error *err)
+static enum tenure_status take_reply(struct tn_redis *h, const redisReply *r,
+                                     struct tenure_error *err)
 {
     size_t last = r->type == REDIS_REPLY_ARRAY && r->elements > 0 ? r->elements - 1 : 0;
 
@@ -184,26 +108,27 @@ static enum tenure_status digest(struct tn_redis *h, struct waiting *w, const re
         return tn_redis_fault(r, NULL, err) ? err->code : TENURE_OK;
     }
     if (tn_redis_fault(r, NULL, err))
-        return refused(h, err);
+        return take_refusal(h, err);
     if (last < 2 || r->element[0]->type != REDIS_REPLY_STRING ||
         r->element[last - 1]->type != REDIS_REPLY_STRING)
         return tenure_fail(err, TENURE_UNAVAILABLE, "this is not a message of a subscription");
     const char *kind = r->element[0]->str;
-    bool pattern = strcmp(kind, "psubscribe") == 0;
-    if (pattern || strcmp(kind, "subscribe") == 0) {
-        struct channel *c = find(h->news, r->element[1]->str, pattern);
+    if (strcmp(kind, "subscribe") == 0 || strcmp(kind, "psubscribe") == 0) {
+        struct tn_followed *one = next_due(h); /* answers come in the order of the requests */
 
-        if (c)
-            c->asked = 0;
+        if (one) {
+            one->number = 0;
+            tn_watcher_confirm(one);
+        }
     } else if ((strcmp(kind, "message") == 0 || strcmp(kind, "pmessage") == 0) &&
                r->element[last]->type == REDIS_REPLY_STRING) {
-        note(h, w, r->element[last - 1], r->element[last]);
+        take_message(h, r->element[last - 1], r->element[last]);
     }
     return TENURE_OK;
 }
 
-/* Take in all messages that are there. */
-static enum tenure_status drain(struct tn_redis *h, struct waiting *w, struct tenure_error *err)
+/* All messages that are there. */
+static enum tenure_status drain(struct tn_redis *h, struct tenure_error *err)
 {
     for (;;) {
         redisReply *r = NULL;
@@ -211,14 +136,42 @@ static enum tenure_status drain(struct tn_redis *h, struct waiting *w, struct te
 
         if (status || !r)
             return status;
-        status = digest(h, w, r, err);
+        status = take_reply(h, r, err);
         freeReplyObject(r);
         if (status)
             return status;
     }
 }
 
+static enum tenure_status next(struct tn_watcher *w, int64_t until, struct tenure_error *err)
+{
+    struct tn_redis *h = w->impl;
+    enum tenure_status status = drain(h, err);
+
+    if (status || w->changed || !until)
+        return status;
+    struct pollfd fds[2] = {{.fd = tn_redis_link_fd(h->news->link), .events = POLLIN},
+                            {.fd = h->conf.cancel_fd, .events = POLLIN}};
+    int ready = tn_poll(fds, 2, until);
+    if (ready < 0)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "redis: poll: %s", strerror(errno));
+    if (ready == 0)
+        return TENURE_TIMEOUT;
+    return fds[1].revents ? TENURE_CANCELLED : drain(h, err);
+}
+
 /* ---- Subscribing --------------------------------------------------------- */
+
+static void unsubscribe(struct tn_watcher *w, struct tn_followed *one)
+{
+    struct tn_redis *h = w->impl;
+
+    if (one || !h->news)
+        return;
+    tn_redis_link_close(h->news->link);
+    free(h->news);
+    h->news = NULL;
+}
 
 /* Somewhere to listen, if there is nothing yet; it may not be connected. */
 static enum tenure_status open_news(struct tn_redis *h, struct tenure_error *err)
@@ -229,44 +182,28 @@ static enum tenure_status open_news(struct tn_redis *h, struct tenure_error *err
     /* The same server as the link's, whatever its name resolves to by now. */
     if (h->news)
         h->news->link = tn_redis_link_new(&h->conf, tn_redis_link_addr(h->link));
-    return h->news && h->news->link ? TENURE_OK
-                                    : tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
+    if (h->news && h->news->link)
+        return TENURE_OK;
+    free(h->news);
+    h->news = NULL;
+    return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
 }
 
-static void follow(struct tn_redis *h, const struct tenure_watch *watch,
-                   struct tn_redis_bundle *bundle)
+static void add_request(struct tn_redis *h, struct tn_followed *one, struct tn_redis_bundle *bundle)
 {
-    if (channel_of(h, watch))
-        return;
-    struct channel *c = &h->news->channels[h->news->n++];
-    memset(c, 0, sizeof *c);
-    channel_name(h, watch, h->news->wide, c->name);
-    c->pattern = watch->prefix;
-    c->asked = ++h->news->asked;
-    tn_redis_bundle_add(bundle, 2,
-                        (const char *[]){c->pattern ? "PSUBSCRIBE" : "SUBSCRIBE", c->name}, NULL);
-}
+    bool wide = one->prefix && h->news->wide;
+    char name[TN_REDIS_NAME_MAX];
 
-/* Until everything that was asked is answered.  News of other channels may come before. */
-static enum tenure_status hear_all(struct tn_redis *h, int64_t deadline, struct tenure_error *err)
-{
-    enum tenure_status status = TENURE_OK;
-
-    while (!status && (h->news->logins || next_due(h->news))) {
-        redisReply *r = NULL;
-
-        status = tn_redis_link_reply(h->news->link, deadline, &r, err);
-        if (!status)
-            status = digest(h, NULL, r, err);
-        if (r)
-            freeReplyObject(r);
-    }
-    return status;
+    snprintf(name, sizeof name, "%s%s%s", h->registers, wide ? "" : one->key,
+             one->prefix ? "*" : "");
+    one->number = ++h->news->requests;
+    one->feed = wide ? h->news : NULL;
+    tn_redis_bundle_add(bundle, 2, (const char *[]){one->prefix ? "PSUBSCRIBE" : "SUBSCRIBE", name},
+                        NULL);
 }
 
 /* Ask for all that is not followed yet, in one write; the login is in the first. */
-static enum tenure_status ask_all(struct tn_redis *h, const struct waiting *w, int64_t deadline,
-                                  struct tenure_error *err)
+static enum tenure_status send_requests(struct tn_redis *h, int64_t by, struct tenure_error *err)
 {
     struct tn_redis_bundle bundle = {0};
     enum tenure_status status = TENURE_OK;
@@ -274,53 +211,64 @@ static enum tenure_status ask_all(struct tn_redis *h, const struct waiting *w, i
     if (!h->news->greeted) {
         status =
             tn_redis_bundle_login(&bundle, h->conf.remote.user, &h->conf.remote.password, 0, err);
-        h->news->logins = h->news->asked = bundle.count;
+        h->news->logins = h->news->requests = bundle.count;
         h->news->greeted = true;
     }
-    for (size_t i = 0; i < w->n && !status; i++)
-        follow(h, &w->watches[i], &bundle);
+    for (unsigned i = 0; i < h->watcher.n_followed && !status; i++) {
+        struct tn_followed *one = &h->watcher.followed[i];
+
+        if (!one->live && !one->number)
+            add_request(h, one, &bundle);
+    }
     if (!status && bundle.n)
-        status = tn_redis_bundle_send(&bundle, h->news->link, deadline, err);
+        status = tn_redis_bundle_send(&bundle, h->news->link, by, err);
     tn_redis_bundle_clear(&bundle);
     if (status)
-        tn_redis_news_drop(h); /* nobody knows what of it has left */
+        tn_watcher_drop(&h->watcher); /* how much of it has left cannot be told */
     return status;
 }
 
-static enum tenure_status follow_once(struct tn_redis *h, const struct waiting *w, int64_t deadline,
-                                      struct tenure_error *err)
+/* Until everything that was asked is answered.  News of other channels may come before. */
+static enum tenure_status read_answers(struct tn_redis *h, int64_t by, struct tenure_error *err)
 {
-    enum tenure_status status = open_news(h, err);
+    enum tenure_status status = TENURE_OK;
 
-    if (!status)
-        status = tn_redis_link_advance(h->news->link, deadline, err);
-    if (!status)
-        status = ask_all(h, w, deadline, err);
-    return status ? status : hear_all(h, deadline, err);
+    while (!status && anything_due(h)) {
+        redisReply *r = NULL;
+
+        status = tn_redis_link_reply(h->news->link, by, &r, err);
+        if (!status)
+            status = take_reply(h, r, err);
+        if (r)
+            freeReplyObject(r);
+    }
+    return status;
 }
 
-/* Something was asked, or a connection begun, so long ago that the answer will not come. */
-static bool deaf(struct tn_redis_news *news)
+static enum tenure_status subscribe(struct tn_watcher *w, int64_t by, struct tenure_error *err)
 {
-    return (!news->greeted || news->logins || next_due(news)) &&
-           tn_redis_link_silent(news->link) >= SILENCE_NS;
-}
+    struct tn_redis *h = w->impl;
+    enum tenure_status status = tn_redis_ready(h, by, err);
 
-static enum tenure_status follow_all(struct tn_redis *h, const struct waiting *w, int64_t deadline,
-                                     struct tenure_error *err)
-{
-    if (h->news && (h->news->n + w->n > CHANNELS_MAX || deaf(h->news)))
-        tn_redis_news_drop(h); /* begin anew, with what is wanted now */
-    bool wide = h->news && h->news->wide;
-    enum tenure_status status = follow_once(h, w, deadline, err);
-
-    /* What may not be followed by its own name is followed by that of all. */
-    return !status && h->news->wide && !wide ? follow_once(h, w, deadline, err) : status;
+    if (h->news && (!h->news->greeted || anything_due(h)) &&
+        tn_redis_link_silent(h->news->link) >= TN_WATCHER_CONFIRM_NS)
+        tn_watcher_drop(w);
+    if (!status)
+        status = open_news(h, err);
+    if (!status)
+        status = tn_redis_link_advance(h->news->link, by, err);
+    /* What may not be followed by its own name is followed by that of all, in a second round. */
+    for (bool once = true; !status && (once || !tn_watcher_live(w)); once = false) {
+        status = send_requests(h, by, err);
+        if (!status)
+            status = read_answers(h, by, err);
+    }
+    return status;
 }
 
 /* ---- Comparing ----------------------------------------------------------- */
 
-/* What is to be asked of the server; false: something has changed already. */
+/* What is to be asked of the server. */
 struct question {
     struct tn_redis_args args;
     char count[12];
@@ -330,31 +278,37 @@ struct question {
     char origin[TENURE_WATCH_MAX][ORIGIN_MAX + 1];
 };
 
-static bool compose(struct tn_redis *h, const struct waiting *w, struct question *q, int *asked)
+static void ask_registers(struct tn_redis *h, const struct tenure_watch *const *watches, size_t n,
+                          struct question *q)
 {
     int keys = 0;
 
-    *asked = 0;
-    tn_redis_args_text(&q->args, q->count);
-    tn_redis_args_text(&q->args, h->seq);
-    tn_redis_args_text(&q->args, h->log);
-    for (size_t i = 0; i < w->n; i++) {
-        const struct tenure_watch *watch = &w->watches[i];
-        struct channel *c = watch->prefix ? NULL : channel_of(h, watch);
-
-        if (watch->prefix || (c && c->known && tenure_token_equal(&c->token, &watch->seen)))
+    for (size_t i = 0; i < n; i++) {
+        if (watches[i]->prefix)
             continue;
-        if (!tn_redis_same_timeline(&watch->seen, h->timeline))
-            return false;
-        channel_name(h, watch, false, q->names[i]);
+        snprintf(q->names[i], sizeof q->names[i], "%s%s", h->registers, watches[i]->key);
         tn_redis_args_text(&q->args, q->names[i]);
-        tn_redis_expect(&watch->seen, q->expect[keys++]);
+        tn_redis_expect(&watches[i]->seen, q->expect[keys++]);
     }
     for (int i = 0; i < keys; i++)
         tn_redis_args_text(&q->args, q->expect[i]);
-    for (size_t i = 0; i < w->n; i++) {
-        const struct tenure_watch *watch = &w->watches[i];
+    snprintf(q->count, sizeof q->count, "%d", keys + 2);
+    q->args.lens[2] = strlen(q->count);
+}
 
+/* False: something has changed already. */
+static bool compose(struct tn_redis *h, const struct tenure_watch *const *watches, size_t n,
+                    struct question *q)
+{
+    tn_redis_args_text(&q->args, q->count);
+    tn_redis_args_text(&q->args, h->seq);
+    tn_redis_args_text(&q->args, h->log);
+    ask_registers(h, watches, n, q);
+    for (size_t i = 0; i < n; i++) {
+        const struct tenure_watch *watch = watches[i];
+
+        if (!watch->prefix && !tn_redis_same_timeline(&watch->seen, h->timeline))
+            return false;
         if (!watch->prefix)
             continue;
         if (!parse_mark(watch->mark, h->timeline, q->number[i], q->origin[i]))
@@ -362,128 +316,45 @@ static bool compose(struct tn_redis *h, const struct waiting *w, struct question
         tn_redis_args_text(&q->args, watch->key);
         tn_redis_args_text(&q->args, q->number[i]);
         tn_redis_args_text(&q->args, q->origin[i]);
-        ++*asked;
     }
-    *asked += keys;
-    snprintf(q->count, sizeof q->count, "%d", keys + 2);
-    q->args.lens[2] = strlen(q->count);
     return true;
 }
 
-/* Compare with what the server has now; sets w->news. */
-static enum tenure_status compare(struct tn_redis *h, struct waiting *w, int64_t deadline,
-                                  struct tn_redis_answer *answer, struct tenure_error *err)
+static enum tenure_status compare(struct tn_watcher *w, const struct tenure_watch *const *watches,
+                                  size_t n, int64_t by, bool *changed, struct tenure_error *err)
 {
+    struct tn_redis *h = w->impl;
     struct question *q = calloc(1, sizeof *q);
+    struct tn_redis_answer answer = {0};
     enum tenure_status status = TENURE_OK;
-    int asked = 0;
+    unsigned tries = 0;
 
     if (!q || !tn_redis_args_init(&q->args, 3 + 4 * TENURE_WATCH_MAX)) {
         free(q);
         return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
     }
-    if (!compose(h, w, q, &asked)) {
-        w->news = true;
-    } else if (asked) {
-        status = tn_redis_run(h, TN_REDIS_CHECK, &q->args, deadline, answer, err);
-        if (!status) {
-            w->news = answer->reply->type != REDIS_REPLY_INTEGER || answer->reply->integer != 0;
-            freeReplyObject(answer->reply);
-            answer->reply = NULL;
-        }
-    }
-    for (size_t i = 0; !status && !w->news && i < w->n; i++) {
-        if (!w->watches[i].prefix)
-            tn_redis_news_learn(h, w->watches[i].key, &w->watches[i].seen);
+    *changed = !compose(h, watches, n, q);
+    if (!*changed)
+        status = tn_redis_run(h, TN_REDIS_CHECK, &q->args, by, &answer, err);
+    if (answer.reply) {
+        *changed = answer.reply->type != REDIS_REPLY_INTEGER || answer.reply->integer != 0;
+        freeReplyObject(answer.reply);
+    } else if (status) {
+        tn_redis_try_again(h, &answer, &tries); /* at another node, if that one said so */
     }
     tn_redis_args_free(&q->args);
     free(q);
     return status;
 }
 
-/* ---- Waiting ------------------------------------------------------------- */
+static const struct tn_watcher_ops ops = {
+    .subscribe = subscribe, .next = next, .compare = compare, .unsubscribe = unsubscribe};
 
-/* Subscribe, then compare (C6). */
-static enum tenure_status set_out_once(struct tn_redis *h, struct waiting *w, int64_t deadline,
-                                       struct tenure_error *err)
+void tn_redis_watcher_init(struct tn_redis *h)
 {
-    struct tn_redis_answer answer = {0};
-    enum tenure_status status;
-    unsigned tries = 0;
-
-    do {
-        memset(&answer, 0, sizeof answer);
-        w->asked = false;
-        status = tn_redis_ready(h, deadline, err);
-        if (!status)
-            status = follow_all(h, w, deadline, err);
-        if (!status)
-            status = drain(h, w, err);
-        if (!status) {
-            w->asked = true;
-            status = compare(h, w, deadline, &answer, err);
-        }
-    } while (status && tn_redis_try_again(h, &answer, &tries));
-    /* What a wait that ends has begun, the next one goes on with. */
-    if (status && status != TENURE_TIMEOUT && status != TENURE_CANCELLED)
-        tn_redis_news_drop(h);
-    return status;
-}
-
-/* A connection that was idle may have died unnoticed, or dies just now: once more. */
-static enum tenure_status set_out(struct tn_redis *h, struct waiting *w, int64_t deadline,
-                                  struct tenure_error *err)
-{
-    enum tenure_status status = set_out_once(h, w, deadline, err);
-
-    return status == TENURE_UNAVAILABLE ? set_out_once(h, w, deadline, err) : status;
-}
-
-/* OK: the descriptor of the news is readable. */
-static enum tenure_status doze(int fd, int wake_fd, int64_t deadline, struct tenure_error *err)
-{
-    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
-    int ready = tn_poll(fds, 2, deadline);
-
-    if (ready < 0)
-        return tenure_fail(err, TENURE_UNAVAILABLE, "redis: poll: %s", strerror(errno));
-    if (ready == 0)
-        return tenure_fail(err, TENURE_TIMEOUT, "redis: nothing changed");
-    if (fds[1].revents)
-        return tenure_fail(err, TENURE_CANCELLED, "redis: wait was cancelled");
-    return TENURE_OK;
-}
-
-static enum tenure_status wait_inner(struct tn_redis *h, struct waiting *w, int wake_fd,
-                                     int64_t deadline, struct tenure_error *err)
-{
-    enum tenure_status status = set_out(h, w, deadline, err);
-
-    while (!status && !w->news) {
-        status = doze(h->news->link ? tn_redis_link_fd(h->news->link) : -1, wake_fd, deadline, err);
-        if (status)
-            return status;
-        if (drain(h, w, err)) {
-            /* The subscription broke: what was missed is found by comparing again. */
-            tn_redis_news_drop(h);
-            status = set_out(h, w, deadline, err);
-        }
-    }
-    return status;
-}
-
-enum tenure_status tn_redis_wait(struct tn_redis *h, const struct tenure_watch *watches, size_t n,
-                                 int wake_fd, int64_t deadline, struct tenure_error *err)
-{
-    struct waiting w = {.watches = watches, .n = n};
-    struct pollfd wake = {.fd = wake_fd, .events = POLLIN};
-    enum tenure_status status;
-
-    /* Woken already: better now than in the middle of an exchange. */
-    if (n == 0 || poll(&wake, 1, 0) > 0)
-        return doze(-1, wake_fd, deadline, err);
-    h->conf.cancel_fd = wake_fd;
-    status = wait_inner(h, &w, wake_fd, deadline, err);
-    h->conf.cancel_fd = -1;
-    return status;
+    h->watcher = (struct tn_watcher){.ops = &ops,
+                                     .impl = h,
+                                     .scheme = "redis",
+                                     .cancel_fd = &h->conf.cancel_fd,
+                                     .attempts = ATTEMPTS};
 }
