@@ -87,7 +87,8 @@ void tn_watcher_drop(struct tn_watcher *w)
 {
     if (!w->followed)
         return;
-    w->ops->unsubscribe(w, NULL);
+    if (w->ops->unsubscribe)
+        w->ops->unsubscribe(w, NULL);
     /* Another subscription has only what is wanted now. */
     w->n_followed = 0;
     for (size_t i = 0; i < w->n_watches; i++)
@@ -142,7 +143,8 @@ void tn_watcher_event(struct tn_watcher *w, const char *key, const struct tenure
 void tn_watcher_lost(struct tn_watcher *w, struct tn_followed *one)
 {
     w->brief += one->live && tenure_now() - one->began_ns < BRIEF_NS;
-    w->ops->unsubscribe(w, one);
+    if (w->ops->unsubscribe)
+        w->ops->unsubscribe(w, one);
     one->live = one->known = false;
     w->again = true;
 }
@@ -378,10 +380,10 @@ static enum tenure_status wait_for_change(struct tn_watcher *w, struct tenure_er
     return status;
 }
 
-enum tenure_status tn_watcher_wait(struct tn_watcher *w, const struct tenure_watch *watches,
-                                   size_t n, int wake_fd, int64_t deadline,
-                                   struct tenure_error *err)
+enum tenure_status tn_watcher_wait(void *impl, const struct tenure_watch *watches, size_t n,
+                                   int wake_fd, int64_t deadline, struct tenure_error *err)
 {
+    struct tn_watcher *w = impl;
     struct pollfd wake = {.fd = wake_fd, .events = POLLIN};
     enum tenure_status status;
 

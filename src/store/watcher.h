@@ -56,13 +56,14 @@ struct tn_watcher_ops {
     /* *changed: one of these watches is not as its caller last saw it. */
     enum tenure_status (*compare)(struct tn_watcher *w, const struct tenure_watch *const *watches,
                                   size_t n, int64_t by, bool *changed, struct tenure_error *err);
-    /* Close the subscription; that of one register or prefix, or (NULL) all. */
+    /* OPTIONAL.  Close the subscription; that of one register or prefix, or (NULL) all. */
     void (*unsubscribe)(struct tn_watcher *w, struct tn_followed *one);
     /* OPTIONAL.  The next attempt asks another server. */
     void (*next_server)(struct tn_watcher *w);
 };
 
-/* In the back end's handle.  Zeroed, then filled by the back end up to the line. */
+/* The first member of the back end's handle.  Zeroed, then filled by the back end up to the line.
+ */
 struct tn_watcher {
     const struct tn_watcher_ops *ops;
     void *impl;
@@ -89,10 +90,9 @@ struct tn_watcher {
     unsigned brief; /* subscriptions that ended as soon as they had begun, in this wait */
 };
 
-/* wait() of struct tenure_store_ops. */
-enum tenure_status tn_watcher_wait(struct tn_watcher *w, const struct tenure_watch *watches,
-                                   size_t n, int wake_fd, int64_t deadline,
-                                   struct tenure_error *err);
+/* wait() of struct tenure_store_ops, for a handle whose first member is its watcher. */
+enum tenure_status tn_watcher_wait(void *impl, const struct tenure_watch *watches, size_t n,
+                                   int wake_fd, int64_t deadline, struct tenure_error *err);
 
 /* The handle has just seen the register like that. */
 void tn_watcher_learn(struct tn_watcher *w, const char *key, const struct tenure_token *token);

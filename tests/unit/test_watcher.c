@@ -126,7 +126,7 @@ static enum tenure_status wait_until(struct backend *b, bool prefix, int64_t dea
     enum tenure_status status;
 
     memset(b->calls, 0, sizeof b->calls);
-    status = tn_watcher_wait(&b->watcher, &watch, 1, -1, deadline, &err);
+    status = tn_watcher_wait(b, &watch, 1, -1, deadline, &err);
     assert_int_equal(b->cancel_fd, -1);
     if (status)
         assert_int_equal(err.code, status);
@@ -335,10 +335,10 @@ static void test_the_deadline_and_the_descriptor(void **state)
     assert_int_equal(wait_until(&b, false, 1), TENURE_TIMEOUT);
     assert_string_equal(b.calls, "");
     assert_int_equal(pipe(fds), 0);
-    assert_int_equal(tn_watcher_wait(&b.watcher, NULL, 0, fds[0], 1, &err), TENURE_TIMEOUT);
+    assert_int_equal(tn_watcher_wait(&b, NULL, 0, fds[0], 1, &err), TENURE_TIMEOUT);
     assert_int_equal(write(fds[1], "x", 1), 1);
-    assert_int_equal(tn_watcher_wait(&b.watcher, &watch, 1, fds[0], FAR, &err), TENURE_CANCELLED);
-    assert_int_equal(tn_watcher_wait(&b.watcher, NULL, 0, fds[0], FAR, &err), TENURE_CANCELLED);
+    assert_int_equal(tn_watcher_wait(&b, &watch, 1, fds[0], FAR, &err), TENURE_CANCELLED);
+    assert_int_equal(tn_watcher_wait(&b, NULL, 0, fds[0], FAR, &err), TENURE_CANCELLED);
     assert_string_equal(b.calls, "");
     close(fds[0]);
     close(fds[1]);
@@ -358,7 +358,7 @@ static void test_many_different_waits(void **state)
         struct tenure_error err;
 
         snprintf(key, sizeof key, "k/%u", i);
-        assert_int_equal(tn_watcher_wait(&b.watcher, &watch, 1, -1, FAR, &err), TENURE_CANCELLED);
+        assert_int_equal(tn_watcher_wait(&b, &watch, 1, -1, FAR, &err), TENURE_CANCELLED);
         assert_non_null(tn_watcher_find(&b.watcher, key, false));
         assert_true(b.watcher.n_followed <= TN_WATCHER_MAX && tn_watcher_live(&b.watcher));
         memset(b.calls, 0, sizeof b.calls);

@@ -151,7 +151,7 @@ static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_v
         .read = etcd_read,                                                                         \
         .swap = tn_etcd_swap,                                                                      \
         .swap_many = tn_etcd_swap_many,                                                            \
-        .wait = tn_etcd_wait,                                                                      \
+        .wait = tn_watcher_wait,                                                                   \
         .list = tn_etcd_list,                                                                      \
     }
 

@@ -43,6 +43,7 @@ struct tn_etcd_conf {
 struct tn_etcd_news; /* wait.c */
 
 struct tn_etcd {
+    struct tn_watcher watcher; /* first (store/watcher.h) */
     struct tn_etcd_conf conf;
     struct tn_http *http;
     unsigned at;         /* the endpoint that answered last */
@@ -52,7 +53,6 @@ struct tn_etcd {
     char clusters[TN_REMOTE_HOSTS][TN_ETCD_ID + 1]; /* what each endpoint said last */
     char *token;                                    /* "Authorization: ...", NULL: none */
     struct tn_etcd_news *news;
-    struct tn_watcher watcher;
 };
 
 /* ---- conf.c */
@@ -145,8 +145,6 @@ enum tenure_status tn_etcd_swap(void *impl, struct tenure_swap *swap, int64_t de
                                 struct tenure_error *err);
 enum tenure_status tn_etcd_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
                                      int64_t deadline, struct tenure_error *err);
-enum tenure_status tn_etcd_wait(void *impl, const struct tenure_watch *watches, size_t n,
-                                int wake_fd, int64_t deadline, struct tenure_error *err);
 /* Send the transaction of one swap, whose reference it takes, and tell what became of it. */
 enum tenure_status tn_etcd_commit(struct tn_etcd *h, struct tenure_swap *swap, json_t *request,
                                   int64_t deadline, struct tenure_error *err);

@@ -275,11 +275,3 @@ void tn_etcd_watcher_init(struct tn_etcd *h)
                                      .share = true,
                                      .silence_ns = SILENCE_NS};
 }
-
-enum tenure_status tn_etcd_wait(void *impl, const struct tenure_watch *watches, size_t n,
-                                int wake_fd, int64_t deadline, struct tenure_error *err)
-{
-    struct tn_etcd *h = impl;
-
-    return tn_watcher_wait(&h->watcher, watches, n, wake_fd, deadline, err);
-}

@@ -201,7 +201,7 @@ static const struct tenure_store_ops kube = {
     .info = kube_info,
     .read = kube_read,
     .swap = tn_kube_swap,
-    .wait = tn_kube_wait,
+    .wait = tn_watcher_wait,
     .list = tn_kube_list,
     .options = options,
 };

@@ -37,6 +37,7 @@
 #define TN_KUBE_RV_MAX     24
 
 struct tn_kube {
+    struct tn_watcher watcher; /* first (store/watcher.h) */
     struct tn_kube_access access;
     char namespace[64];
     char lease[TN_KUBE_NAME_MAX + 1]; /* of the record; "": the election's name */
@@ -46,7 +47,6 @@ struct tn_kube {
     unsigned unanswered;   /* requests so far that nobody answered */
     int64_t not_before_ns; /* until then the server wants to be left alone */
     json_t *last;          /* the Lease of a record as last seen, to put it back changed */
-    struct tn_watcher watcher;
 };
 
 /* ---- kube_name.c */
@@ -138,8 +138,6 @@ enum tenure_status tn_kube_list_version(struct tn_kube *h, int64_t deadline,
                                         char rv[TN_KUBE_RV_MAX + 1], struct tenure_error *err);
 enum tenure_status tn_kube_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
                                 struct tenure_error *err);
-enum tenure_status tn_kube_wait(void *impl, const struct tenure_watch *watches, size_t n,
-                                int wake_fd, int64_t deadline, struct tenure_error *err);
 /* Send an object, or a patch, and tell what became of it.  *code: the server's answer, or 0. */
 enum tenure_status tn_kube_send(struct tn_kube *h, struct tenure_swap *swap, const char *method,
                                 const json_t *body, int64_t deadline, long *code,

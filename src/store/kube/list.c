@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/damaged.h"
 #include "store/kube/kube.h"
+#include "store/pager.h"
 
 #define PAGE "100"
 
@@ -14,6 +14,7 @@ struct found {
 };
 
 struct listing {
+    struct tn_pager pager;
     struct found *all;
     size_t n, cap;
 };
@@ -54,9 +55,11 @@ static enum tenure_status check_nameless(const struct tn_kube *h, const json_t *
                        h->namespace, called);
 }
 
-static enum tenure_status take_page(const struct tn_kube *h, struct listing *l, const json_t *items,
-                                    const char *prefix, const char *after, struct tenure_error *err)
+static enum tenure_status take_page(struct listing *l, const json_t *items,
+                                    struct tenure_error *err)
 {
+    const struct tn_kube *h = l->pager.impl;
+    const char *prefix = l->pager.prefix;
     json_t *item;
     size_t i;
 
@@ -71,7 +74,7 @@ static enum tenure_status take_page(const struct tn_kube *h, struct listing *l, 
                 return status;
             continue;
         }
-        if (strncmp(key, prefix, strlen(prefix)) != 0 || (after && strcmp(key, after) <= 0))
+        if (strncmp(key, prefix, strlen(prefix)) != 0 || strcmp(key, l->pager.last) <= 0)
             continue;
         if (l->n == l->cap) {
             size_t cap = l->cap ? l->cap * 2 : 64;
@@ -117,27 +120,25 @@ static enum tenure_status ask(struct tn_kube *h, const char *query, int64_t dead
     return status;
 }
 
-static enum tenure_status collect(struct tn_kube *h, struct listing *l, const char *prefix,
-                                  const char *after, char *mark, int64_t deadline,
-                                  struct tenure_error *err)
+static enum tenure_status collect(struct listing *l, struct tenure_error *err)
 {
+    struct tn_kube *h = l->pager.impl;
     char query[1500], next[1024] = "", rv[TN_KUBE_RV_MAX + 1];
     enum tenure_status status = TENURE_OK;
-    bool first = true;
 
     do {
         json_t *root = NULL;
 
         snprintf(query, sizeof query, "labelSelector=tenure%%2Fscope%%3D%s&limit=" PAGE "%s%s",
                  h->scope, *next ? "&continue=" : "", next);
-        status = ask(h, query, deadline, &root, rv, err);
+        status = ask(h, query, l->pager.deadline, &root, rv, err);
         if (status)
             break;
         /* All pages show what the first one did: its version is that of the whole. */
-        if (first && mark)
-            snprintf(mark, TENURE_VERSION_MAX + 1, "%s", rv);
-        first = false;
-        status = take_page(h, l, json_object_get(root, "items"), prefix, after, err);
+        if (l->pager.mark)
+            snprintf(l->pager.mark, TENURE_VERSION_MAX + 1, "%s", rv);
+        l->pager.mark = NULL;
+        status = take_page(l, json_object_get(root, "items"), err);
         const char *more = tn_kube_meta(root, "continue");
         if (!status && more && (strlen(more) >= sizeof next || !is_plain(more)))
             status = tenure_fail(err, TENURE_UNAVAILABLE, "kube: the listing cannot be continued");
@@ -148,35 +149,38 @@ static enum tenure_status collect(struct tn_kube *h, struct listing *l, const ch
     return status;
 }
 
-/* What is damaged does not end the listing; read() tells why. */
-static enum tenure_status take(const struct tn_kube *h, const struct found *found,
-                               struct tenure_value *value, struct tenure_error *err)
+static enum tenure_status decode(struct tn_pager *p, const char *key, const void *row,
+                                 struct tenure_error *err)
 {
-    enum tenure_status status = tn_kube_decode(found->key, found->object, value, err);
+    const struct tn_kube *h = p->impl;
+    enum tenure_status status = tn_kube_decode(key, row, &p->value, err);
 
-    if (!status)
-        return TENURE_OK;
-    tenure_fail_context(err, "kube: %s: Lease %s/%s", found->key, h->namespace,
-                        tn_kube_meta(found->object, "name"));
-    if (status != TENURE_CORRUPT)
-        return status;
-    struct tenure_error why = *err;
-    status = tn_kube_take_damaged(found->object, value, err);
-    return status || h->repair ? status : tn_damaged_listed(value, &why, err);
+    if (status)
+        tenure_fail_context(err, "kube: %s: Lease %s/%s", key, h->namespace,
+                            tn_kube_meta(row, "name"));
+    return status;
 }
 
-static enum tenure_status show(struct tn_kube *h, const struct listing *l, tenure_visit_fn visit,
-                               void *arg, struct tenure_error *err)
+static enum tenure_status take_damaged(struct tn_pager *p, const char *key, const void *row,
+                                       struct tenure_error *err)
 {
-    struct tenure_value value = {0};
-    enum tenure_status status = TENURE_OK;
+    (void)key;
+    return tn_kube_take_damaged(row, &p->value, err);
+}
 
-    for (size_t i = 0; i < l->n && !status; i++) {
-        status = take(h, &l->all[i], &value, err);
-        if (!status && !visit(arg, l->all[i].key, &value))
-            break;
-    }
-    tenure_value_free(&value);
+/* The server's order is that of the names: all pages are one of ours. */
+static enum tenure_status list_page(struct tn_pager *p, struct tenure_error *err)
+{
+    struct listing *l = (struct listing *)p; /* the pager is its first member */
+    enum tenure_status status = collect(l, err);
+
+    if (!status && l->n)
+        qsort(l->all, l->n, sizeof *l->all, by_key);
+    for (size_t i = 0; i < l->n && !status && !p->stop; i++)
+        status = tn_pager_show(p, l->all[i].key, l->all[i].object, err);
+    for (size_t i = 0; i < l->n; i++)
+        json_decref(l->all[i].object);
+    free(l->all);
     return status;
 }
 
@@ -184,17 +188,12 @@ enum tenure_status tn_kube_list(void *impl, const char *prefix, const char *afte
                                 tenure_visit_fn visit, void *arg, char mark[TENURE_VERSION_MAX + 1],
                                 int64_t deadline, struct tenure_error *err)
 {
+    static const struct tn_pager_ops ops = {list_page, decode, take_damaged};
+    const struct tn_kube *h = impl;
     struct listing l = {0};
-    enum tenure_status status = collect(impl, &l, prefix, after, mark, deadline, err);
 
-    if (!status && l.n) {
-        qsort(l.all, l.n, sizeof *l.all, by_key);
-        status = show(impl, &l, visit, arg, err);
-    }
-    for (size_t i = 0; i < l.n; i++)
-        json_decref(l.all[i].object);
-    free(l.all);
-    return status;
+    return tn_pager_list(&l.pager, &ops, impl, h->repair, prefix, after, visit, arg, mark, deadline,
+                         err);
 }
 
 enum tenure_status tn_kube_list_version(struct tn_kube *h, int64_t deadline,

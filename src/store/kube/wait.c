@@ -253,11 +253,3 @@ void tn_kube_watcher_init(struct tn_kube *h)
                                      .attempts = 1,
                                      .silence_ns = SILENCE_NS};
 }
-
-enum tenure_status tn_kube_wait(void *impl, const struct tenure_watch *watches, size_t n,
-                                int wake_fd, int64_t deadline, struct tenure_error *err)
-{
-    struct tn_kube *h = impl;
-
-    return tn_watcher_wait(&h->watcher, watches, n, wake_fd, deadline, err);
-}

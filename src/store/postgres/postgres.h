@@ -169,6 +169,7 @@ struct tn_pg_plan {
 enum tn_pg_phase { TN_PG_DOWN, TN_PG_GREETING, TN_PG_SETTING_UP, TN_PG_UP };
 
 struct tn_pg {
+    struct tn_watcher watcher; /* first (store/watcher.h) */
     struct tn_pg_conf conf;
     char *sql[TN_PG_STATEMENTS];
     const char *scheme;
@@ -200,7 +201,6 @@ struct tn_pg {
     bool patient;       /* in wait(), and the caller's deadline is nearer than that of a request */
     int timer_fd;
     int wake_fd; /* during wait(): -1 otherwise */
-    struct tn_watcher watcher;
     struct tn_pg_lock lock;
 };
 

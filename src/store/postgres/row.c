@@ -5,6 +5,7 @@
 
 #include "base/decimal.h"
 #include "store/damaged.h"
+#include "store/pager.h"
 #include "store/postgres/postgres.h"
 
 #define PAGE_ROWS  1000
@@ -204,71 +205,84 @@ enum tenure_status tn_pg_mark(struct tn_pg *pg, const char *prefix,
     return status;
 }
 
+/* A page, and the row of it that is shown. */
 struct page {
-    const char *prefix;
-    char after[TENURE_KEY_MAX + 1];
-    char end[TENURE_KEY_MAX + 2];
+    const PGresult *r;
     int64_t timeline;
-    bool more;
+    int row;
 };
 
-static enum tenure_status fetch(struct tn_pg *pg, struct page *page, int64_t deadline, PGresult **r,
+static enum tenure_status fetch(struct tn_pager *p, PGresult **r, int64_t *timeline,
                                 struct tenure_error *err)
 {
     struct tn_pg_args args = {0};
+    char end[TENURE_KEY_MAX + 2];
     enum tenure_status status;
 
-    tn_pg_arg_text(&args, page->after);
-    tn_pg_arg_text(&args, page->prefix);
-    tn_pg_arg_text(&args, page->end);
-    status = tn_pg_ask(pg, TN_PG_LIST, &args, deadline, r, err);
-    return status ? status : tn_pg_timeline(pg, *r, 0, &page->timeline, err);
+    above(p->prefix, end);
+    tn_pg_arg_text(&args, p->last);
+    tn_pg_arg_text(&args, p->prefix);
+    tn_pg_arg_text(&args, end);
+    status = tn_pg_ask(p->impl, TN_PG_LIST, &args, p->deadline, r, err);
+    return status ? status : tn_pg_timeline(p->impl, *r, 0, timeline, err);
 }
 
-/* A row of a page.  A damaged one does not end the listing; read() tells why. */
-static enum tenure_status take_listed(const struct tn_pg *pg, const char *key, const PGresult *r,
-                                      int row, int64_t timeline, struct tenure_value *value,
-                                      struct tenure_error *err)
+static enum tenure_status decode(struct tn_pager *p, const char *key, const void *row,
+                                 struct tenure_error *err)
 {
-    enum tenure_status status = take_value(pg, key, r, row, 2, timeline, value, err);
-    struct tenure_error why = *err;
+    const struct page *page = row;
 
-    if (status != TENURE_CORRUPT)
-        return status;
-    status = tn_pg_take_damaged(r, row, 2, value, err);
-    if (status == TENURE_CORRUPT) /* too large even for that */
-        return tn_damaged_value(value, why.text, strlen(why.text), err);
-    return status ? status : tn_damaged_listed(value, &why, err);
+    return take_value(p->impl, key, page->r, page->row, 2, page->timeline, &p->value, err);
+}
+
+static enum tenure_status take_damaged(struct tn_pager *p, const char *key, const void *row,
+                                       struct tenure_error *err)
+{
+    const struct page *page = row;
+
+    (void)key;
+    return tn_pg_take_damaged(page->r, page->row, 2, &p->value, err);
 }
 
 /* Visit one page.  It is held here as a whole, so that visit() may use the handle. */
-static enum tenure_status show(struct tn_pg *pg, struct page *page, const PGresult *r,
-                               tenure_visit_fn visit, void *arg, struct tenure_value *value,
-                               struct tenure_error *err)
+static enum tenure_status show(struct tn_pager *p, struct page *page, struct tenure_error *err)
 {
-    int rows = PQgetisnull(r, 0, 1) ? 0 : PQntuples(r);
+    const struct tn_pg *pg = p->impl;
+    int rows = PQgetisnull(page->r, 0, 1) ? 0 : PQntuples(page->r);
+    enum tenure_status status = TENURE_OK;
     size_t bytes = 0;
 
-    for (int i = 0; i < rows; i++) {
-        const char *key = PQgetvalue(r, i, 1);
-        enum tenure_status status;
+    for (; page->row < rows && !status && !p->stop; page->row++) {
+        const char *key = PQgetvalue(page->r, page->row, 1);
 
-        if (!tenure_key_valid(key) || strcmp(key, page->after) <= 0)
+        if (!tenure_key_valid(key) || strcmp(key, p->last) <= 0)
             return tenure_fail(err, TENURE_CORRUPT,
                                "%s: \"%s\".register: a row has an invalid key; remove the row",
                                pg->scheme, pg->conf.schema);
-        status = take_listed(pg, key, r, i, page->timeline, value, err);
-        if (status)
-            return status;
-        bytes += (size_t)PQgetlength(r, i, 6); /* as the server has counted them */
-        snprintf(page->after, sizeof page->after, "%s", key);
-        if (!visit(arg, key, value)) {
-            page->more = false;
-            return TENURE_OK;
-        }
+        bytes += (size_t)PQgetlength(page->r, page->row, 6); /* as the server has counted them */
+        status = tn_pager_show(p, key, page, err);
     }
-    page->more = rows == PAGE_ROWS || bytes >= PAGE_BYTES;
-    return TENURE_OK;
+    p->more = rows == PAGE_ROWS || bytes >= PAGE_BYTES;
+    return status;
+}
+
+static enum tenure_status list_page(struct tn_pager *p, struct tenure_error *err)
+{
+    struct page page = {0};
+    PGresult *r = NULL;
+    enum tenure_status status = TENURE_OK;
+
+    /* The mark first: what changes while we list is then told by wait(). */
+    if (p->mark)
+        status = tn_pg_mark(p->impl, p->prefix, p->mark, p->deadline, err);
+    p->mark = NULL;
+    if (!status)
+        status = fetch(p, &r, &page.timeline, err);
+    page.r = r;
+    if (!status)
+        status = show(p, &page, err);
+    PQclear(r);
+    return status;
 }
 
 enum tenure_status tn_pg_row_list(struct tn_pg *pg, const char *prefix, const char *after,
@@ -276,25 +290,11 @@ enum tenure_status tn_pg_row_list(struct tn_pg *pg, const char *prefix, const ch
                                   char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
                                   struct tenure_error *err)
 {
-    struct page page = {.prefix = prefix, .more = true};
-    struct tenure_value value = {0};
-    enum tenure_status status = TENURE_OK;
+    static const struct tn_pager_ops ops = {list_page, decode, take_damaged};
+    struct tn_pager p = {0};
+    enum tenure_status status = tn_pager_list(&p, &ops, pg, pg->conf.repair, prefix, after, visit,
+                                              arg, mark, deadline, err);
 
-    above(prefix, page.end);
-    if (after)
-        snprintf(page.after, sizeof page.after, "%s", after);
-    /* The mark first: what changes while we list is then told by wait(). */
-    if (mark)
-        status = tn_pg_mark(pg, prefix, mark, deadline, err);
-    while (!status && page.more) {
-        PGresult *r = NULL;
-
-        status = fetch(pg, &page, deadline, &r, err);
-        if (!status)
-            status = show(pg, &page, r, visit, arg, &value, err);
-        PQclear(r);
-    }
-    tenure_value_free(&value);
     if (status)
         tenure_fail_context(err, "listing %s", prefix[0] ? prefix : "everything");
     return status;

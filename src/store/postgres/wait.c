@@ -95,13 +95,6 @@ static enum tenure_status subscribe(struct tn_watcher *w, int64_t by, struct ten
     return status;
 }
 
-/* What was notified is forgotten with the session, which is not the watcher's to end. */
-static void unsubscribe(struct tn_watcher *w, struct tn_followed *one)
-{
-    (void)w;
-    (void)one;
-}
-
 /* ---- Compare ------------------------------------------------------------- */
 
 static enum tenure_status fetch_token(struct tn_pg *pg, const char *key, int64_t deadline,
@@ -197,8 +190,7 @@ static enum tenure_status next(struct tn_watcher *w, int64_t until, struct tenur
     return status == TENURE_TIMEOUT && at < until ? TENURE_OK : status;
 }
 
-static const struct tn_watcher_ops ops = {
-    .subscribe = subscribe, .next = next, .compare = compare, .unsubscribe = unsubscribe};
+static const struct tn_watcher_ops ops = {.subscribe = subscribe, .next = next, .compare = compare};
 
 void tn_pg_watcher_init(struct tn_pg *pg)
 {
@@ -216,7 +208,7 @@ enum tenure_status tn_pg_wait(void *impl, const struct tenure_watch *watches, si
                               int64_t deadline, struct tenure_error *err)
 {
     struct tn_pg *pg = impl;
-    enum tenure_status status = tn_watcher_wait(&pg->watcher, watches, n, wake_fd, deadline, err);
+    enum tenure_status status = tn_watcher_wait(pg, watches, n, wake_fd, deadline, err);
 
     pg->patient = false;
     return status;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "store/damaged.h"
+#include "store/pager.h"
 #include "store/redis/ops.h"
 #include "store/redis/server.h"
 #include "store/redis/wait.h"
@@ -11,17 +12,8 @@
 #define STR(x)   STR_(x)
 #define PAGE_MAX 128 /* keys in one answer */
 
-struct listing {
-    const char *prefix;
-    tenure_visit_fn visit;
-    void *arg;
-    char *mark; /* NULL once it is known, or not wanted */
-    char last[TENURE_KEY_MAX + 1];
-    bool more;
-};
-
-static enum tenure_status run_page(struct tn_redis *h, const struct listing *l, int64_t deadline,
-                                   redisReply **reply, struct tenure_error *err)
+static enum tenure_status fetch(struct tn_redis *h, const struct tn_pager *p, redisReply **reply,
+                                struct tenure_error *err)
 {
     struct tn_redis_args args;
     char limit[16], low[TENURE_KEY_MAX + 2], high[TENURE_KEY_MAX + 3];
@@ -31,11 +23,11 @@ static enum tenure_status run_page(struct tn_redis *h, const struct listing *l, 
         return tenure_fail(err, TENURE_NOMEM, "redis: out of memory");
     snprintf(limit, sizeof limit, "%u", TENURE_DATA_MAX + TN_REDIS_HEAD_MAX);
     /* From the prefix itself, or behind the key where we stopped. */
-    if (strcmp(l->last, l->prefix) < 0)
-        snprintf(low, sizeof low, "[%s", l->prefix);
+    if (strcmp(p->last, p->prefix) < 0)
+        snprintf(low, sizeof low, "[%s", p->prefix);
     else
-        snprintf(low, sizeof low, "(%s", l->last);
-    snprintf(high, sizeof high, "(%s\xff", l->prefix);
+        snprintf(low, sizeof low, "(%s", p->last);
+    snprintf(high, sizeof high, "(%s\xff", p->prefix);
     tn_redis_args_text(&args, "3");
     tn_redis_args_text(&args, h->seq);
     tn_redis_args_text(&args, h->sync);
@@ -46,7 +38,7 @@ static enum tenure_status run_page(struct tn_redis *h, const struct listing *l, 
     tn_redis_args_text(&args, low);
     tn_redis_args_text(&args, high);
     tn_redis_args_text(&args, STR(PAGE_MAX));
-    status = tn_redis_ask(h, TN_REDIS_LIST, &args, deadline, reply, err);
+    status = tn_redis_ask(h, TN_REDIS_LIST, &args, p->deadline, reply, err);
     tn_redis_args_free(&args);
     return status;
 }
@@ -62,70 +54,57 @@ static bool page_sound(const redisReply *r)
     return (size_t)r->element[2]->len <= TENURE_KEY_MAX;
 }
 
-/*
- * A register of a page.  What is none does not end the listing; read() tells why.  Who repairs sees
- * it as it is, unless it has vanished meanwhile.
- */
-static enum tenure_status take_listed(struct tn_redis *h, const char *key, const redisReply *text,
-                                      struct tenure_value *value, int64_t deadline,
-                                      struct tenure_error *err)
+static enum tenure_status decode(struct tn_pager *p, const char *key, const void *row,
+                                 struct tenure_error *err)
 {
+    const struct tn_redis *h = p->impl;
+    const redisReply *text = row;
     enum tenure_status status =
-        tn_redis_decode(text->str, (size_t)text->len, h->timeline, value, err);
+        tn_redis_decode(text->str, (size_t)text->len, h->timeline, &p->value, err);
 
-    if (status != TENURE_CORRUPT)
-        return status;
-    tenure_fail_context(err, "redis: %s%s", h->registers, key);
-    struct tenure_error why = *err;
-    if (h->conf.repair &&
-        (status = tn_redis_repair_read(h, key, value, deadline, err)) != TENURE_CORRUPT)
-        return status;
-    status = tn_damaged_value(value, text->str, (size_t)text->len, err);
-    return status ? status : tn_damaged_listed(value, &why, err);
+    if (status == TENURE_CORRUPT)
+        tenure_fail_context(err, "redis: %s%s", h->registers, key);
+    return status;
 }
 
-static enum tenure_status take_page(struct tn_redis *h, struct listing *l, const redisReply *r,
-                                    struct tenure_value *value, int64_t deadline,
+static enum tenure_status take_damaged(struct tn_pager *p, const char *key, const void *row,
+                                       struct tenure_error *err)
+{
+    const redisReply *text = row;
+
+    return p->repair ? tn_redis_repair_read(p->impl, key, &p->value, p->deadline, err)
+                     : tn_damaged_value(&p->value, text->str, (size_t)text->len, err);
+}
+
+static enum tenure_status show_page(struct tn_pager *p, const redisReply *r,
                                     struct tenure_error *err)
 {
+    const struct tn_redis *h = p->impl;
+    enum tenure_status status = TENURE_OK;
+
     if (!page_sound(r))
         return tenure_fail(err, TENURE_UNAVAILABLE, "redis: the listing's answer is not ours");
-    if (l->mark &&
-        !tn_redis_mark(r->element[0]->str, (size_t)r->element[0]->len, h->timeline, l->mark))
+    if (p->mark &&
+        !tn_redis_mark(r->element[0]->str, (size_t)r->element[0]->len, h->timeline, p->mark))
         return tenure_fail(err, TENURE_CORRUPT,
                            "redis: %s holds something that tenure did not "
                            "write; move it away by hand",
                            h->seq);
-    l->mark = NULL;
-    l->more = r->element[1]->str[0] == '1' && strcmp(r->element[2]->str, l->last) > 0;
-    for (size_t i = 3; i < r->elements; i += 2) {
-        const char *key = r->element[i]->str;
-        enum tenure_status status;
-
-        /* The index belongs to anybody who may write to Redis. */
-        if (!tenure_key_valid(key) || strncmp(key, l->prefix, strlen(l->prefix)) != 0)
-            continue;
-        status = take_listed(h, key, r->element[i + 1], value, deadline, err);
-        if (status)
-            return status;
-        if (!tenure_token_absent(&value->token) && !l->visit(l->arg, key, value)) {
-            l->more = false;
-            return TENURE_OK;
-        }
-    }
-    snprintf(l->last, sizeof l->last, "%s", r->element[2]->str);
-    return TENURE_OK;
+    p->mark = NULL;
+    p->more = r->element[1]->str[0] == '1' && strcmp(r->element[2]->str, p->last) > 0;
+    for (size_t i = 3; i < r->elements && !status && !p->stop; i += 2)
+        status = tn_pager_show(p, r->element[i]->str, r->element[i + 1], err);
+    snprintf(p->last, sizeof p->last, "%s", r->element[2]->str);
+    return status;
 }
 
-static enum tenure_status list_page(struct tn_redis *h, struct listing *l,
-                                    struct tenure_value *value, int64_t deadline,
-                                    struct tenure_error *err)
+static enum tenure_status list_page(struct tn_pager *p, struct tenure_error *err)
 {
     redisReply *reply = NULL;
-    enum tenure_status status = run_page(h, l, deadline, &reply, err);
+    enum tenure_status status = fetch(p->impl, p, &reply, err);
 
     if (!status)
-        status = take_page(h, l, reply, value, deadline, err);
+        status = show_page(p, reply, err);
     freeReplyObject(reply);
     return status;
 }
@@ -135,15 +114,10 @@ enum tenure_status tn_redis_list(void *impl, const char *prefix, const char *aft
                                  char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
                                  struct tenure_error *err)
 {
-    struct listing l = {.prefix = prefix, .visit = visit, .arg = arg, .mark = mark};
-    struct tenure_value value = {0};
-    enum tenure_status status;
+    static const struct tn_pager_ops ops = {list_page, decode, take_damaged};
+    struct tn_redis *h = impl;
+    struct tn_pager p = {0};
 
-    if (after)
-        snprintf(l.last, sizeof l.last, "%s", after);
-    do {
-        status = list_page(impl, &l, &value, deadline, err);
-    } while (!status && l.more);
-    tenure_value_free(&value);
-    return status;
+    return tn_pager_list(&p, &ops, impl, h->conf.repair, prefix, after, visit, arg, mark, deadline,
+                         err);
 }

@@ -114,14 +114,6 @@ static enum tenure_status redis_read(void *impl, const char *key, struct tenure_
     return status;
 }
 
-static enum tenure_status redis_wait(void *impl, const struct tenure_watch *watches, size_t n,
-                                     int wake_fd, int64_t deadline, struct tenure_error *err)
-{
-    struct tn_redis *h = impl;
-
-    return tn_watcher_wait(&h->watcher, watches, n, wake_fd, deadline, err);
-}
-
 #define TABLE(symbol, name)                                                                        \
     const struct tenure_store_ops symbol = {                                                       \
         .options = tn_redis_options,                                                               \
@@ -133,7 +125,7 @@ static enum tenure_status redis_wait(void *impl, const struct tenure_watch *watc
         .read = redis_read,                                                                        \
         .swap = tn_redis_swap,                                                                     \
         .swap_many = tn_redis_swap_many,                                                           \
-        .wait = redis_wait,                                                                        \
+        .wait = tn_watcher_wait,                                                                   \
         .list = tn_redis_list,                                                                     \
     }
 

@@ -31,6 +31,7 @@ struct tn_redis_setup {
 };
 
 struct tn_redis {
+    struct tn_watcher watcher; /* first (store/watcher.h) */
     struct tn_redis_conf conf;
     struct tn_redis_sentinels sentinels;
     struct tn_redis_setup setup;
@@ -47,7 +48,6 @@ struct tn_redis {
     char sync[TN_REDIS_PREFIX_MAX + 10];
     char promise[512];
     struct tn_redis_news *news;
-    struct tn_watcher watcher;
 };
 
 /* What became of one request. */
