@@ -14,7 +14,6 @@ from server_postgres import Postgres
 from server_redis import make_certificates
 from tenure import Store, StoreError
 from test_postgres_advisory import hashed, locks, record
-from test_postgres_faults import subscribe
 from world import pair
 
 pytestmark = pytest.mark.skipif(server_postgres.MISSING is not None,
@@ -34,6 +33,16 @@ def server(tmp_path_factory):
         running.sql("CREATE ROLE app LOGIN SUPERUSER PASSWORD 'one'")
         running.hba("hostssl all app 127.0.0.1/32 scram-sha-256", "host all all 127.0.0.1/32 trust")
         yield running
+
+
+def subscribe(proxy, store, key, token):
+    """Wait until a wait asks nothing any more: it listens."""
+    def quiet():
+        passed = proxy.passed["up"]
+        assert not store.wait([(key, token)], timeout=0.2)
+        return proxy.passed["up"] == passed
+
+    until(quiet)
 
 
 @pytest.fixture
