@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/etcd/etcd.h"
+#include "store/etcd/news.h"
 
 /* A register: is it still at that revision, with that nonce? */
 static json_t *ask_register(struct tn_etcd *h, const char *key)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "store/etcd/etcd.h"
+#include "store/etcd/news.h"
 #include "store/open.h"
 
 TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];

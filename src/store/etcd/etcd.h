@@ -148,9 +148,5 @@ enum tenure_status tn_etcd_swap_many(void *impl, struct tenure_swap *swaps, size
 /* Send the transaction of one swap, whose reference it takes, and tell what became of it. */
 enum tenure_status tn_etcd_commit(struct tn_etcd *h, struct tenure_swap *swap, json_t *request,
                                   int64_t deadline, struct tenure_error *err);
-void tn_etcd_watcher_init(struct tn_etcd *h);
-/* Ask the cluster in one linearizable transaction of reads. */
-enum tenure_status tn_etcd_compare(struct tn_watcher *w, const struct tenure_watch *const *watches,
-                                   size_t n, int64_t by, bool *changed, struct tenure_error *err);
 
 #endif

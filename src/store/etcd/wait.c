@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/etcd/etcd.h"
+#include "store/etcd/news.h"
 
 #define LINE_MAX_BYTES (8u << 20) /* what may lie unread, at most */
 #define LINES_MAX      256        /* ... taken in at once: then the time is looked at */
