@@ -14,8 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/inherited.h"
+
 #define AWAITED_MAX 512
-#define SHARED      "TENURE_INIT_FD" /* the number of the table's descriptor */
+#define SHARED      "TENURE_INIT_FD" /* the table's descriptor */
 #define SHARED_FD   64               /* above those with a meaning of their own */
 
 /* A table that the init, its child and what that executes share; NULL: there is no init. */
@@ -69,15 +71,12 @@ static bool map_table(int fd)
 /* The table, for those who are executed too if pass_on. */
 static bool make_table(bool pass_on)
 {
-    char number[16];
     int fd = memfd_create("tenure-init", MFD_CLOEXEC);
     bool made = fd >= 0 && ftruncate(fd, AWAITED_MAX * sizeof *awaited) == 0 && map_table(fd);
     int high = made && pass_on ? fcntl(fd, F_DUPFD, SHARED_FD) : -1;
 
-    if (high >= 0) {
-        snprintf(number, sizeof number, "%d", high);
-        setenv(SHARED, number, 1);
-    }
+    if (high >= 0)
+        tn_inherited_name(SHARED, high);
     if (fd >= 0)
         close(fd);
     return made;
@@ -85,8 +84,7 @@ static bool make_table(bool pass_on)
 
 void tn_init_join(void)
 {
-    const char *number = getenv(SHARED);
-    int fd = number ? atoi(number) : -1;
+    int fd = tn_inherited_find(SHARED);
 
     if (fd >= SHARED_FD) {
         map_table(fd);

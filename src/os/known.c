@@ -8,7 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The number of the descriptor, where every module of the process finds it. */
+#include "os/inherited.h"
+
+/* The descriptor, where every module of the process finds it. */
 #define SHARED "TENURE_KNOWN_STORES"
 
 /* Never freed: a handle that is closed and opened again is what this is for. */
@@ -47,20 +49,13 @@ static struct known *insert(const char *path, const char *identity)
     return k;
 }
 
-static int shared_fd(void)
-{
-    const char *number = getenv(SHARED);
-
-    return number ? atoi(number) : -1;
-}
-
 /* A path and its identity, each with its NUL, as remember() has appended them. */
 static const struct known *find_shared(const char *path)
 {
     char line[PATH_MAX + 128];
     off_t at = 0;
     ssize_t n;
-    int fd = shared_fd();
+    int fd = tn_inherited_find(SHARED);
 
     while (fd >= 0 && (n = pread(fd, line, sizeof line - 1, at)) > 0) {
         line[n] = '\0';
@@ -77,7 +72,7 @@ static const struct known *find_shared(const char *path)
 static void remember(const char *path, const char *identity)
 {
     char line[PATH_MAX + 128];
-    int fd = shared_fd();
+    int fd = tn_inherited_find(SHARED);
     int n = snprintf(line, sizeof line, "%s%c%s", path, '\0', identity);
 
     if (fd >= 0 && n > 0 && (size_t)n < sizeof line && write(fd, line, (size_t)n + 1) < 0)
@@ -107,9 +102,6 @@ bool tn_known_add(const char *path, const char *identity)
 
 void tn_known_share(int fd)
 {
-    char number[16];
-
     fcntl(fd, F_SETFD, FD_CLOEXEC);
-    snprintf(number, sizeof number, "%d", fd);
-    setenv(SHARED, number, 1);
+    tn_inherited_name(SHARED, fd);
 }
