@@ -34,7 +34,7 @@ bool tn_watcher_live(const struct tn_watcher *w)
 void tn_watcher_confirm(struct tn_followed *one)
 {
     one->live = true;
-    one->known = false; /* until it is compared, or tells */
+    one->known = one->compared = false;
     one->began_ns = one->heard_ns = tenure_now();
 }
 
@@ -129,7 +129,7 @@ void tn_watcher_event(struct tn_watcher *w, const char *key, const struct tenure
         return;
     }
     if (one)
-        set_known(one, token);
+        set_known(one, one->compared ? token : NULL);
     for (size_t i = 0; w->compared && i < w->n_watches; i++) {
         const struct tenure_watch *watch = &w->watches[i];
 
@@ -277,8 +277,10 @@ static enum tenure_status compare(struct tn_watcher *w, int64_t by, struct tenur
     for (size_t i = 0; i < n; i++) {
         struct tn_followed *one = tn_watcher_find(w, unknown[i]->key, unknown[i]->prefix);
 
-        if (one)
+        if (one) {
             tn_watcher_heard(w, one);
+            one->compared = true;
+        }
         if (one && !changed && !one->prefix)
             set_known(one, &unknown[i]->seen);
     }

@@ -30,8 +30,9 @@
 struct tn_followed {
     char key[TENURE_KEY_MAX + 1];
     bool prefix;
-    bool live;  /* its changes reach next() */
-    bool known; /* token is the register's, or news of a later one is on its way; only if live */
+    bool live;     /* its changes reach next() */
+    bool compared; /* since it became live: before that no event is believed */
+    bool known;    /* token is the register's, or news of a later one is on its way; only if live */
     struct tenure_token token;
     int64_t began_ns; /* when it became live, */
     int64_t heard_ns; /* and when it last said something, or was found to be right */
