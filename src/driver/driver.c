@@ -75,6 +75,11 @@ void tn_driver_unlock_and_wake(tenure_elector *e)
         continue;
 }
 
+static bool leads_or_seals(const tenure_elector *e)
+{
+    return e->machine.phase == TN_PHASE_SEALING || e->machine.phase == TN_PHASE_LEADING;
+}
+
 /* Turn one request, if there is one, into an event.  The order is that of
  * urgency; a stop that is done goes before whatever else was asked.  To give
  * up goes before an end, or the lease would be released and claimed again. */
@@ -107,7 +112,8 @@ static bool next_request(tenure_elector *e, struct tn_event *ev)
         r->yield = false;
         ev->kind = TN_EV_YIELD;
         ev->until_ns = r->yield_until_ns;
-    } else if (r->step_down) {
+    } else if (r->step_down || (r->unhealthy && leads_or_seals(e))) {
+        /* The latter: a claim that had been on its way was won after all. */
         r->step_down = false;
         ev->kind = TN_EV_YIELD;
         ev->until_ns = e->machine.not_before_ns; /* of an earlier one */

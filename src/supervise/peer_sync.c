@@ -156,18 +156,35 @@ static void free_task(struct tn_task *task)
     free(task);
 }
 
+/* No thread or no memory: later, with the next jobs.  But nobody waits for a step-down that does
+ * not come: it has found no standby, and what follows from that does. */
+static void postpone(struct tn_peer_sync *p, unsigned jobs)
+{
+    struct tn_peer_result none = {.done = TN_PEER_STEP_DOWN};
+
+    p->jobs = jobs & ~TN_PEER_STEP_DOWN;
+    if (jobs & TN_PEER_STEP_DOWN)
+        p->finished(p->arg, &none);
+}
+
 static void start(struct tn_peer_sync *p)
 {
-    struct sync_task *t = p->jobs && !p->running ? calloc(1, sizeof *t) : NULL;
+    unsigned jobs = p->jobs;
+    struct sync_task *t = jobs && !p->running ? calloc(1, sizeof *t) : NULL;
 
-    if (!t)
-        return; /* out of memory: with the next jobs */
+    if (!t) {
+        if (jobs && !p->running)
+            postpone(p, jobs);
+        return;
+    }
     t->task = (struct tn_task){.run = run, .done = done, .free = free_task};
     t->sync = p;
     t->self = p->self;
-    t->result.done = p->jobs;
+    t->result.done = jobs;
     p->jobs = 0;
     p->running = tn_worker_post(p->worker, &t->task, NULL) == TENURE_OK;
+    if (!p->running)
+        postpone(p, jobs);
 }
 
 void tn_peer_sync_post(struct tn_peer_sync *p, unsigned jobs, const struct tenure_candidate *self)

@@ -353,17 +353,10 @@ static void configure_machine(struct tn_supervisor *s)
     struct tn_machine_config cfg = {
         .has_program = o->program.args != NULL,
         .warm = o->warm,
-        .hooks = (o->on_started ? 1u << TN_HOOK_STARTED : 0) |
-                 (o->on_stopped ? 1u << TN_HOOK_STOPPED : 0) |
-                 (o->on_new_leader ? 1u << TN_HOOK_NEW_LEADER : 0),
-        .on_loss = o->on_loss,
-        .on_exit = o->on_exit,
-        .crash_limit = (unsigned)o->crash_limit,
         .stop_signal = o->stop_signal,
         .warm_signal = o->warm_signal,
         .grace_ns = tn_supervisor_grace(s),
         .answer_ns = o->answer_ns,
-        .hook_timeout_ns = o->hook_timeout_ns,
         .code_usage = s->codes->usage,
         .code_lost = s->codes->lost,
         .code_broken = s->codes->broken,
@@ -372,6 +365,7 @@ static void configure_machine(struct tn_supervisor *s)
     };
 
     tn_machine_init(&s->machine, &cfg);
+    tn_supervisor_set_policy(s);
 }
 
 int tn_run(const struct tn_run_options *options, const struct tn_run_codes *codes)

@@ -178,6 +178,8 @@ enum tenure_status tn_supervisor_listen(struct tn_supervisor *s, struct tenure_e
 
 /* supervisor_reload.c */
 void tn_supervisor_reload(struct tn_supervisor *s);
+/* What the machine decides by, and a reload may change: from s->options. */
+void tn_supervisor_set_policy(struct tn_supervisor *s);
 
 /* supervisor_hooks.c */
 /* One of our own term, killed at by_ns.  false: it could not be run. */

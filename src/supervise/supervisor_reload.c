@@ -100,6 +100,20 @@ static void change_times(struct tn_supervisor *s, const struct tn_run_options *n
         tn_log("reload", "the times stay as they were: %s", err.text);
 }
 
+void tn_supervisor_set_policy(struct tn_supervisor *s)
+{
+    const struct tn_run_options *o = s->options;
+    struct tn_machine_config *cfg = &s->machine.cfg;
+
+    cfg->hooks = (o->on_started ? 1u << TN_HOOK_STARTED : 0) |
+                 (o->on_stopped ? 1u << TN_HOOK_STOPPED : 0) |
+                 (o->on_new_leader ? 1u << TN_HOOK_NEW_LEADER : 0);
+    cfg->hook_timeout_ns = o->hook_timeout_ns;
+    cfg->on_loss = o->on_loss;
+    cfg->on_exit = o->on_exit;
+    cfg->crash_limit = (unsigned)o->crash_limit;
+}
+
 void tn_supervisor_reload(struct tn_supervisor *s)
 {
     const struct tn_run_options *next = s->options->reload(s->options->reload_arg);
@@ -112,4 +126,5 @@ void tn_supervisor_reload(struct tn_supervisor *s)
     change_probe(s, &s->probe, TN_HELPER_PROBE, &next->probe);
     change_probe(s, &s->candidate_probe, TN_HELPER_CANDIDATE_PROBE, &next->candidate_probe);
     s->options = next;
+    tn_supervisor_set_policy(s);
 }

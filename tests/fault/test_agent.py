@@ -190,6 +190,27 @@ def test_reload(place):
     assert agent.wait() == 0
 
 
+def test_a_reload_adds_a_hook_and_takes_one_away(place):
+    """The release waits for on_stopped also if a reload brought it."""
+    stopped, led = place.dir / "stopped", place.dir / "led"
+
+    def text(hook):
+        return f"""
+coordinate: {{type: sqlite, path: {place.dir}/lease.db, ttl: 600s}}
+name: e0
+run: {{command: [sleep, "600"], {hook}}}
+"""
+    agent = place.start("a", text(f"on_new_leader: 'touch {led}'"))
+    agent.says("e0: leading")
+    eventually("the hook", led.exists)
+    agent.write(text(f"on_stopped: 'touch {stopped}'"))
+    agent.signal(signal.SIGHUP)
+    agent.says("e0: changed: on_stopped, on_new_leader")
+    agent.signal(signal.SIGTERM)
+    assert agent.wait() == 0
+    assert stopped.exists() and "hook" not in agent.words()
+
+
 def sleepers(place, n, ttl="600s"):
     return f"coordinate: {{type: sqlite, path: {place.dir}/lease.db, ttl: {ttl}}}\nelections:\n" + "".join(
         f"""
