@@ -84,11 +84,18 @@ enum tenure_status tn_remote_hosts(const struct tn_url *url, const char *port,
         if (*n == TN_REMOTE_HOSTS)
             return tenure_fail(err, TENURE_CONFIG, "%s: more than %d hosts", url->scheme,
                                TN_REMOTE_HOSTS);
-        if (!parse_host(text, len, port, &hosts[*n]))
+        if (parse_host(text, len, port, &hosts[*n])) {
+            text += len + (text[len] == ',');
+            continue;
+        }
+        if (strchr(url->path, '@')) /* then this is a part of the password: not to be shown */
             return tenure_fail(err, TENURE_CONFIG,
-                               "%s: '%.*s' is not a host; write host:port, or [v6]:port",
-                               url->scheme, len > 60 ? 60 : (int)len, text);
-        text += len + (text[len] == ',');
+                               "%s: '@' divides user and host; inside a password or a name write "
+                               "%%40 for '@' and %%2F for '/'",
+                               url->scheme);
+        return tenure_fail(err, TENURE_CONFIG,
+                           "%s: '%.*s' is not a host; write host:port, or [v6]:port", url->scheme,
+                           len > 60 ? 60 : (int)len, text);
     }
     return TENURE_OK;
 }

@@ -266,9 +266,9 @@ static enum tenure_status compare(struct tn_watcher *w, int64_t by, struct tenur
     enum tenure_status status = TENURE_OK;
 
     w->compared = true;
-    w->compared_ns = tenure_now();
     if (n)
         status = ask(w, unknown, n, by, &changed, err);
+    w->compared_ns = tenure_now(); /* a server that is slow is not asked without a pause */
     if (status)
         return status;
     w->changed = w->changed || changed;
@@ -281,7 +281,7 @@ static enum tenure_status compare(struct tn_watcher *w, int64_t by, struct tenur
             tn_watcher_heard(w, one);
             one->compared = true;
         }
-        if (one && !changed && !one->prefix)
+        if (one && !w->changed && !one->prefix)
             set_known(one, &unknown[i]->seen);
     }
     return TENURE_OK;

@@ -255,12 +255,11 @@ enum tenure_status tn_http_stream_head(struct tn_http_stream *s, int64_t deadlin
     return status;
 }
 
-static enum tenure_status open_stream(const struct tn_http_conf *conf, CURLM *multi,
-                                      const struct tn_http_request *rq, int64_t deadline,
-                                      struct tn_http_stream **stream, long *code,
-                                      struct tenure_error *err)
+enum tenure_status tn_http_stream_join(struct tn_http *http, const struct tn_http_request *rq,
+                                       int64_t deadline, struct tn_http_stream **stream, long *code,
+                                       struct tenure_error *err)
 {
-    struct tn_http_stream *s = begin_stream(conf, multi, rq);
+    struct tn_http_stream *s = begin_stream(http->conf, http->multi, rq);
     enum tenure_status status = s ? tn_http_stream_head(s, deadline, code, err)
                                   : tenure_fail(err, TENURE_NOMEM, "out of memory for a request");
 
@@ -269,21 +268,6 @@ static enum tenure_status open_stream(const struct tn_http_conf *conf, CURLM *mu
     else
         *stream = s;
     return status;
-}
-
-enum tenure_status tn_http_stream_open(const struct tn_http_conf *conf,
-                                       const struct tn_http_request *rq, int64_t deadline,
-                                       struct tn_http_stream **stream, long *code,
-                                       struct tenure_error *err)
-{
-    return open_stream(conf, NULL, rq, deadline, stream, code, err);
-}
-
-enum tenure_status tn_http_stream_join(struct tn_http *http, const struct tn_http_request *rq,
-                                       int64_t deadline, struct tn_http_stream **stream, long *code,
-                                       struct tenure_error *err)
-{
-    return open_stream(http->conf, http->multi, rq, deadline, stream, code, err);
 }
 
 long tn_http_stream_retry_after(const struct tn_http_stream *s)

@@ -71,16 +71,9 @@ struct tn_http_stream *tn_http_stream_begin(const struct tn_http_conf *conf,
 enum tenure_status tn_http_stream_head(struct tn_http_stream *stream, int64_t deadline, long *code,
                                        struct tenure_error *err);
 /*
- * Both in one.  *code is not 200 if the server
- * refused; the lines are its reasons then.
- */
-enum tenure_status tn_http_stream_open(const struct tn_http_conf *conf,
-                                       const struct tn_http_request *request, int64_t deadline,
-                                       struct tn_http_stream **stream, long *code,
-                                       struct tenure_error *err);
-/*
- * The same, driven together with everything else of http, which must outlive
- * it: while one of them is waited for, the others take in what comes.
+ * Both in one, driven together with everything else of http, which must outlive
+ * it: while one of them is waited for, the others take in what comes.  *code is
+ * not 200 if the server refused; the lines are its reasons then.
  */
 enum tenure_status tn_http_stream_join(struct tn_http *http, const struct tn_http_request *request,
                                        int64_t deadline, struct tn_http_stream **stream, long *code,

@@ -184,6 +184,8 @@ static enum tenure_status next(struct tn_watcher *w, int64_t until, struct tenur
     /* Before every sleep: what came with an answer is in libpq's hands, and
      * the socket will not tell of it again. */
     tn_pg_take_notifications(pg);
+    /* A session that was replaced while it compared does not listen yet. */
+    w->again = w->again || (!pg->listening && !w->poll_ns);
     if (w->changed || w->again || !until)
         return TENURE_OK;
     status = sleep_until(pg, at, err);
