@@ -104,8 +104,10 @@ static enum tenure_status write_portion(struct sealing *c, struct tn_root *root,
     tn_state_write(c->s, c->writes, c->n, deadline, c->err);
     for (size_t i = 0; i < c->n; i++) {
         free((void *)(uintptr_t)c->writes[i].data);
-        if (c->writes[i].status == TENURE_OK)
+        if (c->writes[i].status == TENURE_OK) {
             c->writes[i].entry->sealed = true;
+            c->s->progress++; /* also if the rest of the portion has to be tried again */
+        }
         if (c->writes[i].status == TENURE_OK || status)
             continue;
         status = c->writes[i].status;

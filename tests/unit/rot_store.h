@@ -18,7 +18,8 @@ static char rot_key[TENURE_KEY_MAX + 1]; /* the one that is rotten; "": none */
 static void (*rot_ahead)(void);          /* called before it is replaced, once */
 static bool rot_unguarded;               /* who replaces it is told of a conflict, not of the rot */
 static unsigned rot_patience;            /* registers that a listing tells in its time; 0: all */
-static int64_t rot_lists_ns;             /* what one lasts that tells everything or nothing */
+static unsigned rot_swaps;   /* the last of so many is too late, as are all after it; 0: none */
+static int64_t rot_lists_ns; /* what one lasts that tells everything or nothing */
 
 struct rot {
     tenure_store *inner;
@@ -95,6 +96,9 @@ static enum tenure_status rot_swap(void *impl, struct tenure_swap *swap, int64_t
         rot_ahead = NULL;
         ahead();
     }
+    if (rot_swaps == 1)
+        return swap->status = tenure_fail(err, TENURE_TIMEOUT, "%s came too late", swap->key);
+    rot_swaps -= rot_swaps > 0;
     tenure_store_swap(h->inner, swap, deadline, err);
     if (rotten && swap->status == TENURE_OK)
         rot_key[0] = '\0';

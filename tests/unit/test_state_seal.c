@@ -37,7 +37,7 @@ static int set_up(void **state)
     *state = url;
     rot_key[0] = '\0';
     rot_unguarded = false;
-    rot_patience = 0;
+    rot_patience = rot_swaps = 0;
     return 0;
 }
 
@@ -130,6 +130,28 @@ static void damage_is_not_passed_over(void **state)
     }
 }
 
+/* A store so slow that no try seals all that it has listed: each seals some, and tells that. */
+static void each_sealed_document_is_progress(void **state)
+{
+    tenure_state *first = lead(*state, 10), *eleven = lead(*state, 11);
+    enum tenure_status status = TENURE_TIMEOUT;
+
+    fill(first, "docs", 10);
+    for (int tries = 0; status; tries++) {
+        uint64_t before = eleven->progress;
+
+        rot_swaps = 4; /* the last of these is too late */
+        status = tenure_state_seal(eleven, "docs", soon(), NULL);
+        assert_true(status == TENURE_OK || status == TENURE_TIMEOUT);
+        assert_true(eleven->progress > before);
+        assert_true(tries < 5);
+    }
+    rot_swaps = 0;
+    assert_int_equal(put(first, id_of(9), "stale"), TENURE_FENCED);
+    tenure_state_close(first);
+    tenure_state_close(eleven);
+}
+
 struct told {
     unsigned n;
     char text[200];
@@ -175,6 +197,7 @@ static void collections_are_told_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {T(it_goes_on_where_it_was), T(nothing_is_left_out),
+                                       T(each_sealed_document_is_progress),
                                        T(damage_is_not_passed_over), T(collections_are_told_once)};
 
     if (tenure_store_register(&rot_ops, NULL))
