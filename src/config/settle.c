@@ -383,7 +383,7 @@ void tn_draft_settle_http(struct tn_reader *r, const struct tn_draft *d, struct 
         tn_complain(r, d->http_line, "http.reads: token needs token_file");
 }
 
-/* Those who ask instead of being run: how long an answer holds (supervise/supervisor_clients.c). */
+/* Those who ask instead of being run: how long an answer holds (supervise/machine.c). */
 static void take_answers(struct tn_reader *r, const struct tn_draft *d,
                          struct tn_config_election *e)
 {

@@ -138,7 +138,7 @@ struct tn_election_snapshot *tn_election_snapshot(struct tn_election *e, bool li
     s->epoch = tn_snapshot_epoch(&s->driver, s->now_ns);
     s->leads = s->epoch != 0;
     s->grant_ns = tn_snapshot_left(&s->driver, s->now_ns);
-    /* What is said here has run out before the lease is released (supervisor_clients.c). */
+    /* What is said here has run out before the lease is released (supervise/machine.c). */
     s->left_ns = e->answer_ns > 0 && s->grant_ns > e->answer_ns ? e->answer_ns : s->grant_ns;
     s->running = atomic_load(&e->running);
     s->stopping = atomic_load(&e->stopping);

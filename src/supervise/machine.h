@@ -4,7 +4,7 @@
  *     step(machine, event, actions)
  *
  * What happens comes in with the time; what has to be done comes out, in order.  Nothing here reads
- * a clock, calls the system, allocates or locks (tests/unit/test_machine.c has its timelines).
+ * a clock, calls the system, allocates or locks (tests/unit/supervisor has its timelines).
  *
  * THE CALLER performs the actions in their order.  TICKET, KILL_TREE and START_GUARD are answered
  * by the events TICKET, TREE_* and GUARD_STARTED, and a SPAWN or HOOK that fails by SPAWN_* or

@@ -65,7 +65,7 @@ struct tn_run_options {
     int64_t answer_ns;
 
     /* OPTIONAL: what SIGHUP asks for; else it is passed on.  NULL: everything stays as it is.  What
-     * it returns is ours until the end, and differs only in what reload.c applies. */
+     * it returns is ours until the end, and differs only in what config/change.c allows. */
     const struct tn_run_options *(*reload)(void *arg);
     void *reload_arg;
 };

@@ -77,7 +77,7 @@ struct doctor {
     json_t *facts; /* what --json tells besides the findings */
 };
 
-/* ---- doctor_report.c ----------------------------------------------------- */
+/* ---- report.c ------------------------------------------------------------ */
 
 /* The check `name` begins.  It is ok until somebody says otherwise. */
 void doctor_begin(struct doctor *d, const char *name);
@@ -97,7 +97,7 @@ int doctor_conclude(struct doctor *d);
 /* "412 us", "3.1 ms", "2.5 s". */
 const char *doctor_time(int64_t ns, char out[24]);
 
-/* ---- doctor_register.c: single registers --------------------------------- */
+/* ---- register.c: single registers ---------------------------------------- */
 
 /* prefix + name, remembered for the end.  Lives as long as d. */
 const char *doctor_key(struct doctor *d, const char *name);
@@ -118,12 +118,12 @@ void doctor_check_deadlines(struct doctor *d);
 /* Make tombstones of what was used. */
 void doctor_tidy(struct doctor *d);
 
-/* ---- doctor_many.c: several registers ------------------------------------ */
+/* ---- many.c: several registers ------------------------------------------- */
 
 void doctor_check_batch(struct doctor *d);
 void doctor_check_list(struct doctor *d);
 
-/* ---- doctor_race.c, doctor_wait.c: several connections -------------------- */
+/* ---- race.c, wait.c: several connections ---------------------------------- */
 
 void doctor_check_reads(struct doctor *d);
 void doctor_check_contest(struct doctor *d);
@@ -131,7 +131,7 @@ void doctor_check_count(struct doctor *d);
 void doctor_check_wait(struct doctor *d);
 void doctor_check_notify(struct doctor *d);
 
-/* ---- doctor_time.c, doctor_clock.c, doctor_guard.c: time, and this machine - */
+/* ---- time.c, clock.c, guard.c: time, and this machine ---------------------- */
 
 void doctor_sample(struct doctor_samples *s, int64_t ns);
 /* Sorts the samples.  All zero if there are none. */
@@ -143,7 +143,7 @@ void doctor_check_clock(struct doctor *d);
 void doctor_check_timers(struct doctor *d);
 void doctor_check_guard(struct doctor *d);
 
-/* ---- doctor_limits.c ------------------------------------------------------ */
+/* ---- limits.c ------------------------------------------------------------- */
 
 /* What no check can show: what this kind of store cannot promise.  Ends with NULL. */
 const char *const *doctor_limits(const char *scheme);

@@ -61,7 +61,7 @@ enum tenure_status tn_etcd_conf_parse(const char *url, struct tn_etcd_conf *conf
                                       struct tenure_error *err);
 void tn_etcd_conf_free(struct tn_etcd_conf *conf);
 
-/* ---- etcd_call.c */
+/* ---- call.c */
 
 /*
  * POST a request to one endpoint after the other, until one takes it.  A change
@@ -84,7 +84,7 @@ enum tenure_status tn_etcd_explain(long code, const char *body, bool *definite, 
 enum tenure_status tn_etcd_explain_text(const char *text, bool *definite, bool *token,
                                         struct tenure_error *err);
 
-/* ---- etcd_value.c */
+/* ---- value.c */
 
 /* "/PREFIX/KEY" and, with nonce, "#nonce"; in base64.  A new reference or NULL. */
 json_t *tn_etcd_key(const struct tn_etcd *h, const char *key, const char *suffix);
@@ -129,7 +129,7 @@ enum tenure_status tn_etcd_look(struct tn_etcd *h, const char *key, struct tn_et
                                 struct tn_etcd_pair *nonce, int64_t deadline,
                                 struct tenure_error *err);
 
-/* ---- etcd_repair.c */
+/* ---- repair.c */
 
 /* A register that is CORRUPT, as it is (store/damaged.h). */
 enum tenure_status tn_etcd_take_damaged(const struct tn_etcd_pair *data,
@@ -137,7 +137,7 @@ enum tenure_status tn_etcd_take_damaged(const struct tn_etcd_pair *data,
                                         struct tenure_value *value, struct tenure_error *err);
 extern const struct tn_raw_ops tn_etcd_raw;
 
-/* ---- etcd_list.c, etcd_swap.c, etcd_wait.c: the functions of the table */
+/* ---- list.c, swap.c, wait.c: the functions of the table */
 enum tenure_status tn_etcd_list(void *impl, const char *prefix, const char *after,
                                 tenure_visit_fn visit, void *arg, char mark[TENURE_VERSION_MAX + 1],
                                 int64_t deadline, struct tenure_error *err);

@@ -79,7 +79,7 @@ struct tn_file {
     struct tn_file_hint hints[TN_FILE_HINTS];
 };
 
-/* ---- file_error.c -------------------------------------------------------- */
+/* ---- error.c ------------------------------------------------------------- */
 
 /*
  * The status and the sentence for an errno: what failed ("cannot write"), where
@@ -88,7 +88,7 @@ struct tn_file {
 enum tenure_status tn_file_fail(struct tenure_error *err, int error, const char *what,
                                 const char *root, const char *below);
 
-/* ---- file_marker.c ------------------------------------------------------- */
+/* ---- marker.c ------------------------------------------------------------ */
 
 /* What the marker in the directory says; all zero and OK if there is none. */
 enum tenure_status tn_file_marker_read(struct tn_file *f, int dir, struct tn_file_marker *marker,
@@ -105,13 +105,13 @@ enum tenure_status tn_file_open_root(struct tn_file *f, int *fd, struct tenure_e
 /* Is it?  For who finds a directory missing below it. */
 enum tenure_status tn_file_present(struct tn_file *f, struct tenure_error *err);
 
-/* ---- file_open.c --------------------------------------------------------- */
+/* ---- open.c -------------------------------------------------------------- */
 
 extern const struct tn_option tn_file_options[];
 /* Fill f from the URL; make the directory and its marker if need be. */
 enum tenure_status tn_file_setup(struct tn_file *f, const char *url, struct tenure_error *err);
 
-/* ---- file_dir.c: directories and temporary files ------------------------- */
+/* ---- dir.c: directories and temporary files ------------------------------ */
 
 /* The path of a key's directory; false if it is too long. */
 bool tn_file_path(const struct tn_file *f, const char *below, char path[PATH_MAX]);
@@ -145,7 +145,7 @@ enum tenure_status tn_file_temp_sync(struct tn_file *f, struct tn_file_temp *tem
 /* Close and remove it.  Accepts one that was never made. */
 void tn_file_temp_remove(struct tn_file *f, struct tn_file_temp *temp);
 
-/* ---- file_slots.c: finding the current slot ------------------------------ */
+/* ---- slots.c: finding the current slot ----------------------------------- */
 
 struct tn_file_listing {
     uint64_t min, max, count; /* 0: no slot */
@@ -185,7 +185,7 @@ enum tenure_status tn_file_locate(struct tn_file *f, struct tn_file_hint *hint, 
 enum tenure_status tn_file_find(struct tn_file *f, const char *key, bool data, struct tn_slot *slot,
                                 int64_t deadline, struct tenure_error *err);
 
-/* ---- file_repair.c --------------------------------------------------------- */
+/* ---- repair.c -------------------------------------------------------------- */
 
 /*
  * What stands for a slot that cannot be trusted, with all of its bytes in the
@@ -195,28 +195,28 @@ enum tenure_status tn_file_repair(struct tn_file *f, const char *key, int fd, ui
                                   const struct tn_slot *known, struct tn_slot *slot,
                                   struct tenure_error *err);
 
-/* ---- file_swap.c --------------------------------------------------------- */
+/* ---- swap.c -------------------------------------------------------------- */
 
 enum tenure_status tn_file_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
                                 struct tenure_error *err);
 enum tenure_status tn_file_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
                                      int64_t deadline, struct tenure_error *err);
 
-/* ---- file_clean.c -------------------------------------------------------- */
+/* ---- clean.c ------------------------------------------------------------- */
 
 /* Remove a few old slots of a register whose current slot is `current`, if any are due. */
 void tn_file_clean(struct tn_file *f, struct tn_file_hint *hint, int dir, uint64_t current);
 /* Remove temporary files that nobody can still be writing. */
 void tn_file_clean_temps(struct tn_file *f);
 
-/* ---- file_list.c --------------------------------------------------------- */
+/* ---- list.c -------------------------------------------------------------- */
 
 /* visit may be NULL, if only the mark is wanted. */
 enum tenure_status tn_file_list(void *impl, const char *prefix, const char *after,
                                 tenure_visit_fn visit, void *arg, char mark[TENURE_VERSION_MAX + 1],
                                 int64_t deadline, struct tenure_error *err);
 
-/* ---- file_wait.c --------------------------------------------------------- */
+/* ---- wait.c -------------------------------------------------------------- */
 
 enum tenure_status tn_file_wait(void *impl, const struct tenure_watch *watches, size_t n,
                                 int wake_fd, int64_t deadline, struct tenure_error *err);

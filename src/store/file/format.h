@@ -29,7 +29,7 @@ struct tn_slot {
     uint64_t sum;
     uint32_t len;
     bool tombstone;
-    bool damaged; /* it cannot be trusted, and len is that of the whole file: see file_repair.c */
+    bool damaged; /* it cannot be trusted, and len is that of the whole file: see repair.c */
 };
 
 /* "@0000000000000042" */

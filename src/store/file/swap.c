@@ -11,7 +11,7 @@
  *
  * Why a link that succeeds is a swap that took effect (C2): slot n+1 is free
  * either because it never was, or because it was removed.  Slots are removed
- * from the lowest up (S2 in file_slots.c), so after the link we look at slot n:
+ * from the lowest up (S2 in slots.c), so after the link we look at slot n:
  * if it is still the very slot expected, by nonce and sum, slot n+1 had never
  * been removed, and ours is the only one that ever followed slot n.  If not,
  * nothing is claimed: the link may have been good and everything cleaned up

@@ -49,11 +49,11 @@ enum tenure_status tn_kube_access_header(struct tn_kube_access *access, int64_t 
 /* The server refused us.  True if asking for a fresh header is worth a try. */
 bool tn_kube_access_refused(struct tn_kube_access *access);
 
-/* ---- kube_config.c: kubeconfig files, ':' between several; the first word on anything counts. */
+/* ---- config.c: kubeconfig files, ':' between several; the first word on anything counts. */
 enum tenure_status tn_kube_config_load(const char *paths, const char *context,
                                        struct tn_kube_access *access, struct tenure_error *err);
 
-/* ---- kube_yaml.c */
+/* ---- yaml.c */
 
 /*
  * YAML as JSON in which every scalar is a string.  Aliases are refused: nobody
@@ -61,7 +61,7 @@ enum tenure_status tn_kube_config_load(const char *paths, const char *context,
  */
 json_t *tn_kube_yaml(const char *text, size_t len, struct tenure_error *err);
 
-/* ---- kube_exec.c */
+/* ---- exec.c */
 
 /* Run the plug-in and take what it prints into access. */
 enum tenure_status tn_kube_exec(struct tn_kube_access *access, int64_t deadline,
@@ -70,7 +70,7 @@ enum tenure_status tn_kube_exec(struct tn_kube_access *access, int64_t deadline,
 enum tenure_status tn_kube_exec_take(struct tn_kube_access *access, const char *out,
                                      struct tenure_error *err);
 
-/* ---- kube_access.c */
+/* ---- access.c */
 
 /* A whole file, terminated; NULL on failure.  Free with tn_secret_free(). */
 char *tn_kube_file(const char *path, size_t *len, struct tenure_error *err);

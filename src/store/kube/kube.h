@@ -49,7 +49,7 @@ struct tn_kube {
     json_t *last;          /* the Lease of a record as last seen, to put it back changed */
 };
 
-/* ---- kube_name.c */
+/* ---- name.c */
 
 /* 128 bits over n strings; never zero. */
 void tn_kube_hash(const char *const *parts, size_t n, uint8_t out[16]);
@@ -64,7 +64,7 @@ bool tn_kube_name_valid(const char *name, size_t max, bool dots);
 /* Split a token's version.  False if it is none of ours. */
 bool tn_kube_version(const char *version, char rv[TN_KUBE_RV_MAX + 1], char uid[64]);
 
-/* ---- kube_call.c */
+/* ---- call.c */
 
 struct tn_kube_request {
     const char *method;
@@ -92,7 +92,7 @@ enum tenure_status tn_kube_follow(struct tn_kube *h, const char *name, const cha
                                   int64_t deadline, struct tn_http_stream **stream, long *code,
                                   struct tenure_error *err);
 
-/* ---- kube_object.c */
+/* ---- object.c */
 
 /* The token of an object that holds key.  False if it is no register of ours. */
 bool tn_kube_token(const char *key, const json_t *object, struct tenure_token *token);
@@ -106,13 +106,13 @@ const char *tn_kube_key_of(const json_t *object);
 /* metadata.NAME as text, NULL if it is none. */
 const char *tn_kube_meta(const json_t *object, const char *name);
 
-/* ---- kube_write.c: the object that a swap writes */
+/* ---- write.c: the object that a swap writes */
 
 /* base is the object that it replaces, for a record; NULL for none.  A new reference. */
 enum tenure_status tn_kube_encode(const struct tn_kube *h, const struct tenure_swap *swap,
                                   const json_t *base, json_t **object, struct tenure_error *err);
 
-/* ---- kube_repair.c */
+/* ---- repair.c */
 
 /* An object that is CORRUPT, as it is (store/damaged.h). */
 enum tenure_status tn_kube_take_damaged(const json_t *object, struct tenure_value *value,
@@ -129,7 +129,7 @@ enum tenure_status tn_kube_get(struct tn_kube *h, const char *key, int64_t deadl
 /* Remember a record's object; takes no reference of the caller's. */
 void tn_kube_remember(struct tn_kube *h, const char *key, json_t *object);
 
-/* ---- kube_list.c, kube_swap.c, kube_wait.c: the functions of the table */
+/* ---- list.c, swap.c, wait.c: the functions of the table */
 enum tenure_status tn_kube_list(void *impl, const char *prefix, const char *after,
                                 tenure_visit_fn visit, void *arg, char mark[TENURE_VERSION_MAX + 1],
                                 int64_t deadline, struct tenure_error *err);

@@ -1,19 +1,19 @@
 /*
  * store/postgres/postgres.h - what the files of the PostgreSQL stores share.
  *
- *   postgres_conf.c    the URL, split into what is ours and what is libpq's
- *   postgres_target.c  which servers to try, and how strictly TLS is checked
- *   postgres_conn.c    connect, over as many calls as it takes; let go
- *   postgres_session.c set a new session up
- *   postgres_sql.c     the text of every statement
- *   postgres_exec.c    one statement, with a deadline
- *   postgres_error.c   what a failure means
- *   postgres_schema.c  the table, as SQL text (no libpq)
- *   postgres_row.c     read, swap, list
- *   postgres_repair.c    rows that are not what we wrote
- *   postgres_batch.c   swap_many
- *   postgres_wait.c    subscribe, next and compare for store/watcher.h
- *   postgres_lock.c    the advisory lock of postgres+advisory:
+ *   conf.c          the URL, split into what is ours and what is libpq's
+ *   target.c        which servers to try, and how strictly TLS is checked
+ *   conn.c          connect, over as many calls as it takes; let go
+ *   session.c       set a new session up
+ *   sql.c           the text of every statement
+ *   exec.c          one statement, with a deadline
+ *   error.c         what a failure means
+ *   schema.c        the table, as SQL text (no libpq)
+ *   row.c           read, swap, list
+ *   repair.c        rows that are not what we wrote
+ *   batch.c         swap_many
+ *   wait.c          subscribe, next and compare for store/watcher.h
+ *   lock.c          the advisory lock of postgres+advisory:
  *   postgres.c         open, close, and the tables of functions
  *
  * docs/adr/0006-postgres.md has the reasons.
@@ -129,7 +129,7 @@ struct tn_pg_args {
 
 #define TN_PG_OWN 4
 
-/* The advisory lock of this session; postgres_lock.c. */
+/* The advisory lock of this session; lock.c. */
 struct tn_pg_lock {
     bool held;
     int64_t id;                     /* the 64-bit key, as the server computed it */

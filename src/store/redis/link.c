@@ -30,7 +30,7 @@ struct tn_redis_link {
 
 /* ---- Bytes --------------------------------------------------------------- */
 
-/* As in redis_tls.h: how many; 0 and *want; -1 and why. */
+/* As in tls.h: how many; 0 and *want; -1 and why. */
 static ssize_t move_in(struct tn_redis_link *l, void *data, size_t n, short *want,
                        char why[TN_REDIS_TLS_WHY])
 {

@@ -1,8 +1,8 @@
 /*
  * redis: - registers in a Redis server, a Sentinel set or a cluster.
  *
- * The table of functions.  What runs in the server is redis_script.c, the way
- * there redis_server.c, changes redis_swap.c, listings redis_list.c, and news
+ * The table of functions.  What runs in the server is script.c, the way
+ * there server.c, changes swap.c, listings list.c, and news
  * of changes wait.c.
  */
 #include "store/redis/redis.h"

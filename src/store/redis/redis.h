@@ -1,4 +1,4 @@
-/* store/redis/redis.h - the tables of redis.c; redis_module.c and rediss_module.c export them. */
+/* store/redis/redis.h - the tables of redis.c; module.c and module.c export them. */
 #ifndef TN_STORE_REDIS_REDIS_H
 #define TN_STORE_REDIS_REDIS_H
 

@@ -3,7 +3,7 @@
  *
  * Keys, all in one slot of a cluster thanks to the hash tag {PREFIX}:
  *
- *   {PREFIX}:k:KEY   a register (redis_reply.h), and the channel of its changes
+ *   {PREFIX}:k:KEY   a register (reply.h), and the channel of its changes
  *   {PREFIX}:seq     "N ORIGIN": the number of the last change, and who began to count
  *   {PREFIX}:index   sorted set of all keys, in byte order, for list
  *   {PREFIX}:log     sorted set of all keys by the number of their last change, for wait

@@ -24,7 +24,7 @@ struct tn_redis_news; /* wait.c */
 struct tn_redis_setup {
     struct tn_redis_link *link; /* NULL: none is being set up */
     struct tn_remote_addr to;
-    unsigned asked, answered; /* requests of the greeting (redis_greet.c), and replies */
+    unsigned asked, answered; /* requests of the greeting (greet.c), and replies */
     unsigned logins;          /* so many of them, the first ones, log in */
     bool probed;
     int64_t patience_ns; /* the longest that one request could wait for it */
@@ -42,7 +42,7 @@ struct tn_redis {
     char timeline[TN_REDIS_TIMELINE + 1]; /* of the link */
     char sha[TN_REDIS_SCRIPTS][TN_REDIS_SHA + 1];
     char registers[TN_REDIS_PREFIX_MAX + 6]; /* "{PREFIX}:k:" */
-    char seq[TN_REDIS_PREFIX_MAX + 10];      /* the names of redis_script.h */
+    char seq[TN_REDIS_PREFIX_MAX + 10];      /* the names of script.h */
     char index[TN_REDIS_PREFIX_MAX + 10];
     char log[TN_REDIS_PREFIX_MAX + 10];
     char sync[TN_REDIS_PREFIX_MAX + 10];

@@ -1,6 +1,6 @@
 /*
  * store/redis/tls.h - TLS as a table, so that OpenSSL is mapped only by the
- * module that serves rediss: (redis_tls.c); redis: has no table.
+ * module that serves rediss: (tls.c); redis: has no table.
  */
 #ifndef TN_STORE_REDIS_TLS_H
 #define TN_STORE_REDIS_TLS_H

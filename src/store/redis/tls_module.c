@@ -1,4 +1,4 @@
-/* tenure-store-rediss.so: the same over TLS (redis_tls.c). */
+/* tenure-store-rediss.so: the same over TLS (tls.c). */
 #include "store/redis/redis.h"
 
 const struct tenure_store_ops *const tenure_store_module[] = {

@@ -167,7 +167,7 @@ static void distrust(sqlite3 *db)
 /* How far a database is. */
 enum stage {
     EMPTY, /* nobody's yet */
-    MADE,  /* ours, and nothing was ever committed to it: what sqlite_place.c makes */
+    MADE,  /* ours, and nothing was ever committed to it: what place.c makes */
     BEGUN,
 };
 

@@ -2,13 +2,13 @@
  * store/sqlite/sqlite.h - what the files of the sqlite: store share.
  *
  *   sqlite.c             the table: read, list
- *   sqlite_swap.c        swap, batch
- *   sqlite_repair.c        rows that are not what we wrote
- *   sqlite_place.c       the path, and whether it will do
- *   sqlite_open.c        the connection, the schema
- *   sqlite_checkpoint.c  keeping the write-ahead log short
- *   sqlite_wait.c        waiting for somebody else's commit
- *   sqlite_error.c       SQLite's codes as statuses, with what to do about them
+ *   swap.c          swap, batch
+ *   repair.c        rows that are not what we wrote
+ *   place.c         the path, and whether it will do
+ *   open.c          the connection, the schema
+ *   checkpoint.c    keeping the write-ahead log short
+ *   wait.c          waiting for somebody else's commit
+ *   error.c         SQLite's codes as statuses, with what to do about them
  *
  * docs/explanation/internals/sqlite.md tells how they work together.
  */
@@ -55,7 +55,7 @@ struct tn_sqlite {
     bool listing;     /* TN_SQL_LIST is in the middle of its rows */
     bool roomy;       /* the cache has grown for batches */
 
-    /* Of a swap in one statement: see sqlite_swap.c. */
+    /* Of a swap in one statement: see swap.c. */
     bool committing;     /* it has come to its commit */
     sqlite3_int64 taken; /* the version that it took */
     bool no_room;        /* it could not take any */
@@ -74,14 +74,14 @@ struct tn_sqlite {
     bool deaf;     /* inotify is used up: look at intervals instead */
 };
 
-/* ---- sqlite_schema.c, which scripts/sqlite-image makes of sqlite_schema.sql --- */
+/* ---- The schema, which scripts/sqlite-image makes of schema.sql ---------- */
 
 /* As SQL, and as the file of a database that has it and no rows. */
 extern const char tn_sqlite_schema[];
 extern const unsigned char tn_sqlite_image[];
 extern const size_t tn_sqlite_image_size;
 
-/* ---- sqlite_place.c ------------------------------------------------------ */
+/* ---- place.c ------------------------------------------------------------- */
 
 extern const struct tn_option tn_sqlite_options[];
 /* The absolute path that url names, in *path for the caller to free; and what it asks for. */
@@ -92,7 +92,7 @@ enum tenure_status tn_sqlite_there(const char *path, struct tenure_error *err);
 /* OK if a database is at path or, with create, has been made there, or an empty file. */
 enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_error *err);
 
-/* ---- sqlite_open.c ------------------------------------------------------- */
+/* ---- open.c -------------------------------------------------------------- */
 
 enum tenure_status tn_sqlite_open(const char *url, int64_t deadline, void **impl,
                                   struct tenure_error *err);
@@ -119,7 +119,7 @@ int tn_sqlite_newest(struct tn_sqlite *h, sqlite3_int64 *version);
 /* Is text a version that this store could have written?  If so, its number. */
 bool tn_sqlite_version(const char *text, sqlite3_int64 *version);
 
-/* ---- sqlite_repair.c ------------------------------------------------------- */
+/* ---- repair.c -------------------------------------------------------------- */
 
 /* Are the columns of TN_SQL_READ what the schema asks for? */
 bool tn_sqlite_sane(sqlite3_stmt *row);
@@ -130,7 +130,7 @@ enum tenure_status tn_sqlite_take_damaged(sqlite3_stmt *row, struct tenure_value
 enum tenure_status tn_sqlite_repair(struct tn_sqlite *h, struct tenure_swap *swap, int64_t deadline,
                                     struct tenure_error *err);
 
-/* ---- sqlite_swap.c ------------------------------------------------------- */
+/* ---- swap.c -------------------------------------------------------------- */
 
 /* What a swap in one statement needs of a new connection.  An SQLite code. */
 int tn_sqlite_swap_init(struct tn_sqlite *h);
@@ -141,7 +141,7 @@ enum tenure_status tn_sqlite_swap(void *impl, struct tenure_swap *swap, int64_t 
 enum tenure_status tn_sqlite_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
                                        int64_t deadline, struct tenure_error *err);
 
-/* ---- sqlite_checkpoint.c ------------------------------------------------- */
+/* ---- checkpoint.c -------------------------------------------------------- */
 
 /* Register for the size of the log after each commit. */
 void tn_sqlite_checkpoint_init(struct tn_sqlite *h);
@@ -150,7 +150,7 @@ void tn_sqlite_checkpoint_page(struct tn_sqlite *h, long page);
 /* After a commit: copy the log into the database if it has grown long enough. */
 void tn_sqlite_checkpoint(struct tn_sqlite *h);
 
-/* ---- sqlite_wait.c ------------------------------------------------------- */
+/* ---- wait.c -------------------------------------------------------------- */
 
 /* After a commit: wake whoever waits on this database. */
 void tn_sqlite_ring(struct tn_sqlite *h);
@@ -159,7 +159,7 @@ void tn_sqlite_unsubscribe(struct tn_sqlite *h);
 enum tenure_status tn_sqlite_wait(void *impl, const struct tenure_watch *watches, size_t n,
                                   int wake_fd, int64_t deadline, struct tenure_error *err);
 
-/* ---- sqlite_error.c ------------------------------------------------------ */
+/* ---- error.c ------------------------------------------------------------- */
 
 /*
  * What SQLite's code means when nothing was changed: sets err, and drops the
