@@ -316,6 +316,7 @@ static void write_queue(tenure_state *s, const struct tn_request *request)
         r->stage = WRITING;
     pthread_mutex_unlock(&s->turn.lock);
     write_requests(s, batch, request->deadline);
+    s->settled = s->nonces;
     pthread_mutex_lock(&s->turn.lock);
     s->turn.taken = false;
     for (struct tn_request *r = batch; r; r = next) {

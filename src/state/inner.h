@@ -56,6 +56,7 @@ struct tenure_state {
      * outcome nobody learned is known to be ours whenever it shows up (I6). */
     uint8_t nonce_base[TENURE_NONCE_SIZE];
     uint64_t nonces;
+    _Atomic uint64_t settled; /* numbers up to this are of turns that are over, and were answered */
     _Atomic uint64_t floor;
     _Atomic bool fenced;        /* final */
     _Atomic uint64_t progress;  /* rises with whatever need not be done again after a deadline */

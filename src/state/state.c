@@ -187,9 +187,10 @@ enum tenure_status tn_state_exists(tenure_state *s, const char *collection, cons
 
 /*
  * Read a document that this handle has written or sealed, beside a commit that is under way: it is
- * what it was before the commit, or after it.  false: there is more to it, which takes the turn.
- * Nothing is shown while a commit of unknown outcome may still land (I6), or while the caller has
- * to be shown what somebody else has written.
+ * what it was before the commit.  false: there is more to it, which takes the turn.  Nothing is
+ * shown of the commit itself, which the store may show before it is on the disk; nor while a commit
+ * of unknown outcome may still land (I6), or while the caller has to be shown what somebody else
+ * has written.
  */
 static bool load_beside(tenure_state *s, tenure_store *store, const char *key,
                         struct tenure_document *document, int64_t deadline)
@@ -202,8 +203,9 @@ static bool load_beside(tenure_state *s, tenure_store *store, const char *key,
 
     if (found)
         plain = !tn_document_decode(&value, &doc, &err);
+    uint64_t number = found ? tn_state_nonce_number(s, value.token.nonce) : 0;
     if (s->leads)
-        plain = plain && found && tn_state_nonce_number(s, value.token.nonce) &&
+        plain = plain && number && number <= s->settled &&
                 tn_fence_judge(&doc.fence, &s->fence) == TN_VERDICT_SAME;
     plain = plain && !s->unsettled && !s->fenced;
     if (plain) {

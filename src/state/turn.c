@@ -73,6 +73,7 @@ enum tenure_status tn_state_begin(tenure_state *s, const char *what, int64_t dea
 
 void tn_state_end(tenure_state *s)
 {
+    s->settled = s->nonces;
     tn_turn_give(&s->turn);
 }
 

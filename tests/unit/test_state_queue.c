@@ -112,6 +112,43 @@ static void reads_do_not_wait_for_a_commit(void **state)
     close_held(s);
 }
 
+static tenure_store *shown_at;
+
+/* The store shows a swap before it answers it, and is held in between. */
+static void show_and_hold(void *arg, const struct tn_fault_event *event, struct tn_fault_plan *plan)
+{
+    struct tenure_error err;
+
+    if (event->call == TN_CALL_SWAP && strcmp(event->key, arg) == 0) {
+        struct tenure_swap swap = event->swaps[0];
+
+        assert_int_equal(tenure_store_swap(shown_at, &swap, soon(), &err), TENURE_OK);
+    }
+    hold(arg, event, plan);
+}
+
+/* It may not be on the disk yet: a power cut would take back what was shown. */
+static void nothing_is_shown_before_the_store_has_answered(void **state)
+{
+    char key[] = X;
+    tenure_state *s = lead_and_hold(key);
+    struct caller slow = {.s = s, .id = "x", .text = "new", .deadline = soon()};
+    struct tenure_document d = {0};
+    struct tenure_error err = {0};
+
+    assert_int_equal(tenure_store_open(*state, soon(), &shown_at, &err), TENURE_OK);
+    tn_fault_hook(fault, show_and_hold, key);
+    start(&slow);
+    sem_wait(&inside);
+    assert_int_equal(tenure_state_load(s, "docs", "x", &d, within_ms(20), &err), TENURE_TIMEOUT);
+    expect(s, "y", "old");
+    sem_post(&go_on);
+    assert_int_equal(finish(&slow), TENURE_OK);
+    expect(s, "x", "new");
+    close_held(s);
+    tenure_store_close(shown_at);
+}
+
 /* What takes the turn, behind a commit that does not end, ends at its own deadline. */
 static void every_call_ends_at_its_deadline(void **state)
 {
@@ -213,9 +250,8 @@ static void duplicates_keep_their_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(reads_do_not_wait_for_a_commit),
-        T(every_call_ends_at_its_deadline),
-        T(an_early_deadline_leaves_the_batch),
+        T(reads_do_not_wait_for_a_commit),  T(nothing_is_shown_before_the_store_has_answered),
+        T(every_call_ends_at_its_deadline), T(an_early_deadline_leaves_the_batch),
         T(duplicates_keep_their_order),
     };
 
