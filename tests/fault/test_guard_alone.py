@@ -594,11 +594,11 @@ def test_small_and_asleep(tmp_path):
         g.publish(w.now() + 600 * w.NS)
         g.spawn(*SLEEP)
         g.next(SPAWNED)
-        keeper = eventually("the keeper", lambda: w.children(g.proc.pid))[0]
+        init = eventually("the init", lambda: w.children(g.proc.pid))[0]
 
         def runs():
             return [int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[2])
-                    for pid in (g.proc.pid, keeper)]
+                    for pid in (g.proc.pid, init)]
 
         def settled():
             seen = runs()
@@ -610,7 +610,7 @@ def test_small_and_asleep(tmp_path):
             g.publish(w.now() + 600 * w.NS)
             time.sleep(0.05)
         assert runs() == before
-        for pid in (g.proc.pid, keeper):
+        for pid in (g.proc.pid, init):
             for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
                 if line.startswith("VmRSS"):
                     assert int(line.split()[1]) <= 1024

@@ -1,4 +1,4 @@
-"""Two of guard, keeper and tenure fail at once: the third ends the program in time.  A handful of
+"""Two of guard, init and tenure fail at once: the third ends the program in time.  A handful of
 cells; all of them: tests/trials/run.py matrix."""
 
 import pathlib
@@ -17,8 +17,8 @@ CELLS = [matrix.Cell(*cell) for cell in [
     ((("tenure", "stopped"), ("guard", "stopped")), "pidns", "plain"),
     ((("tenure", "stopped"), ("guard", "frozen")), "group", "daemon"),
     ((("guard", "frozen"), ("tenure", "killed")), "pidns", "daemon"),
-    ((("guard", "frozen"), ("keeper", "frozen")), "group", "daemon"),
-    ((("tenure", "killed"), ("keeper", "stopped"), ("guard", "killed")), "group", "daemon"),
+    ((("guard", "frozen"), ("init", "frozen")), "group", "daemon"),
+    ((("tenure", "killed"), ("init", "stopped"), ("guard", "killed")), "group", "daemon"),
 ]]
 
 

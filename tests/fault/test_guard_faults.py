@@ -248,7 +248,7 @@ def test_the_grace_is_the_programs_when_the_store_is_gone(contain):
 
 @pytest.mark.parametrize("contain", CONTAINS)
 def test_all_of_tenure_killed_at_once(contain):
-    """Tenure, guard and keeper: the kernel alone ends the program, by its parent-death signal;
+    """Tenure, guard and init: the kernel alone ends the program, by its parent-death signal;
     and with a namespace all of its daemons too."""
 
     def trial(world):
@@ -265,13 +265,13 @@ def test_all_of_tenure_killed_at_once(contain):
 
 
 @pytest.mark.parametrize("contain", CONTAINS)
-def test_keeper_killed(contain):
+def test_init_killed(contain):
     """The process between guard and program: its death ends the program, not the safety."""
 
     def trial(world):
         epoch, leader = world.table.top(), world.leader()
-        keeper = eventually("a keeper", lambda: w.children(leader.guard()))[0]
-        os.kill(keeper, signal.SIGKILL)
+        init = eventually("an init", lambda: w.children(leader.guard()))[0]
+        os.kill(init, signal.SIGKILL)
         fault = w.now()
         world.next_leader(epoch)
         late = by_deadline(world, epoch, fault)
@@ -287,17 +287,17 @@ def test_keeper_killed(contain):
 
 
 def test_who_cannot_look_does_not_take_it_for_dead():
-    """The guard is dead, and so is the keeper; what they left behind is tenure's to end. While it
+    """The guard is dead, and so is the init; what they left behind is tenure's to end. While it
     has no descriptor left to look for that with, it neither says so nor frees the lease (I8)."""
     with World(ttl_ms=15000, options=["--contain", "group"], words=["stubborn", "daemon"]) as world:
         c = world.start()
         row = world.next_leader(0)
         guard = c.guard()
-        keeper = eventually("a keeper", lambda: w.children(guard))[0]
+        init = eventually("an init", lambda: w.children(guard))[0]
         daemons = eventually("a daemon", lambda: [r.pid for r in world.table.rows() if r.kind != 0])
         soft, hard = resource.prlimit(c.pid, resource.RLIMIT_NOFILE)
-        w.freeze(guard)  # or it would end them when its keeper is gone
-        os.kill(keeper, signal.SIGKILL)
+        w.freeze(guard)  # or it would end them when its init is gone
+        os.kill(init, signal.SIGKILL)
         resource.prlimit(c.pid, resource.RLIMIT_NOFILE, (3, hard))
         os.kill(guard, signal.SIGKILL)
         eventually("it is noticed", lambda: not w.state(guard))

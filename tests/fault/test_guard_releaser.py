@@ -119,10 +119,10 @@ def test_the_program_knows_nothing_of_it(tmp_path, contain):
         g.publish(w.now() + 600 * w.NS)
         g.spawn("sh", "-c", f"ls -l /proc/self/fd > {seen}; exec sleep 1000")
         eventually("the list", lambda: seen.exists() and "3 ->" in seen.read_text())
-        keeper = w.children(g.proc.pid)[0]
+        init = w.children(g.proc.pid)[0]
         assert "socket:" not in seen.read_text()
         os.kill(g.proc.pid, signal.SIGSTOP)  # who closes the last end is not the guard's doing
-        links = [os.readlink(f"/proc/{keeper}/fd/{n}") for n in os.listdir(f"/proc/{keeper}/fd")]
+        links = [os.readlink(f"/proc/{init}/fd/{n}") for n in os.listdir(f"/proc/{init}/fd")]
         assert sum("socket:" in link for link in links) == 1  # its own, to the guard
         g.proc.kill()
         g.proc.wait()

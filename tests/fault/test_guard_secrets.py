@@ -54,17 +54,17 @@ def test_secrets(redis, releaser, contain):
         leader = world.start(env=env, wrap=PLAIN)
         row = world.next_leader(0)
         guard = leader.guard()
-        keeper = eventually("a keeper", lambda: w.children(guard))[0]
-        program = eventually("the program", lambda: w.children(keeper))[0]
+        init = eventually("an init", lambda: w.children(guard))[0]
+        program = eventually("the program", lambda: w.children(init))[0]
         prepared = eventually("a releaser", lambda: next(
             (p for p in w.children(leader.pid) if w.comm(p) == "tenure-releaser"), None))
 
         assert reads(f"/proc/{program}/environ")  # so the reader could
-        for pid in (leader.pid, guard, keeper, prepared):
+        for pid in (leader.pid, guard, init, prepared):
             assert not reads(f"/proc/{pid}/environ"), w.comm(pid)
         assert not reads(f"/proc/{guard}/fd/8") and not reads(f"/proc/{prepared}/fd/8")
         if os.geteuid() == 0:
-            for pid in (guard, keeper, prepared, program):
+            for pid in (guard, init, prepared, program):
                 text = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
                 assert CANARY.encode() not in text and (pid == program or text == b"")
 

@@ -76,8 +76,8 @@ def test_a_probe_of_the_program_before_condemns_nobody(tmp_path):
         world.next_leader(0)
         pid = int(eventually("the probe", lambda: asked.exists() and asked.read_text().strip()))
         asked.unlink()
-        keeper = w.children(c.guard())[0]
-        os.kill(w.children(keeper)[0], signal.SIGKILL)
+        init = w.children(c.guard())[0]
+        os.kill(w.children(init)[0], signal.SIGKILL)
         eventually("the next program", lambda: len(world.table.programs()) == 2)
         eventually("the end of the probe", lambda: not w.alive(pid))
         eventually("the next probe", asked.exists)

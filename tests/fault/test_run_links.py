@@ -36,8 +36,8 @@ def test_role_file_in_a_directory_of_the_programs_user(victim):
         moved, first = world.dir / "moved", role.stat().st_ino
         folder.rename(moved)
         folder.symlink_to(victim.parent)
-        keeper = w.children(c.guard())[0]
-        os.kill(eventually("the program", lambda: w.children(keeper))[0], signal.SIGKILL)
+        init = w.children(c.guard())[0]
+        os.kill(eventually("the program", lambda: w.children(init))[0], signal.SIGKILL)
         eventually("the role again", lambda: (moved / "role").stat().st_ino != first
                    or (victim.parent / "role").exists())
         assert not (victim.parent / "role").exists()

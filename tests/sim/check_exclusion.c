@@ -9,7 +9,7 @@
  * Not promised (SAFETY, I1), and so exempt: the grants that existed when the
  * record was lost, restored or rewritten; a host that sleeps, until K after it
  * wakes up; a paused virtual machine, for the grants claimed before; tenure
- * and guard both stopped, until K after (there is no keeper here); clocks beyond rho; the grants of
+ * and guard both stopped, until K after (there is no init here); clocks beyond rho; the grants of
  * two servers that both answer after a fail-over.
  */
 #include "body.h"

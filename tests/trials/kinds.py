@@ -153,7 +153,7 @@ class BothKilled(Kind):
 class AllKilled(Kind):
     """Without a namespace or a cgroup nothing is left that knows of the daemons."""
 
-    name, what = "all-killed", "tenure, guard and keeper get SIGKILL at once"
+    name, what = "all-killed", "tenure, guard and init get SIGKILL at once"
 
     def __init__(self, worker):
         super().__init__(worker)

@@ -1,4 +1,4 @@
-"""Two of {guard, keeper, tenure} fail at once: every ordered pair, judged from outside.
+"""Two of {guard, init, tenure} fail at once: every ordered pair, judged from outside.
 
 Stopped is SIGSTOP, killed is SIGKILL, frozen is the freezer of cgroup v2, from which no signal but
 SIGKILL wakes anybody.  Whichever two it is, the third ends the program by its deadline.  A few
@@ -16,19 +16,19 @@ import cgroup
 import world as w
 from bed import Bed, pair, settle
 
-name, what = "matrix", "two of guard, keeper and tenure stopped, killed or frozen"
+name, what = "matrix", "two of guard, init and tenure stopped, killed or frozen"
 TITLE = "## Two at once\n"
 TTL_MS = 2000
-WHO = ("guard", "keeper", "tenure")
+WHO = ("guard", "init", "tenure")
 FAULTS = ("stopped", "killed", "frozen")
 SINGLE = [(who, fault) for who in WHO for fault in FAULTS]
 PAIRS = [(a, b) for a, b in itertools.product(SINGLE, SINGLE) if a[0] != b[0]]
 TRIPLES = [
-    (("tenure", "killed"), ("keeper", "stopped"), ("guard", "killed")),
-    (("tenure", "stopped"), ("guard", "stopped"), ("keeper", "stopped")),
-    (("tenure", "stopped"), ("guard", "stopped"), ("keeper", "killed")),
-    (("tenure", "killed"), ("guard", "killed"), ("keeper", "killed")),
-    (("tenure", "frozen"), ("guard", "frozen"), ("keeper", "frozen")),
+    (("tenure", "killed"), ("init", "stopped"), ("guard", "killed")),
+    (("tenure", "stopped"), ("guard", "stopped"), ("init", "stopped")),
+    (("tenure", "stopped"), ("guard", "stopped"), ("init", "killed")),
+    (("tenure", "killed"), ("guard", "killed"), ("init", "killed")),
+    (("tenure", "frozen"), ("guard", "frozen"), ("init", "frozen")),
 ]
 CONTAINS = ("group", "pidns", "cgroup")
 PROGRAMS = {"plain": ("stubborn",), "daemon": ("stubborn", "brood", "daemon")}
@@ -128,8 +128,8 @@ def cut_off(bed, term):
 def strike(bed, cell, term, freezer):
     """Inject the faults, and wait for who follows."""
     guard = term.candidate.guard()
-    keeper = w.eventually("a keeper", lambda: w.children(guard))[0]
-    pids = {"guard": guard, "keeper": keeper, "tenure": term.candidate.pid}
+    init = w.eventually("an init", lambda: w.children(guard))[0]
+    pids = {"guard": guard, "init": init, "tenure": term.candidate.pid}
     try:
         for who, fault in cell.faults:
             inject(who, fault, pids[who], freezer)
@@ -173,7 +173,7 @@ def try_cell(cell):
     stuck = []
     bed = Bed(scheme="file", ttl_ms=TTL_MS, words=PROGRAMS[cell.program],
               options=["--contain", cell.contain])
-    # Where guard and keeper are out of it tenure acts, and queues for a processor: K is for that.
+    # Where guard and init are out of it tenure acts, and queues for a processor: K is for that.
     bed.tolerance_ns = w.tolerance_ns(TTL_MS) if "tenure" in dict(cell.faults) else w.kill_ns(TTL_MS)
     try:
         with Freezer() if cell.needs_freezer() else Nothing() as freezer, bed:
@@ -258,7 +258,7 @@ def page(outcome, where):
 `tests/trials/run.py matrix`, {datetime.date.today()}, on {where}: {len(promised)} trials where
 exclusion is promised, {sum(bool(wrong) for _, wrong in promised)} wrong.
 
-Two of guard, keeper and tenure fail, one right after the other. Stopped is SIGSTOP, killed is SIGKILL,
+Two of guard, init and tenure fail, one right after the other. Stopped is SIGSTOP, killed is SIGKILL,
 frozen is the freezer of cgroup v2, from which no signal but SIGKILL wakes anybody. If tenure is not one
 of them, its store is gone as well, so that its time runs out. A cell says how many trials went wrong (an
 overlap, a program alive after its deadline, nobody who followed), over process group, PID namespace and
@@ -268,6 +268,6 @@ cgroup, each with a program of one process and with one that has children and da
 All three of them; in brackets what is not promised, because nobody is left who could act.
 
 {triples_table(outcome)}
-Where tenure itself has to act, because guard and keeper cannot, K counts with the deadline: it has no
+Where tenure itself has to act, because guard and init cannot, K counts with the deadline: it has no
 real-time priority, and queues for a processor like everybody else.
 """
