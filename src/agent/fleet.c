@@ -317,8 +317,8 @@ static bool make_room(struct tn_fleet *f, size_t n)
     return true;
 }
 
-/* Each election has descriptors of ours; the listener keeps what it had.  Children get the limit
- * back that we were started with. */
+/* Each election has descriptors of ours, a removed one too; the listener keeps what it had.
+ * Children get the limit back that we were started with. */
 static void raise_file_limit(const struct tn_fleet *f, size_t n)
 {
     struct rlimit files = f->files;
@@ -342,7 +342,7 @@ enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len
                                                 : tenure_fail(err, TENURE_NOMEM, "out of memory");
 
     if (!status)
-        raise_file_limit(f, n);
+        raise_file_limit(f, f->proxy ? tn_proxy_count(f->proxy, names, n) : n);
     if (!status && f->proxy)
         status = tn_proxy_set(f->proxy, names, n, err);
     if (status)

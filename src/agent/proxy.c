@@ -66,6 +66,17 @@ static struct tn_upstream *new_upstream(struct tn_proxy *p, const char *name)
     return NULL;
 }
 
+size_t tn_proxy_count(struct tn_proxy *p, const char *const *names, size_t n)
+{
+    size_t count = 0;
+
+    for (const struct tn_upstream *u = atomic_load(&p->upstreams); u; u = u->next)
+        count++;
+    for (size_t i = 0; i < n; i++)
+        count += !find(p, names[i]);
+    return count;
+}
+
 enum tenure_status tn_proxy_set(struct tn_proxy *p, const char *const *names, size_t n,
                                 struct tenure_error *err)
 {

@@ -25,6 +25,9 @@ void tn_proxy_close(struct tn_proxy *proxy);
 enum tenure_status tn_proxy_set(struct tn_proxy *proxy, const char *const *names, size_t n,
                                 struct tenure_error *err);
 
+/* How many have descriptors once these are set: an election that was removed keeps its own. */
+size_t tn_proxy_count(struct tn_proxy *proxy, const char *const *names, size_t n);
+
 /* What a process inherits; close-on-exec here. */
 struct tn_proxy_ends {
     int page;   /* the proxy's: to be passed on, not to be closed */

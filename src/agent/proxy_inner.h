@@ -39,6 +39,7 @@ struct tn_upstream {
     int socket;         /* -1: none */
     bool watched;       /* somebody looks */
     uint64_t pinged;    /* the last ping that was sent */
+    bool ping_lost;     /* it could not be sent, and is tried again */
     int64_t waits_ns;   /* since when its answer is waited for; 0: it has answered */
     int64_t ping_at_ns; /* when the next is due */
 };

@@ -58,6 +58,7 @@ static void connect_new(struct tn_upstream *u, int64_t now)
     u->ping_at_ns = now;
     u->waits_ns = 0;
     u->pinged = 0;
+    u->ping_lost = false;
     if (epoll_ctl(u->proxy->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0)
         hang_up(u);
 }
@@ -102,7 +103,7 @@ static void ping(struct tn_upstream *u, uint64_t number, int64_t now)
     u->ping_at_ns = now + BEAT_NS;
     if (u->waits_ns == 0)
         u->waits_ns = now;
-    tn_wire_send(u->socket, TN_WIRE_PING, number, none, none, none);
+    u->ping_lost = !tn_wire_send(u->socket, TN_WIRE_PING, number, none, none, none);
 }
 
 /* Without an answer for too long; reported once.  One that we hung up on will never answer. */
@@ -147,7 +148,8 @@ static int64_t tend(struct tn_upstream *u, int64_t now)
     if (u->socket < 0 && u->waits_ns == 0)
         u->waits_ns = now;
     /* One at a time, so that nothing queues up in a process that hangs. */
-    if (u->socket >= 0 && u->waits_ns == 0 && (wanted > u->pinged || now >= u->ping_at_ns))
+    bool due = u->waits_ns == 0 && (wanted > u->pinged || now >= u->ping_at_ns);
+    if (u->socket >= 0 && (due || u->ping_lost))
         ping(u, wanted > u->pinged ? wanted : atomic_fetch_add(&u->proxy->pings, 1) + 1, now);
     watch_silence(u, now);
     return u->waits_ns ? now + TICK_MS * TN_MS : u->ping_at_ns;

@@ -2,6 +2,7 @@
  * Requests that an election's process must answer itself: a hand-over, a pause, the
  * state.  The client's connection is parked meanwhile.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +94,7 @@ bool tn_proxy_answered(struct tn_upstream *u, uint64_t number, const void *bytes
     bool ok = tn_wire_read_answer(bytes, len, &answer);
     unsigned char *text = tn_wire_read_body(body, ok ? answer.body_len : 0);
 
-    if (!ok || !text) {
+    if (!ok || (!text && errno != ENOMEM)) {
         free(text);
         return false;
     }
@@ -107,7 +108,8 @@ bool tn_proxy_answered(struct tn_upstream *u, uint64_t number, const void *bytes
         free(text);
         return true;
     }
-    c->answer = answer;
+    if (text) /* else it was lost, as if none had come */
+        c->answer = answer;
     c->answer_body = text;
     finish(c);
     tn_api_wake(p->api);
@@ -166,6 +168,12 @@ static void *send_request(void *arg, struct tn_election *election, enum tn_reque
                           const struct tn_http_request *request, struct tn_http_reply *reply)
 {
     struct tn_proxy *p = arg;
+    const char *epoch = request->header(request, "Tenure-Epoch");
+
+    if (epoch && !tn_wire_is_header(epoch, TN_WIRE_EPOCH)) {
+        tn_http_answer_error(reply, 400, "invalid", "Tenure-Epoch is not a number");
+        return NULL;
+    }
     struct tn_forward *c = new_call(p, tn_election_remote(election), kind, request);
 
     if (c && enter(p, c)) {

@@ -84,10 +84,12 @@ static bool is_fresh(void *arg, uint64_t *ping)
 bool tn_remote_snapshot(struct tn_upstream *u, uint64_t ping,
                         const struct tn_election_snapshot *bytes, size_t len)
 {
-    struct tn_election_snapshot *s = len <= TN_SNAPSHOT_MAX ? malloc(len + !len) : NULL, *former;
+    struct tn_election_snapshot *s, *former;
 
-    if (!s)
+    if (len > TN_SNAPSHOT_MAX)
         return false;
+    if (!(s = malloc(len + !len)))
+        return true; /* it is dropped; the next one says as much */
     memcpy(s, bytes, len);
     if (!tn_snapshot_check(s, len) || ping > u->pinged) {
         free(s);

@@ -1,6 +1,7 @@
 #include "api/link.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,13 @@
 #include <unistd.h>
 
 #include "api/inner.h"
+#include "state/http/http.h"
 
+/* A request without an answer; neither job nor status: free. */
 struct pending {
     uint64_t number;
-    struct tn_job *job; /* NULL: free */
+    struct tn_job *job;
+    struct tn_http_reply refusal; /* without a job */
 };
 
 struct tn_link {
@@ -24,6 +28,7 @@ struct tn_link {
     uint64_t ping; /* the last one */
     bool asked;    /* it has not been answered */
     bool credit;   /* one more may be pushed */
+    bool blocked;  /* something waits until the agent takes more */
     union tn_wire_buffer in;
 };
 
@@ -37,7 +42,8 @@ static void notify(void *arg)
 
 /* ---- Snapshots ----------------------------------------------------------- */
 
-/* What cannot be sent now is sent when the agent asks again. */
+/* What cannot be sent now is sent when the agent takes more, or something happens: it does not ask
+ * again before it is answered. */
 static void push(struct tn_link *l)
 {
     struct tn_election_snapshot *s = tn_election_snapshot(l->election, true, 0);
@@ -48,18 +54,21 @@ static void push(struct tn_link *l)
                           none)) {
         l->credit = l->asked;
         l->asked = false;
+    } else {
+        l->blocked |= s && errno == EAGAIN;
     }
     free(s);
 }
 
 /* ---- Requests ------------------------------------------------------------ */
 
+/* Without its body, where there is no memory or descriptor for that: somebody waits for it.
+ * false: it must be tried again. */
 static bool answer(struct tn_link *l, uint64_t number, const struct tn_http_reply *reply)
 {
-    struct tn_wire_answer a = {.status = reply->status};
+    struct tn_wire_answer a = {.status = reply->status, .body_len = (uint32_t)reply->len};
     struct tn_wire_part none = {0};
 
-    a.body_len = reply->len <= TN_WIRE_BODY_MAX ? (uint32_t)reply->len : 0;
     snprintf(a.type, sizeof a.type, "%s", reply->type ? reply->type : "");
     for (int i = 0; i < TN_WIRE_HEADERS; i++) {
         for (size_t k = 0; k < sizeof reply->headers / sizeof reply->headers[0]; k++) {
@@ -68,8 +77,15 @@ static bool answer(struct tn_link *l, uint64_t number, const struct tn_http_repl
                 snprintf(a.headers[i], sizeof a.headers[i], "%s", reply->headers[k].value);
         }
     }
-    return tn_wire_send(l->socket, TN_WIRE_ANSWER, number, (struct tn_wire_part){&a, sizeof a},
-                        none, (struct tn_wire_part){reply->body, a.body_len});
+    bool sent = tn_wire_send(l->socket, TN_WIRE_ANSWER, number, (struct tn_wire_part){&a, sizeof a},
+                             none, (struct tn_wire_part){reply->body, a.body_len});
+    if (!sent && errno != EAGAIN && a.body_len > 0) {
+        a = (struct tn_wire_answer){.status = 503};
+        sent = tn_wire_send(l->socket, TN_WIRE_ANSWER, number, (struct tn_wire_part){&a, sizeof a},
+                            none, none);
+    }
+    l->blocked |= !sent && errno == EAGAIN;
+    return sent;
 }
 
 static const char *header(const struct tn_http_request *request, const char *name)
@@ -82,23 +98,43 @@ static const char *header(const struct tn_http_request *request, const char *nam
 static struct pending *free_place(struct tn_link *l)
 {
     for (int i = 0; i < TN_WIRE_OPEN_MAX; i++) {
-        if (!l->pending[i].job)
+        if (!l->pending[i].job && !l->pending[i].refusal.status)
             return &l->pending[i];
     }
     return NULL;
 }
 
-/* A request that makes no sense, or is one too many, is not answered: the agent sends none. */
+static void free_pending(struct pending *p)
+{
+    tn_job_forget(p->job);
+    if (p->refusal.owned)
+        free(p->refusal.body);
+    *p = (struct pending){0};
+}
+
+/* Every request gets its answer: the agent counts those that have none.  finish() sends it. */
 static void begin(struct tn_link *l, size_t len, int body_fd)
 {
     struct tn_wire_request r;
-    struct tn_http_reply reply = {.status = 500, .type = "application/json"};
-    struct pending *place = free_place(l);
+    struct pending one_too_many = {0}, *place = free_place(l);
+    struct pending *p = place ? place : &one_too_many;
     char *path = NULL;
+    unsigned char *body = NULL;
     bool ok = tn_wire_read_request(l->in.bytes + sizeof l->in.head, len, &r, &path);
-    unsigned char *body = tn_wire_read_body(body_fd, ok ? r.body_len : 0);
+    int reason = errno;
 
-    if (ok && body && place) {
+    if (ok) {
+        body = tn_wire_read_body(body_fd, r.body_len);
+        reason = errno;
+    } else if (body_fd >= 0) {
+        close(body_fd);
+    }
+    p->number = l->in.head.number;
+    if (!body && reason == EPROTO) {
+        tn_http_answer_error(&p->refusal, 400, "invalid", "the request makes no sense");
+    } else if (!body || !place) {
+        tn_http_answer_error(&p->refusal, 503, "busy", "too much is being done; try again");
+    } else {
         struct tn_http_request request = {.method = r.method,
                                           .path = path,
                                           .body = body,
@@ -106,29 +142,34 @@ static void begin(struct tn_link *l, size_t len, int body_fd)
                                           .local = true, /* it was admitted there */
                                           .header = header,
                                           .inner = &r};
-        place->number = l->in.head.number;
-        place->job =
-            tn_job_start(l->jobs, (enum tn_request_kind)r.kind, l->election, &request, &reply);
-        if (!place->job)
-            answer(l, l->in.head.number, &reply);
-        if (!place->job && reply.owned)
-            free(reply.body);
+        p->job =
+            tn_job_start(l->jobs, (enum tn_request_kind)r.kind, l->election, &request, &p->refusal);
+    }
+    if (!place) {
+        answer(l, p->number, &p->refusal);
+        free_pending(p);
     }
     free(body);
     free(path);
 }
 
-/* What the agent does not take now is kept until it is heard of again. */
+/* What the agent does not take now is kept until it does. */
 static void finish(struct tn_link *l)
 {
     for (int i = 0; i < TN_WIRE_OPEN_MAX; i++) {
         struct pending *p = &l->pending[i];
-        const struct tn_http_reply *reply = p->job ? tn_job_reply(p->job) : NULL;
+        const struct tn_http_reply *reply = p->job ? tn_job_reply(p->job) : &p->refusal;
 
-        if (!reply || (!answer(l, p->number, reply) && errno == EAGAIN))
+        if (!reply || !reply->status)
             continue;
-        tn_job_forget(p->job);
-        p->job = NULL;
+        if (reply->len > TN_WIRE_BODY_MAX) {
+            tn_job_forget(p->job);
+            p->job = NULL;
+            reply = &p->refusal;
+            tn_http_answer_error(&p->refusal, 503, "too-long", "the answer has more than 4 MiB");
+        }
+        if (answer(l, p->number, reply))
+            free_pending(p);
     }
 }
 
@@ -172,9 +213,11 @@ static void step(void *arg, short events)
         receive(l);
     if (l->socket < 0)
         return;
+    l->blocked = false;
     finish(l);
     if (l->asked || (changed && l->credit))
         push(l);
+    tn_watch_set(&l->socket_watch, l->socket, l->blocked ? POLLIN | POLLOUT : POLLIN);
 }
 
 enum tenure_status tn_link_open(struct tn_loop *loop, int socket, struct tn_election *e,
@@ -206,7 +249,7 @@ void tn_link_close(struct tn_link *l)
         return;
     tn_election_on_change(l->election, TN_WATCHER_LINK, NULL, NULL);
     for (int i = 0; i < TN_WIRE_OPEN_MAX; i++)
-        tn_job_forget(l->pending[i].job);
+        free_pending(&l->pending[i]);
     tn_jobs_close(l->jobs);
     if (l->event_fd >= 0)
         close(l->event_fd);

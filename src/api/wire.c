@@ -39,8 +39,9 @@ unsigned char *tn_wire_read_body(int fd, size_t len)
     struct stat st = {0};
     int seals = fd >= 0 ? fcntl(fd, F_GET_SEALS) : SEALS;
     bool fits = len <= TN_WIRE_BODY_MAX && seals >= 0 && (seals & SEALS) == SEALS &&
-                (fd < 0 ? len == 0 : fstat(fd, &st) == 0 && (size_t)st.st_size == len);
-    unsigned char *body = fits ? malloc(len + 1) : NULL;
+                (fd < 0 ? len == 0 || fd == TN_WIRE_BODY_LOST
+                        : fstat(fd, &st) == 0 && (size_t)st.st_size == len);
+    unsigned char *body = fits && fd != TN_WIRE_BODY_LOST ? malloc(len + 1) : NULL;
 
     if (body && len > 0 && pread(fd, body, len, 0) != (ssize_t)len) {
         free(body);
@@ -50,6 +51,8 @@ unsigned char *tn_wire_read_body(int fd, size_t len)
         body[len] = '\0';
     if (fd >= 0)
         close(fd);
+    if (!body)
+        errno = fits ? ENOMEM : EPROTO;
     return body;
 }
 
@@ -81,8 +84,10 @@ bool tn_wire_send(int socket, enum tn_wire_kind kind, uint64_t number, struct tn
     int fd = body.len ? write_body(body) : -1;
     ssize_t n;
 
-    if (body.len && fd < 0)
+    if (body.len && fd < 0) {
+        errno = ENOMEM;
         return false;
+    }
     if (fd >= 0)
         attach(&m, &control, fd);
     do
@@ -110,10 +115,11 @@ int tn_wire_receive(int socket, union tn_wire_buffer *b, size_t *len, int *body)
 {
     struct iovec part = {.iov_base = b, .iov_len = sizeof *b};
     union control control = {0};
+    /* Without what CMSG_SPACE() adds: a second descriptor would fit there, and stay open. */
     struct msghdr m = {.msg_iov = &part,
                        .msg_iovlen = 1,
                        .msg_control = &control,
-                       .msg_controllen = sizeof control};
+                       .msg_controllen = CMSG_LEN(sizeof(int))};
     ssize_t n;
 
     do
@@ -121,7 +127,12 @@ int tn_wire_receive(int socket, union tn_wire_buffer *b, size_t *len, int *body)
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN)
         return 0;
-    *body = n > 0 ? attached(&m) : -1;
+    *body = n >= 0 ? attached(&m) : -1;
+    /* Cut short although there is room for one: we have no descriptor left. */
+    if (n >= 0 && (m.msg_flags & MSG_CTRUNC) && *body < 0) {
+        *body = TN_WIRE_BODY_LOST;
+        m.msg_flags &= ~MSG_CTRUNC;
+    }
     if (n >= (ssize_t)sizeof b->head && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
         b->head.magic == TN_WIRE_MAGIC && b->head.version == TN_WIRE_VERSION) {
         *len = (size_t)n - sizeof b->head;
@@ -134,15 +145,9 @@ int tn_wire_receive(int socket, union tn_wire_buffer *b, size_t *len, int *body)
 
 /* ---- What follows a head ------------------------------------------------- */
 
-static bool is_ended(const char *text, size_t size)
+bool tn_wire_is_header(const char *text, size_t size)
 {
-    return memchr(text, '\0', size) != NULL;
-}
-
-/* Nothing that would end a header's line. */
-static bool is_header(const char *text, size_t size)
-{
-    if (!is_ended(text, size))
+    if (strnlen(text, size) == size)
         return false;
     for (; *text; text++) {
         if (*text < 0x20 || *text > 0x7e)
@@ -153,11 +158,13 @@ static bool is_header(const char *text, size_t size)
 
 bool tn_wire_read_request(const void *bytes, size_t len, struct tn_wire_request *r, char **path)
 {
+    errno = EPROTO;
     if (len < sizeof *r || len - sizeof *r > TN_WIRE_PATH_MAX)
         return false;
     memcpy(r, bytes, sizeof *r);
     if (r->kind < TN_REQUEST_HANDOVER || r->kind > TN_REQUEST_STATE ||
-        !is_ended(r->method, sizeof r->method) || !is_header(r->epoch, sizeof r->epoch) ||
+        strnlen(r->method, sizeof r->method) == sizeof r->method ||
+        !tn_wire_is_header(r->epoch, sizeof r->epoch) ||
         memchr((const char *)bytes + sizeof *r, '\0', len - sizeof *r))
         return false;
     *path = strndup((const char *)bytes + sizeof *r, len - sizeof *r);
@@ -170,8 +177,8 @@ bool tn_wire_read_answer(const void *bytes, size_t len, struct tn_wire_answer *a
         return false;
     memcpy(a, bytes, sizeof *a);
     for (int i = 0; i < TN_WIRE_HEADERS; i++) {
-        if (!is_header(a->headers[i], sizeof a->headers[i]))
+        if (!tn_wire_is_header(a->headers[i], sizeof a->headers[i]))
             return false;
     }
-    return a->status >= 200 && a->status <= 599 && is_header(a->type, sizeof a->type);
+    return a->status >= 200 && a->status <= 599 && tn_wire_is_header(a->type, sizeof a->type);
 }

@@ -16,6 +16,7 @@
 #define TN_WIRE_VERSION  1 /* rises with every change of a struct that is sent */
 #define TN_WIRE_BODY_MAX (4u << 20)
 #define TN_WIRE_PATH_MAX 16384
+#define TN_WIRE_EPOCH    65 /* bytes of a header Tenure-Epoch, with its NUL */
 #define TN_WIRE_OPEN_MAX 16 /* requests of one election without an answer */
 
 enum tn_wire_kind {
@@ -36,7 +37,7 @@ struct tn_wire_request {
     uint32_t kind; /* enum tn_request_kind */
     uint32_t body_len;
     char method[8];
-    char epoch[65]; /* the header Tenure-Epoch; "": none */
+    char epoch[TN_WIRE_EPOCH]; /* the header Tenure-Epoch; "": none */
 };
 
 #define TN_WIRE_HEADERS 4
@@ -58,7 +59,8 @@ union tn_wire_buffer {
 };
 
 /* Send a message: its head, what is behind it in one or two parts, and a body.  Never blocks.
- * false: the other end is gone, or takes no more for now (errno EAGAIN). */
+ * false: the other end takes no more for now (errno EAGAIN), it is gone, or there is no memory or
+ * descriptor for it. */
 struct tn_wire_part {
     const void *bytes;
     size_t len;
@@ -66,16 +68,25 @@ struct tn_wire_part {
 bool tn_wire_send(int socket, enum tn_wire_kind kind, uint64_t number, struct tn_wire_part first,
                   struct tn_wire_part second, struct tn_wire_part body);
 
-/* Receive one.  1: it is in buffer, len is what follows its head, *body a descriptor or -1, the
- * caller's; 0: nothing is there; -1: the other end is gone, or speaks another language. */
+/* A body came, but we had no descriptor left for it. */
+#define TN_WIRE_BODY_LOST (-2)
+
+/* Receive one.  1: it is in buffer, len is what follows its head, *body a descriptor, which is the
+ * caller's, or -1, or TN_WIRE_BODY_LOST; 0: nothing is there; -1: the other end is gone, or speaks
+ * another language. */
 int tn_wire_receive(int socket, union tn_wire_buffer *buffer, size_t *len, int *body);
 
-/* What follows a head, taken apart; false: it is none.  path is malloc'ed. */
+/* May a header have this value, within size bytes?  Nothing that would end its line. */
+bool tn_wire_is_header(const char *text, size_t size);
+
+/* What follows a head, taken apart; false: it is none (errno EPROTO), or there is no memory
+ * (ENOMEM).  path is malloc'ed. */
 bool tn_wire_read_request(const void *bytes, size_t len, struct tn_wire_request *request,
                           char **path);
 bool tn_wire_read_answer(const void *bytes, size_t len, struct tn_wire_answer *answer);
 /* The body behind a descriptor, which is closed; malloc'ed, with a NUL behind it.  NULL: it is not
- * sealed, not of that length, or too long.  fd -1: an empty one. */
+ * sealed, not of that length, or too long (errno EPROTO), or it was lost or there is no memory
+ * (ENOMEM).  fd -1: an empty one. */
 unsigned char *tn_wire_read_body(int fd, size_t len);
 
 #endif

@@ -140,6 +140,11 @@ def test_the_state_through_the_agent(fleets):
     assert (answer.status, answer.json()["error"]) == (409, "fenced")
     assert second.ask(path, "PUT", b"x", TOKEN).status == 409
     assert first.ask(path, "PUT", b"x" * (2 << 20), TOKEN).status == 413
+    # What cannot be passed on is refused, and takes nobody's place: 16 may be under way.
+    for value in ("\xe9", "1" * 65) * 10:
+        answer = first.ask(path, "PUT", b"x", TOKEN, Tenure_Epoch=value)
+        assert (answer.status, answer.json()["error"]) == (400, "invalid")
+    assert first.ask(path, token=TOKEN).body == data
 
 
 def test_streams_and_long_polls(fleets):
