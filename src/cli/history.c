@@ -36,6 +36,7 @@ static enum tenure_status look(tenure_store *store, const char *name, struct sho
                                struct tenure_error *err)
 {
     struct tenure_lease_view lease = TENURE_LEASE_VIEW;
+    s->history.size = sizeof s->history;
     enum tenure_status status = tenure_history_look(store, name, &s->history, by, err);
 
     if (!status)

@@ -207,7 +207,7 @@ static enum tenure_status open_loop(struct tn_supervisor *s, struct tenure_error
     tn_loop_watch(l, &s->signal, tn_supervisor_signals_open(), tn_supervisor_take_signals, s);
     tn_loop_watch(l, &s->late, timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK), on_late,
                   s);
-    s->inbox.drained.run = tn_supervisor_inbox_drain;
+    s->drain.run = tn_supervisor_inbox_drain;
     tn_helpers_open(&s->helpers, l, &s->options->program.mask);
     tn_supervisor_health_init(s);
     s->peer_worker = tn_worker_new("tenure-peers", l);

@@ -13,7 +13,7 @@
 
 void tn_supervisor_wake(struct tn_supervisor *s)
 {
-    tn_loop_post(&s->loop, &s->inbox.drained);
+    tn_loop_post(&s->loop, &s->drain);
 }
 
 static void on_started(void *arg, const struct tenure_term *term)
@@ -274,7 +274,7 @@ static void take_trouble(struct tn_supervisor *s, const char *trouble, bool refu
 void tn_supervisor_inbox_drain(struct tn_call *call)
 {
     struct tn_supervisor *s =
-        (struct tn_supervisor *)((char *)call - offsetof(struct tn_supervisor, inbox.drained));
+        (struct tn_supervisor *)((char *)call - offsetof(struct tn_supervisor, drain));
     struct tn_inbox *m = &s->inbox;
     struct tn_inbox news;
 

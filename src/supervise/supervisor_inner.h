@@ -22,8 +22,7 @@
 /* Left by other threads, taken by the loop. */
 struct tn_inbox {
     pthread_mutex_t lock;
-    pthread_cond_t quiet;   /* signalled when a stop is done */
-    struct tn_call drained; /* in the loop */
+    pthread_cond_t quiet; /* signalled when a stop is done */
 
     /* The callbacks. */
     bool start;
@@ -71,6 +70,7 @@ struct tn_supervisor {
     struct tn_guard_link link;
     struct tn_prepared prepared; /* the releaser, for our own crash */
     struct tn_inbox inbox;
+    struct tn_call drain; /* of the inbox, in the loop; under the loop's lock, not the inbox's */
     struct tn_notify notify;
     struct tn_state_socket *socket; /* NULL: the program has no state */
     uint64_t unsealed_epoch;        /* of the callbacks' thread: told that it is not sealed yet */

@@ -242,7 +242,7 @@ def test_simulator(home):
 def test_the_c_snippet_compiles(tmp_path):
     (snippet,) = blocks("c")
     (tmp_path / "snippet.c").write_text(
-        "#include <tenure/elector.h>\n"
+        "#include <stdio.h>\n#include <tenure/elector.h>\n"
         "void work(uint64_t epoch);\n"
         "void started(void *arg, const struct tenure_term *term);\n"
         "void stopped(void *arg, const struct tenure_term *term, const char *why);\n"
