@@ -5,6 +5,7 @@
  */
 #include "file_bed.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/wait.h>
@@ -26,7 +27,8 @@ static struct {
 
 static enum { NOTHING, OPEN_FAILS, SYNC_FAILS, POWER_FAILS } plan; /* for Y */
 static int die_at_flush, any_flushes;                              /* 0: never */
-static int cut_write; /* 1: the next write is short, and the one after it fails */
+static int broken_flushes; /* so many fail from now on, of whatever file */
+static int cut_write;      /* 1: the next write is short, and the one after it fails */
 
 static void stop_at(enum gate gate)
 {
@@ -86,8 +88,19 @@ ssize_t __wrap_pwrite64(int fd, const void *bytes, size_t n, off_t at)
     return __real_pwrite64(fd, bytes, n, at);
 }
 
+static bool flush_breaks(void)
+{
+    if (broken_flushes == 0)
+        return false;
+    broken_flushes--;
+    errno = EIO;
+    return true;
+}
+
 int __wrap_fdatasync(int fd)
 {
+    if (flush_breaks())
+        return -1;
     if (die_at_flush && ++any_flushes == die_at_flush)
         _exit(9);
     if (role && !is_journal(fd))
@@ -110,6 +123,8 @@ int __wrap_fdatasync(int fd)
 
 int __wrap_fsync(int fd)
 {
+    if (flush_breaks())
+        return -1;
     if (fail_syncs == 0)
         return __real_fsync(fd);
     fail_syncs--;
@@ -346,6 +361,38 @@ static void write_cut_before_zeroes(void **state)
     bed_teardown(&bed);
 }
 
+/* What was written and not flushed is read by who wrote it only when a copy of it is on the disk:
+ * else it would take for done what a power failure takes back. */
+static void flush_fails(void **state)
+{
+    struct tenure_token token = {0};
+    struct bed bed;
+    struct stat st;
+    char path[256];
+
+    (void)state;
+    bed_setup(&bed, "?commits=place");
+    must_swap(bed.store, &bed, ONE, &token, "old");
+    broken_flushes = 1;
+    struct tenure_swap swap = swap_on(bed.store, &bed, ONE, &token, "new");
+    assert_int_equal(swap.status, TENURE_UNKNOWN);
+    broken_flushes = INT_MAX;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tenure_store_read(bed.store, ONE, &bed.value, soon(), &bed.err),
+                         TENURE_UNAVAILABLE);
+    broken_flushes = 0;
+    must_hold(bed.store, &bed, ONE, "new");
+    assert_memory_equal(bed.value.token.nonce, swap.nonce, TENURE_NONCE_SIZE);
+    /* The power fails. */
+    journal_path(&bed, 1, path);
+    assert_int_equal(stat(path, &st), 0);
+    zero(&bed, 1, TN_JOURNAL_BLOCK, (size_t)st.st_size - TN_JOURNAL_BLOCK);
+    tenure_store *later = bed_open(&bed, "");
+    must_hold(later, &bed, ONE, "new");
+    tenure_store_close(later);
+    bed_teardown(&bed);
+}
+
 /* ---- Rot ----------------------------------------------------------------- */
 
 /* Data that changes on the disk after it was read first is told, and stays damaged. */
@@ -391,6 +438,7 @@ int main(void)
         cmocka_unit_test(by_one_that_was_not_on_the_disk),
         cmocka_unit_test(snapshot_cut),
         cmocka_unit_test(write_cut_before_zeroes),
+        cmocka_unit_test(flush_fails),
         cmocka_unit_test(rots_after_it_was_read),
     };
 

@@ -19,6 +19,8 @@
  *       because one who slept can link a removed number again, in vain.
  *   J5  After a failed write or flush a journal is abandoned: the next swap
  *       links another.  It stays as it is: one that was whole is whole for ever.
+ *       What its writer reads there may never reach the disk: it reads no more
+ *       of the group before it has copied it into another, and flushed that.
  */
 #ifndef TN_STORE_FILE_JOURNAL_JOURNAL_H
 #define TN_STORE_FILE_JOURNAL_JOURNAL_H
@@ -145,6 +147,7 @@ struct tn_journal {
     uint64_t given_up;           /* the newest, which was not filled: number is below it; or 0 */
     int64_t stalled_ns; /* not whole: since when its writer has got no further; 0: unknown */
     struct tn_journal_draft *draft; /* or NULL */
+    bool unflushed; /* a swap of ours is unknown: what is read may not be on the disk (J5) */
 
     struct tn_journal_reg **buckets;
     size_t n_buckets, n;
@@ -167,7 +170,7 @@ void tn_journal_end(struct tn_file *f);
 struct tn_journal_reg *tn_journal_find(const struct tn_journal *j, const char *name, size_t len);
 /* Take over what an entry says; at is where its data is.  false: out of memory. */
 bool tn_journal_take(struct tn_journal *j, const struct tn_journal_entry *e, uint64_t at);
-/* Forget all of it and close the file. */
+/* Forget all of it, but that something is unflushed, and close the file. */
 void tn_journal_forget(struct tn_journal *j);
 /* The same, and free what it has allocated. */
 void tn_journal_clear(struct tn_journal *j);

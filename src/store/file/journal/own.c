@@ -353,5 +353,7 @@ enum tenure_status tn_journal_own(struct tn_file *f, struct tn_journal *j, int64
     tn_journal_draft_drop(j);
     if (status || !j->owner)
         tn_journal_forget(j);
+    else
+        j->unflushed = false;
     return status;
 }

@@ -416,7 +416,7 @@ enum tenure_status tn_journal_sync(struct tn_file *f, struct tn_journal *j, int6
         if (newest < 0)
             return tn_file_fail(err, errno, "cannot look for journals of", f->root, j->group);
         bool given = newest ? !j->whole && given_up(j, &looks) : taking_over(f, j);
-        if (given) {
+        if (given || (newest && j->whole && j->unflushed)) {
             status = tn_journal_own(f, j, deadline, err);
             if (status)
                 return status;

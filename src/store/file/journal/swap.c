@@ -48,8 +48,10 @@ static void finish(struct batch *b, struct op *op, enum tenure_status status,
 static void finish_all(struct batch *b, enum stage stage, enum tenure_status status)
 {
     for (size_t i = 0; i < b->n; i++) {
-        if (b->ops[i].stage == stage)
-            finish(b, &b->ops[i], status, &b->err);
+        if (b->ops[i].stage != stage)
+            continue;
+        b->j->unflushed |= stage == WRITTEN;
+        finish(b, &b->ops[i], status, &b->err);
     }
 }
 

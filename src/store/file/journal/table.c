@@ -46,21 +46,23 @@ static void journal_free(struct tn_journal *j)
 
 struct tn_journal *tn_journal_get(struct tn_file *f, const char *group)
 {
-    struct tn_journal **link = &f->journals, *j;
+    struct tn_journal **link = &f->journals, **oldest = NULL, *j;
     size_t n = 0;
 
-    /* The one that was used last stands first; the last of too many goes. */
+    /* The one that was used last stands first. */
     for (; (j = *link) && strcmp(j->group, group) != 0; link = &j->next) {
-        if (++n < GROUPS_MAX || j->next)
-            continue;
-        *link = NULL;
-        journal_free(j);
-        break;
+        n++;
+        if (!j->unflushed)
+            oldest = link;
     }
-    j = *link;
     if (j) {
         *link = j->next;
     } else {
+        if (n >= GROUPS_MAX && oldest) { /* too many: the last goes */
+            j = *oldest;
+            *oldest = j->next;
+            journal_free(j);
+        }
         j = calloc(1, sizeof *j);
         if (!j)
             return NULL;
