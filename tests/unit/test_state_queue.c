@@ -3,7 +3,7 @@
 #include <semaphore.h>
 #include <unistd.h>
 
-#include "state/inner.h"
+#include "state/calls.h"
 #include "state_script.h"
 
 /* Every change of one key stops inside the store until it is let go. */
@@ -149,6 +149,22 @@ static void nothing_is_shown_before_the_store_has_answered(void **state)
     tenure_store_close(shown_at);
 }
 
+/* noop: has its registers in the handle: another one would show none. */
+static void noop_is_read_in_turn(void **state)
+{
+    tenure_state *s = lead("noop:", 10);
+    unsigned n = 0;
+
+    (void)state;
+    assert_int_equal(put(s, "x", "1"), TENURE_OK);
+    assert_true(tn_turn_take(&s->turn, soon()));
+    assert_int_equal(tenure_state_list(s, "docs", count, &n, within_ms(20), NULL), TENURE_TIMEOUT);
+    tn_turn_give(&s->turn);
+    assert_int_equal(tenure_state_list(s, "docs", count, &n, soon(), NULL), TENURE_OK);
+    assert_int_equal(n, 1);
+    tenure_state_close(s);
+}
+
 /* What takes the turn, behind a commit that does not end, ends at its own deadline. */
 static void every_call_ends_at_its_deadline(void **state)
 {
@@ -250,8 +266,11 @@ static void duplicates_keep_their_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(reads_do_not_wait_for_a_commit),  T(nothing_is_shown_before_the_store_has_answered),
-        T(every_call_ends_at_its_deadline), T(an_early_deadline_leaves_the_batch),
+        T(reads_do_not_wait_for_a_commit),
+        T(nothing_is_shown_before_the_store_has_answered),
+        T(noop_is_read_in_turn),
+        T(every_call_ends_at_its_deadline),
+        T(an_early_deadline_leaves_the_batch),
         T(duplicates_keep_their_order),
     };
 
