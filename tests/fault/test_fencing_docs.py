@@ -165,5 +165,5 @@ def test_checkpoint_example(build, tmp_path):
     assert run(25, 10).stdout == "from 0\ndurable 20\n"
     assert run(47).stdout == "from 20\ndurable 40\n"
     stale = run(99, 10)
-    assert stale.returncode == 1 and "final" in stale.stderr
+    assert stale.returncode == 1 and "of this leader has ended" in stale.stderr
     assert run(40).stdout == "from 40\ndurable 40\n"
