@@ -11,6 +11,7 @@
 
 #include "core/timing.h"
 #include "driver/driver.h"
+#include "faultstore.h"
 #include "tenure/tenure.h"
 #include "tn_version.h"
 
@@ -195,6 +196,45 @@ static void an_unhealthy_leader_steps_down_and_comes_back(void **state)
     tenure_elector_stop(a);
 }
 
+/* The first claim takes effect, its answer is lost, and meanwhile the candidate becomes unhealthy.
+ */
+static tenure_elector *_Atomic late;
+
+static void lose_the_first_claim(void *arg, const struct tn_fault_event *event,
+                                 struct tn_fault_plan *plan)
+{
+    _Atomic bool *lost = arg;
+
+    if (event->call != TN_CALL_SWAP || *lost || strcmp(event->key, "w/lease") != 0)
+        return;
+    while (!late)
+        usleep(1000); /* until tenure_elector_start() has returned */
+    tenure_elector_set_healthy(late, false);
+    plan->action = TN_FAULT_DROP_ANSWER;
+    *lost = true;
+}
+
+static void an_unhealthy_candidate_gives_up_a_claim_that_was_won_late(void **state)
+{
+    struct tenure_error err = {0};
+    tenure_store *store = NULL;
+    tn_fault *fault = NULL;
+    _Atomic bool lost = false;
+
+    (void)state;
+    assert_int_equal(tn_fault_new("late", "memory:late", &fault, &err), TENURE_OK);
+    tn_fault_hook(fault, lose_the_first_claim, &lost);
+    assert_int_equal(tenure_store_open("memory:late", soon(), &store, NULL), TENURE_OK);
+    late = candidate("fault:late", "a");
+    while (lease_of(store).state != TENURE_LEASE_FREE)
+        usleep(1000);
+    assert_true(lost);
+    assert_false(tenure_elector_leads(late, NULL));
+    tenure_elector_stop(late);
+    tenure_store_close(store);
+    tn_fault_free(fault);
+}
+
 static void priority_and_ttl_change_while_it_leads(void **state)
 {
     tenure_elector *e = candidate("memory:settings", "a");
@@ -227,6 +267,7 @@ int main(void)
         cmocka_unit_test(the_grant_of_a_term_opens_its_state),
         cmocka_unit_test(waiting_ends_with_leadership_time_or_the_elector),
         cmocka_unit_test(an_unhealthy_leader_steps_down_and_comes_back),
+        cmocka_unit_test(an_unhealthy_candidate_gives_up_a_claim_that_was_won_late),
         cmocka_unit_test(priority_and_ttl_change_while_it_leads),
     };
 
