@@ -96,8 +96,9 @@ def test_a_crash_frees_the_lease(tmp_path, url, contain):
             until(lambda: holder(url) == "outside")
 
 
-def test_an_agent_that_crashes(tmp_path):
-    """Its elections are asked to stop, and the container waits for them."""
+@contextlib.contextmanager
+def an_agent(tmp_path):
+    """An agent that leads in a container, with a standby outside: the container, and the URL."""
     url = f"file:{tmp_path}/store"
     config = tmp_path / "tenure.yaml"
     config.write_text(f"""
@@ -109,31 +110,27 @@ elections:
     with Container(tmp_path, "agent", "--config", config, "--log", "text") as inside:
         inside.says("leading")
         with standby(url):
-            os.kill(inside.tenure(), signal.SIGKILL)
-            assert inside.process.wait(60) == 128 + signal.SIGKILL
-            until(lambda: holder(url) == "outside")
+            yield inside, url
+
+
+def test_an_agent_that_crashes(tmp_path):
+    """Its elections are asked to stop, and the container waits for them."""
+    with an_agent(tmp_path) as (inside, url):
+        os.kill(inside.tenure(), signal.SIGKILL)
+        assert inside.process.wait(60) == 128 + signal.SIGKILL
+        until(lambda: holder(url) == "outside")
 
 
 def test_an_agent_that_crashes_with_its_election(tmp_path):
     """The container waits for the guard, which nobody else is left to wait for."""
-    url = f"file:{tmp_path}/store"
-    config = tmp_path / "tenure.yaml"
-    config.write_text(f"""
-elections:
-  - name: w
-    coordinate: {{store: "{url}", holder_id: inside, ttl: 10m}}
-    run: {{command: [sleep, "600"]}}
-""")
-    with Container(tmp_path, "agent", "--config", config, "--log", "text") as inside:
-        inside.says("leading")
-        with standby(url):
-            agent = inside.tenure()
-            (election,) = children(agent)
-            os.kill(agent, signal.SIGSTOP)  # it does not start another one
-            os.kill(election, signal.SIGKILL)
-            os.kill(agent, signal.SIGKILL)
-            assert inside.process.wait(60) == 128 + signal.SIGKILL
-            until(lambda: holder(url) == "outside")
+    with an_agent(tmp_path) as (inside, url):
+        agent = inside.tenure()
+        (election,) = children(agent)
+        os.kill(agent, signal.SIGSTOP)  # it does not start another one
+        os.kill(election, signal.SIGKILL)
+        os.kill(agent, signal.SIGKILL)
+        assert inside.process.wait(60) == 128 + signal.SIGKILL
+        until(lambda: holder(url) == "outside")
 
 
 def descendants(pid):
