@@ -77,7 +77,7 @@ struct tn_proxy {
 
 /* remote.c: what the listener asks of one. */
 extern const struct tn_election_remote tn_remote_table;
-/* It has sent this.  false: that makes no sense. */
+/* It has sent this.  false: it is malformed. */
 bool tn_remote_snapshot(struct tn_upstream *u, uint64_t ping,
                         const struct tn_election_snapshot *bytes, size_t len);
 

@@ -131,7 +131,7 @@ static void begin(struct tn_link *l, size_t len, int body_fd)
     }
     p->number = l->in.head.number;
     if (!body && reason == EPROTO) {
-        tn_http_answer_error(&p->refusal, 400, "invalid", "the request makes no sense");
+        tn_http_answer_error(&p->refusal, 400, "invalid", "the request is malformed");
     } else if (!body || !place) {
         tn_http_answer_error(&p->refusal, 503, "busy", "too much is being done; try again");
     } else {

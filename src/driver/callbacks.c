@@ -57,7 +57,7 @@ static bool stop_pending(tenure_elector *e)
     return pending;
 }
 
-/* How often a seal that goes on failing is told to the elector, whose wait it ends. */
+/* How often a seal that keeps failing is reported to the elector, which ends its wait. */
 #define UNSEALED_NS (250 * TN_MS)
 
 static void post_unsealed(tenure_elector *e, const uint8_t grant[TENURE_NONCE_SIZE], bool gained,

@@ -357,7 +357,7 @@ static void halt(tenure_elector *e)
 {
     set_halted(e);
     tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_HALTED});
-    tn_dispatch_leader(&e->dispatch, "", 0); /* wakes whoever runs the callbacks */
+    tn_dispatch_leader(&e->dispatch, "", 0); /* wakes the thread that runs the callbacks */
     if (e->hooks.halted)
         e->hooks.halted(e->hooks.arg);
 }

@@ -13,12 +13,13 @@ void tn_turn_give(struct tn_turn *turn);
 bool tn_turn_wait(struct tn_turn *turn, int64_t deadline);
 
 /* Take the turn of the state: store and cache are ours until tn_state_end().  TIMEOUT, or FENCED if
- * the handle is; what: who is told so. */
+ * the handle is; what: its subject, for the message. */
 enum tenure_status tn_state_begin(tenure_state *s, const char *what, int64_t deadline,
                                   struct tenure_error *err);
 void tn_state_end(tenure_state *s);
 
-/* A store handle to read with: the state's own, or another one beside whoever has the turn. */
+/* A store handle to read with: the state's own, or another one beside the caller that has the turn.
+ */
 struct tn_reading {
     struct tn_turn *turn;
     tenure_store *store;

@@ -1,7 +1,7 @@
 /*
  * The commit queue.  Requests that wait together are written as one batch, by the
  * thread whose deadline is the last: so everybody has the time that it asked for, and
- * whoever has less leaves at its own deadline, without its answer.  What is written for it
+ * a caller that has less leaves at its own deadline, without its answer.  What is written for it
  * meanwhile is a copy.
  */
 #include <assert.h>
@@ -20,7 +20,7 @@ struct tn_request {
     size_t n;
     int64_t deadline;
     enum stage stage;
-    bool abandoned; /* its caller has left: whoever writes it frees it */
+    bool abandoned; /* its caller has left: its writer frees it */
     struct tenure_error err;
 };
 

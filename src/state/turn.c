@@ -78,7 +78,7 @@ void tn_state_end(tenure_state *s)
     tn_turn_give(&s->turn);
 }
 
-/* ---- Reading beside whoever has the turn --------------------------------- */
+/* ---- Reading beside the caller that has the turn ------------------------- */
 
 enum tenure_status tn_reading_begin(tenure_state *s, struct tn_reading *r, int64_t deadline,
                                     struct tenure_error *err)

@@ -1,7 +1,7 @@
 /*
  * store/raw.h - registers that are not what the store writes: how they are read and replaced.
  *
- * Everybody is told CORRUPT, but an operator who repairs (repair=yes) reads such a register as it
+ * Every caller gets CORRUPT, but an operator who repairs (repair=yes) reads such a register as it
  * is, under a token that only these very bytes have (store/damaged.h), and replaces it if it is
  * still what was read (C2).  A back end says how it reads all of a register, what that is, and how
  * it replaces just that; the rest is here.

@@ -192,7 +192,7 @@ static void on_word(void *arg, short events)
     char word = 0;
 
     (void)events;
-    s->over = true;            /* without a word: whoever could have said it is gone */
+    s->over = true;            /* without a word: the guard is gone */
     s->check.at_ns = TN_NEVER; /* a check that is due would come before the release */
     s->go =
         recv(s->guard.fd, &word, sizeof word, 0) == (ssize_t)sizeof word && word == TN_RELEASER_GO;

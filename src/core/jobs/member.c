@@ -67,7 +67,7 @@ struct tn_member tn_member_placeholder(const struct tn_member *record,
         .state = TN_MEMBER_ALIVE, .mark = TN_MARK_PLACEHOLDER, .ttl_ms = ttl_ms};
     uint64_t seen = owner->number;
 
-    /* Whoever held the lost record may have promised itself more time than we would. */
+    /* The holder of the lost record may have had a longer ttl than ours. */
     if (record != NULL) {
         seen = record->identity.number > seen ? record->identity.number : seen;
         made.ttl_ms = record->ttl_ms > ttl_ms ? record->ttl_ms : ttl_ms;
