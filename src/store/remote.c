@@ -52,9 +52,11 @@ static size_t host_len(const char *text)
     if (*text != '[')
         return strspn(text, LETTERS DIGITS "._-");
     n = 1 + strspn(text + 1, "ABCDEFabcdef" DIGITS ":.");
+    if (!memchr(text, ':', n))
+        return 0;
     if (text[n] == '%') /* the zone of a link-local address */
         n += 1 + strspn(text + n + 1, LETTERS DIGITS "._-");
-    return n > 1 && text[n] == ']' ? n + 1 : 0;
+    return text[n] == ']' ? n + 1 : 0;
 }
 
 /* One "host", "host:port", "[v6]" or "[v6]:port" of n bytes. */

@@ -74,8 +74,8 @@ static void check_addr(const struct tn_remote_addr *addr)
 
     tn_remote_addr_text(addr, text);
     assert(memchr(text, '\0', sizeof text));
-    if (!addr->port[0] || strpbrk(addr->host, "?@,[]/"))
-        return; /* the path of a socket, or what would divide it */
+    if (!addr->port[0] || strpbrk(addr->host, "?@,[]/%"))
+        return; /* the path of a socket, or what a URL would divide or decode */
     snprintf(url, sizeof url, "redis://%s", text);
     enum tenure_status status = tn_redis_conf_parse(url, &again, NULL);
     assert(!status && again.n_hosts == 1);
