@@ -28,6 +28,10 @@ struct tn_identity {
     uint8_t incarnation[TENURE_NONCE_SIZE];
 };
 
+#define TN_MEMBER_ID_MAX     TN_HOLDER_MAX
+#define TN_MEMBER_LABELS_MAX 255
+#define TN_MEMBER_ASKS_MAX   32u
+
 struct tn_member {
     struct tn_identity identity;
     enum tn_member_state state;
@@ -37,6 +41,15 @@ struct tn_member {
     uint32_t flaps;    /* joins, halved every TN_FLAPS_HALVED renewals */
     bool draining;
     bool standby;
+    uint32_t format;  /* the highest format of records that it reads */
+    uint32_t share;   /* its part of the whole, 1 .. TN_PLAN_SHARE_MAX */
+    uint32_t limit;   /* the most weight that it takes; UINT32_MAX: any */
+    uint64_t applied; /* the sequence number of the plan that it has applied */
+    uint32_t ask_count;
+    uint32_t unfit_count;
+    uint32_t asks[TN_MEMBER_ASKS_MAX];     /* jobs planned for it that a living member owns */
+    uint32_t unfit[TN_MEMBER_ASKS_MAX];    /* jobs that it cannot run; both by number, ascending */
+    char labels[TN_MEMBER_LABELS_MAX + 1]; /* "k=v,k=v", sorted */
 };
 
 #define TN_FLAPS_HALVED      100u
