@@ -123,7 +123,7 @@ def test_make():
 
 
 def test_install(tmp_path):
-    """Everything has its place, and the program works from there."""
+    """Everything has its place, and the program works from there (docs/start/two-machines.md, too)."""
     subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet"], check=True,
                    env={**os.environ, "DESTDIR": str(tmp_path)}, stdout=subprocess.DEVNULL)
     found = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}

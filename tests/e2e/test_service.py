@@ -1,4 +1,4 @@
-"""As a service: the unit for systemd, and the first process of a container."""
+"""As a service: the unit for systemd (docs/how-to/systemd.md), and the first process of a container."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""contrib/kubernetes, taken by a real API server; and its rights are enough for tenure."""
+"""contrib/kubernetes (docs/how-to/kubernetes.md), taken by a real API server; and its rights are enough for tenure."""
 
 import pathlib
 import subprocess
