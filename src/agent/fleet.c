@@ -20,6 +20,7 @@
 #include "os/init.h"
 #include "os/log.h"
 #include "os/poll.h"
+#include "supervise/machine.h"
 #include "tenure/elector.h"
 #include "tenure/store.h"
 
@@ -51,7 +52,9 @@ struct tn_fleet {
     struct member *members;
     size_t n, cap;
     bool leaving;
-    unsigned asked; /* to leave, how often */
+    unsigned asked;   /* to leave, how often */
+    int asked_by;     /* the first signal, */
+    int64_t asked_ns; /* and when */
     int exit_code;
     int64_t watchdog_at_ns;
 };
@@ -379,6 +382,14 @@ enum tenure_status tn_fleet_listen(struct tn_fleet *f, const struct tn_api_optio
 
 static void leave(struct tn_fleet *f, int signal)
 {
+    int64_t now = tenure_now();
+
+    if (f->asked > 0 && tn_machine_is_repeated(f->asked_by, f->asked_ns, signal, now))
+        return;
+    if (f->asked == 0) {
+        f->asked_by = signal;
+        f->asked_ns = now;
+    }
     if (f->asked == 0)
         tn_log("leaving", "asked to stop (%s)", strsignal(signal));
     else if (f->asked == 1)
@@ -391,8 +402,12 @@ static void leave(struct tn_fleet *f, int signal)
     f->exit_code = 0;
     tn_notify(&f->notify, "STOPPING=1\nSTATUS=stopping");
     for (size_t i = 0; i < f->n; i++) {
-        if (f->asked > 1 || !f->members[i].stopping) /* a second one would cut its grace short */
-            signal_one(&f->members[i], f->asked > 2 ? SIGKILL : SIGTERM);
+        struct member *m = &f->members[i];
+
+        if (!m->stopping)
+            signal_one(m, f->asked > 2 ? SIGKILL : SIGTERM);
+        else if (f->asked > 1) /* else its grace would be cut short */
+            signal_one(m, f->asked > 2 ? SIGKILL : SIGQUIT);
     }
 }
 

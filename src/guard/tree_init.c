@@ -198,6 +198,9 @@ static void handle_request(struct tree_init *k)
         return;
     if (m.kind == TN_GUARD_SIGNAL || kill(-k->pid, m.value) != 0)
         kill(k->pid, m.value); /* also if it has no group of its own yet */
+    /* A stopped program does not see the request before it is continued. */
+    if (m.kind == TN_GUARD_STOP && kill(-k->pid, SIGCONT) != 0)
+        kill(k->pid, SIGCONT);
 }
 
 static void keep_only(struct tree_init *k)

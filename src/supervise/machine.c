@@ -10,20 +10,23 @@
 #include "core/timing.h"
 
 /* A program that lives this long has not crashed in a loop. */
-#define STEADY_NS    (60 * TN_S)
-#define PAUSE_MAX_NS (30 * TN_S)
+#define STEADY_NS       (60 * TN_S)
+#define PAUSE_MAX_NS    (30 * TN_S)
 /* Before a warm program is started again: the grant must be over everywhere. */
-#define WARM_NS      (50 * TN_MS)
+#define WARM_NS         (50 * TN_MS)
 /* The guard has so long to answer the request to start the program. */
-#define ANSWER_NS    (10 * TN_S)
+#define ANSWER_NS       (10 * TN_S)
 /* How long what was killed may take to die before somebody should know. */
-#define STUCK_NS     (2 * TN_S)
+#define STUCK_NS        (2 * TN_S)
 /* An elector that waits for what nobody needs has so long to notice that. */
-#define NEEDLESS_NS  (200 * TN_MS)
+#define NEEDLESS_NS     (200 * TN_MS)
 /* Asked again: so long for what comes to an end by itself; the rest is left to the guard. */
-#define HURRY_NS     (300 * TN_MS)
+#define HURRY_NS        (300 * TN_MS)
 /* A store that is slow is not waited for. */
-#define WITHDRAW_NS  TN_S
+#define WITHDRAW_NS     TN_S
+/* timeout(1) signals a process and then its group, a script's trap sends TERM after the terminal's
+ * INT: signals within this time are one request. */
+#define SAME_REQUEST_NS TN_S
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -605,17 +608,28 @@ bool tn_machine_guard_is_late(const struct tn_machine *m, int64_t late_ns, int64
 
 /* ---- The way out --------------------------------------------------------- */
 
-/* The first time: drain.  The second time: at once. */
+/* Nobody sends QUIT after another signal by accident. */
+bool tn_machine_is_repeated(int first, int64_t first_ns, int signal, int64_t now_ns)
+{
+    return now_ns - first_ns < SAME_REQUEST_NS && (signal != SIGQUIT || first == SIGQUIT);
+}
+
+/* The first time: drain.  Clearly later, once more: at once. */
 static void asked_to_go(struct tn_machine *m)
 {
+    if (m->asked > 0 &&
+        tn_machine_is_repeated(m->asked_by, m->asked_ns, m->ev->signal, m->ev->now_ns))
+        return;
     if (++m->asked > 1) {
         act(m, TN_DO_TELL_HURRY)->ok = tn_machine_alive(m);
         act(m, TN_DO_KILL);
         return;
     }
     act(m, TN_DO_TELL_LEAVING)->signal = m->ev->signal;
+    m->asked_ns = m->ev->now_ns;
+    m->asked_by = m->ev->signal;
     m->drain_by_ns = m->ev->now_ns + m->cfg.grace_ns;
-    if (m->ev->signal != SIGTERM)
+    if (m->cfg.stop_signal == SIGTERM)
         m->stop_signal = m->ev->signal; /* as the terminal would have */
     /* Before the elector knows, which may be waiting for a slow store. */
     if (tn_machine_alive(m))

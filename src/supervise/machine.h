@@ -214,6 +214,8 @@ struct tn_machine {
 
     /* The way out. */
     unsigned asked;         /* to go, so many times */
+    int64_t asked_ns;       /* the first time, */
+    int asked_by;           /* by that signal */
     int exit_code;          /* when leaving */
     bool failed;            /* exit_code is not the program's, whatever it does */
     int64_t quit_ns;        /* what still runs ends then at the latest */
@@ -226,6 +228,8 @@ void tn_machine_init(struct tn_machine *m, const struct tn_machine_config *cfg);
 void tn_machine_step(struct tn_machine *m, const struct tn_machine_event *ev,
                      struct tn_machine_actions *out);
 
+/* Is a signal that asks us to go the same request as the first one, sent twice? */
+bool tn_machine_is_repeated(int first, int64_t first_ns, int signal, int64_t now_ns);
 /* When TIMER is due at the latest. */
 int64_t tn_machine_next(const struct tn_machine *m, int64_t now_ns);
 /* Nothing is left to be done; synced: nor in the store. */

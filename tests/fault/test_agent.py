@@ -272,8 +272,11 @@ def test_a_process_that_hangs_does_not_survive_the_third_signal(place):
         pytest.skip("tracing is not allowed here")
     os.waitpid(child, 0)
     for said in ("asked to stop", "asked again", "asked once more"):
-        agent.signal(signal.SIGTERM)
-        agent.says(said)
+        def ask():
+            agent.signal(signal.SIGTERM)  # within one second that is one request
+            return said in agent.words()
+
+        eventually(said, ask)
     eventually("its end", lambda: os.waitpid(child, os.WNOHANG)[0] == child)
     assert agent.wait() == 0
     eventually("the release", lambda: place.leader("e0").get("state") == "free")

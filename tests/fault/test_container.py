@@ -15,7 +15,7 @@ import pytest
 import server_redis
 from process import die_with_parent, until
 from server_redis import Redis
-from world import TENURE, alive, children, comm
+from world import TENURE, alive, children, comm, descendants
 
 CONTAINER = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
@@ -131,12 +131,6 @@ def test_an_agent_that_crashes_with_its_election(tmp_path):
         os.kill(agent, signal.SIGKILL)
         assert inside.process.wait(60) == 128 + signal.SIGKILL
         until(lambda: holder(url) == "outside")
-
-
-def descendants(pid):
-    for child in children(pid):
-        yield child
-        yield from descendants(child)
 
 
 def test_daemons_do_not_keep_it(tmp_path):

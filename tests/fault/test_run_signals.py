@@ -11,6 +11,7 @@ import time
 
 import pytest
 import world as w
+from terminal import Terminal
 from world import TENURE, World, eventually
 
 IS_ROOT = os.geteuid() == 0
@@ -62,9 +63,50 @@ def test_second_term_hastens():
         world.next_leader(0)
         c.signal(signal.SIGTERM)
         eventually("the first word", lambda: "asked to stop" in c.words())
-        c.signal(signal.SIGTERM)
+
+        def ask_again():
+            c.signal(signal.SIGTERM)  # within the same second: the same request
+            return "asked again" in c.words()
+
+        eventually("the second word", ask_again)
         assert c.wait() == 128 + signal.SIGKILL
         assert '"state":"free"' in state(world)
+
+
+def test_quit_hastens_at_once():
+    with World(ttl_ms=15000, options=["--grace", "10m"], words=["stubborn"]) as world:
+        c = world.start()
+        world.next_leader(0)
+        c.signal(signal.SIGTERM)
+        eventually("the first word", lambda: "asked to stop" in c.words())
+        c.signal(signal.SIGQUIT)
+        assert c.wait() == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize("trial", range(3))
+def test_timeout_leaves_the_grace(trial):
+    """timeout(1) sends TERM to tenure and then to its group: that is one request."""
+    with World(ttl_ms=15000, words=["slow=300"]) as world:
+        c = world.start(wrap=["timeout", "600"])
+        world.next_leader(0)
+        c.signal(signal.SIGALRM)  # its time is over
+        assert c.wait() == 124, c.words()
+        eventually("the lease is free", lambda: '"state":"free"' in state(world))
+        assert "killing" not in c.words()
+        assert world.table.programs()[0].told == signal.SIGTERM
+
+
+@pytest.mark.parametrize("contain", CONTAINS)
+def test_a_stopped_program_sees_its_stop_signal(contain):
+    """CONT follows the stop signal: what a debugger or an operator stopped has its grace too."""
+    with World(ttl_ms=15000, options=["--contain", contain, "--grace", "10m"]) as world:
+        c = world.start()
+        world.next_leader(0)
+        program = next(p for p in w.descendants(c.pid) if w.comm(p) == "witness")
+        w.freeze(program)
+        c.signal(signal.SIGTERM)
+        assert c.wait() == 0
+        assert world.table.programs()[0].told == signal.SIGTERM
 
 
 def test_standby_stops_at_once():
@@ -83,6 +125,16 @@ def test_stop_signal():
         c = world.start()
         world.next_leader(0)
         c.signal(signal.SIGTERM)
+        assert c.wait() == 0
+        assert world.table.programs()[0].told == signal.SIGUSR1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+def test_every_request_follows_the_stop_signal(number):
+    with World(ttl_ms=15000, options=["--stop-signal", "USR1"]) as world:
+        c = world.start()
+        world.next_leader(0)
+        c.signal(number)
         assert c.wait() == 0
         assert world.table.programs()[0].told == signal.SIGUSR1
 
@@ -133,7 +185,8 @@ def test_the_terminal_hangs_up(nohup, tmp_path):
                 break
         assert ("asked to stop" in log.read_text()) != nohup
         c.send_signal(signal.SIGTERM)
-        c.send_signal(signal.SIGTERM)
+        eventually("the word", lambda: "asked to stop" in log.read_text())
+        c.send_signal(signal.SIGQUIT)
         c.wait(w.PATIENCE)
     finally:
         c.kill()
@@ -234,3 +287,18 @@ def test_release_delay():
         c.signal(signal.SIGKILL)
         new = world.next_leader(row.epoch)
         assert new.started - world.dead(row.epoch) >= 700_000_000
+
+
+def test_on_a_terminal(tmp_path):
+    """What tenure-run(1) says under TERMINALS: the program reads and writes there, has no
+    controlling terminal, and a key that interrupts comes to tenure, which drains."""
+    said = tmp_path / "said"
+    script = (f"read line; echo \"got $line\" >> {said}; (: < /dev/tty) 2>/dev/null && echo tty >> {said};"
+              f"trap 'echo int >> {said}; exit 0' INT; echo ready >> {said}; while :; do sleep 0.01; done")
+    with Terminal(TENURE, "run", "--name", "w", "--store", "noop:", "--", "bash", "-c", script) as t:
+        eventually("the program", lambda: t.read() and "leading" in t.raw)
+        t.press("hello\n")
+        eventually("its line", lambda: said.exists() and "ready" in said.read_text())
+        t.press("\x03")
+        assert t.ends() == 0
+        assert said.read_text().split("\n") == ["got hello", "ready", "int", ""]

@@ -166,6 +166,12 @@ def children(pid):
     return found
 
 
+def descendants(pid):
+    for child in children(pid):
+        yield child
+        yield from descendants(child)
+
+
 def comm(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
@@ -299,8 +305,8 @@ class Candidate:
 
     def end(self):
         if self.proc.poll() is None:
-            # The second SIGTERM hastens: stubborn programs need not be waited for.
-            for number in (signal.SIGCONT, signal.SIGTERM, signal.SIGTERM):
+            # The second one hastens: stubborn programs need not be waited for.
+            for number in (signal.SIGCONT, signal.SIGTERM, signal.SIGQUIT):
                 try:
                     self.signal(number)
                     time.sleep(0.02)

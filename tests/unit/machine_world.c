@@ -2,14 +2,14 @@
  * The supervisor's machine in scripts.  The language, a command a line:
  *
  *     chapter SETTING...       begin again at 0: program, warm, hooks, on-exit=exit|restart|yield,
- *                              on-loss=exit, limit=N (grace 8 s, margin 50 ms, answers 5 s, hooks
- * 10 s) at S, +S                 the time, in seconds; may stand before another command deadline S
- * what is published to the guard from now on wakes                    the time becomes that of the
- * next timer, which is stepped fail ticket|spawn|describe|hook|tree|guard       the next one of
- * these fails owes yes|no, synced yes|no                       the elector, the peer sync lead
- * EPOCH, stop, lost, leads ours|other, accepted, spawned, cannot ERRNO [passing], refused, exited
- * CODE, kills, fired, hook-ended [unrun], dead, guard-died, unhealthy [alone], found yes|no, asked
- * SIGNAL, given-up CODE, reload, halted, timer
+ *                              on-loss=exit, stop-signal=USR1 (grace 8 s, margin 50 ms, answers 5
+ * s, hooks 10 s) at S, +S                 the time, in seconds; may stand before another command
+ * deadline S what is published to the guard from now on wakes                    the time becomes
+ * that of the next timer, which is stepped fail ticket|spawn|describe|hook|tree|guard       the
+ * next one of these fails owes yes|no, synced yes|no                       the elector, the peer
+ * sync lead EPOCH, stop, lost, leads ours|other, accepted, spawned, cannot ERRNO [passing],
+ * refused, exited CODE, kills, fired, hook-ended [unrun], dead, guard-died, unhealthy [alone],
+ * found yes|no, asked SIGNAL, given-up CODE, reload, halted, timer
  *
  * Printed: what happens to the machine (<), what it asks for (>), where it stands then (=).
  */
@@ -242,6 +242,8 @@ static void begin_chapter(struct world *w, char *settings)
             cfg.on_exit = TN_EXIT_YIELD;
         else if (strcmp(word, "on-loss=exit") == 0)
             cfg.on_loss = TN_LOSS_EXIT;
+        else if (strcmp(word, "stop-signal=USR1") == 0)
+            cfg.stop_signal = SIGUSR1;
         else
             fault(w, word);
     }
@@ -260,6 +262,8 @@ static int number_of(const char *text)
         return EAGAIN;
     if (strcmp(text, "TERM") == 0)
         return SIGTERM;
+    if (strcmp(text, "QUIT") == 0)
+        return SIGQUIT;
     return strcmp(text, "INT") == 0 ? SIGINT : atoi(text);
 }
 
