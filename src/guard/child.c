@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "guard/guard.h"
+#include "guard/launcher.h"
 
 /* A block that was found to hold together. */
 struct program {
@@ -83,9 +84,14 @@ static int read_block(int fd, struct program *p)
 /* The guard made itself hard to kill and quick to run; the program is neither. */
 static void restore_origin(const struct tn_guard_origin *origin)
 {
+    struct rlimit files;
     char text[16];
 
     setpriority(PRIO_PROCESS, 0, origin->nice);
+    if (origin->files && getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = origin->files;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     if (!origin->oom_known)
         return;
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -149,6 +155,9 @@ int tn_child_exec(const struct tn_tree_init_orders *orders, enum tn_guard_stage 
     if (getppid() != orders->tree_init)
         _exit(127); /* the tree's init died before the signal was asked for */
     syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
+    /* Never 3 itself: that is the init's socket. */
+    if (orders->pass >= 0 && dup2(orders->pass, TN_LAUNCHER_FD) < 0)
+        return errno;
     if (p.block->ignored)
         signal((int)p.block->ignored, SIG_IGN);
     unblock(p.block->mask);

@@ -254,7 +254,7 @@ void tn_guard_orphan(struct tn_guard *g, bool dead)
 
 /* ---- Commands and messages from the tree's init ----------------------------------- */
 
-static void spawn(struct tn_guard *g, int block)
+static void spawn(struct tn_guard *g, int block, int pass)
 {
     struct tn_guard_block head = {0};
     enum tn_guard_stage stage = TN_STAGE_NONE;
@@ -281,11 +281,11 @@ static void spawn(struct tn_guard *g, int block)
     }
     if (!error) {
         g->phase = TN_GUARD_RUNNING;
-        error =
-            tn_tree_start(&g->tree,
-                          (struct tn_tree_init_orders){
-                              .page = g->page, .block = block, .warm = warm, .origin = g->origin},
-                          &stage);
+        error = tn_tree_start(
+            &g->tree,
+            (struct tn_tree_init_orders){
+                .page = g->page, .block = block, .pass = pass, .warm = warm, .origin = g->origin},
+            &stage);
     }
     if (error) {
         tn_guard_report(
@@ -303,11 +303,11 @@ static void lower(struct tn_guard *g, uint64_t expect, int64_t to_ns)
         atomic_compare_exchange_strong(&g->page->word, &expect, (uint64_t)to_ns);
 }
 
-void tn_guard_obey(struct tn_guard *g, const struct tn_guard_command *command, int block)
+void tn_guard_obey(struct tn_guard *g, const struct tn_guard_command *command, const int fds[2])
 {
     switch (command->kind) {
     case TN_GUARD_SPAWN:
-        spawn(g, block);
+        spawn(g, fds[0], fds[1]);
         break;
     case TN_GUARD_SIGNAL:
         if (g->phase == TN_GUARD_RUNNING || g->phase == TN_GUARD_STOPPING)
@@ -327,10 +327,10 @@ void tn_guard_obey(struct tn_guard *g, const struct tn_guard_command *command, i
         start_kill(g, tn_guard_now());
         break;
     case TN_GUARD_PREPARED:
-        tn_releaser_take(g, block);
+        tn_releaser_take(g, fds[0]);
         break;
     case TN_GUARD_HOOK:
-        tn_hook_start(g, block, command->by_ns);
+        tn_hook_start(g, fds[0], command->by_ns);
         break;
     default:
         break;

@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "guard/launcher.h"
+
 #define S INT64_C(1000000000)
 
 int64_t tn_guard_now(void)
@@ -124,13 +126,13 @@ static void drain(int fd)
         continue;
 }
 
-/* One command, with the descriptor that may come with it.  false: nothing there. */
+/* One command, with the descriptors that may come with it.  false: nothing there. */
 static bool next_command(struct tn_guard *g)
 {
     struct tn_guard_command command = {0};
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
+        char space[CMSG_SPACE(2 * sizeof(int))];
     } control;
     struct iovec part = {.iov_base = &command, .iov_len = sizeof command};
     struct msghdr m = {.msg_iov = &part,
@@ -138,7 +140,7 @@ static bool next_command(struct tn_guard *g)
                        .msg_control = &control,
                        .msg_controllen = sizeof control};
     ssize_t n = recvmsg(TN_GUARD_FD_SOCKET, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    int block = -1;
+    int fds[2] = {-1, -1};
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
@@ -148,11 +150,13 @@ static bool next_command(struct tn_guard *g)
     }
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(&block, CMSG_DATA(c), sizeof block);
+        memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
     if (n == (ssize_t)sizeof command)
-        tn_guard_obey(g, &command, block);
-    if (block >= 0)
-        close(block);
+        tn_guard_obey(g, &command, fds);
+    for (int i = 0; i < 2; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
     return true;
 }
 
@@ -198,9 +202,12 @@ static void wait_for_something(struct tn_guard *g)
         tn_releaser_hear(g);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static struct tn_guard guard;
+
+    if (argc == 2 && strcmp(argv[1], TN_LAUNCHER_ARG) == 0)
+        return tn_launcher_main();
     int error = set_up(&guard);
 
     if (error) {

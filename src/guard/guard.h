@@ -37,6 +37,7 @@ struct tn_guard_origin {
     int nice;
     int oom_score_adj;
     bool oom_known;
+    uint64_t files; /* the soft limit of descriptors; 0: as it is */
 };
 
 /* What a tree's init has to do. */
@@ -44,6 +45,7 @@ struct tn_tree_init_orders {
     struct tn_guard_page *page;
     int socket;  /* to the guard */
     int block;   /* memfd */
+    int pass;    /* the program's descriptor 3; -1: it has none */
     int cgroup;  /* put the program there; -1 */
     bool warm;   /* the program may run without a grant */
     bool pidns;  /* the tree's init is the first process of a namespace */
@@ -176,8 +178,8 @@ int tn_child_exec(const struct tn_tree_init_orders *orders, enum tn_guard_stage 
 /* ---- decide.c: what to do about it --------------------------------------- */
 
 void tn_guard_report(const struct tn_guard_report *report);
-/* A command of tenure's; block is the descriptor that came with it, or -1. */
-void tn_guard_obey(struct tn_guard *g, const struct tn_guard_command *command, int block);
+/* A command of tenure's, with the descriptors that came with it, or -1. */
+void tn_guard_obey(struct tn_guard *g, const struct tn_guard_command *command, const int fds[2]);
 /* Messages from the tree's init. */
 void tn_guard_hear(struct tn_guard *g, const struct tn_tree_init_message *message);
 /* Tenure is dead (its pidfd says so), or has closed its socket. */

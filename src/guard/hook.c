@@ -24,7 +24,7 @@ static bool may_start(const struct tn_guard *g)
 static pid_t start(const struct tn_guard *g, int block)
 {
     struct tn_tree_init_orders orders = {
-        .block = block, .cgroup = -1, .tree_init = getpid(), .origin = g->origin};
+        .block = block, .pass = -1, .cgroup = -1, .tree_init = getpid(), .origin = g->origin};
     enum tn_guard_stage stage;
     pid_t pid = tn_fork(&(struct tn_fork){.cgroup = -1});
 

@@ -81,8 +81,9 @@ struct tn_guard_page {
 /* ---- Commands ------------------------------------------------------------ */
 
 enum tn_guard_command_kind {
-    /* Run the program that the attached memfd describes.  Answered at once by
-     * ACCEPTED or REFUSED, then by SPAWNED or FAILED, later by EXITED and DEAD. */
+    /* Run the program that the attached memfd describes; a second descriptor is its number 3.
+     * Answered at once by ACCEPTED or REFUSED, then by SPAWNED or FAILED, later by EXITED and DEAD.
+     */
     TN_GUARD_SPAWN = 1,
     TN_GUARD_SIGNAL, /* signal to the program itself */
     /* End the tree: signal to the program's process group now, KILL at by_ns, or at

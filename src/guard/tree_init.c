@@ -148,6 +148,10 @@ static void start(struct tree_init *k)
     close(ends[1]);
     close(k->orders.block);
     k->orders.block = -1;
+    /* Its other end must see the program's end. */
+    if (k->orders.pass >= 0)
+        close(k->orders.pass);
+    k->orders.pass = -1;
     k->pipe = ends[0];
 }
 
@@ -205,15 +209,15 @@ static void handle_request(struct tree_init *k)
 
 static void keep_only(struct tree_init *k)
 {
-    int *fds[] = {&k->orders.socket, &k->orders.block, &k->orders.cgroup};
+    int *fds[] = {&k->orders.socket, &k->orders.block, &k->orders.cgroup, &k->orders.pass};
     int next = 3;
 
     /* Away from the low numbers, then down to them: no two can collide. */
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         if (*fds[i] >= 0)
             *fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, 64);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         if (*fds[i] >= 0) {
             dup3(*fds[i], next, O_CLOEXEC);
             *fds[i] = next++;

@@ -333,27 +333,28 @@ bool tn_guard_link_ticket(struct tn_guard_link *l, const void *ticket, size_t le
     return ftruncate(l->ticket_fd, 0) == 0 && pwrite(l->ticket_fd, ticket, len, 0) == (ssize_t)len;
 }
 
-/* An order and a descriptor. */
-static bool order_with(struct tn_guard_link *l, uint32_t kind, int fd, int64_t by_ns)
+/* An order and a descriptor, or two. */
+static bool order_with(struct tn_guard_link *l, uint32_t kind, int fd, int second, int64_t by_ns)
 {
     struct tn_guard_command command = {.kind = kind, .by_ns = by_ns};
+    const int fds[] = {fd, second};
 
-    return l->alive && tn_pass_fd(l->socket, &command, sizeof command, fd);
+    return l->alive && tn_pass_fds(l->socket, &command, sizeof command, fds, second >= 0 ? 2 : 1);
 }
 
-bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd)
+bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd, int pass_fd)
 {
-    return order_with(l, TN_GUARD_SPAWN, block_fd, 0);
+    return order_with(l, TN_GUARD_SPAWN, block_fd, pass_fd, 0);
 }
 
 bool tn_guard_link_prepared(struct tn_guard_link *l, int socket)
 {
-    return order_with(l, TN_GUARD_PREPARED, socket, 0);
+    return order_with(l, TN_GUARD_PREPARED, socket, -1, 0);
 }
 
 bool tn_guard_link_hook(struct tn_guard_link *l, int block_fd, int64_t by_ns)
 {
-    return order_with(l, TN_GUARD_HOOK, block_fd, by_ns);
+    return order_with(l, TN_GUARD_HOOK, block_fd, -1, by_ns);
 }
 
 void tn_guard_link_signal(struct tn_guard_link *l, int signal)

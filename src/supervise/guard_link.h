@@ -80,7 +80,8 @@ void tn_guard_link_keep(struct tn_guard_link *l, int64_t until_ns);
 bool tn_guard_link_ticket(struct tn_guard_link *l, const void *ticket, size_t len);
 
 /* Orders.  What they pass on stays the caller's. */
-bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd);
+/* Run a program; pass_fd is its descriptor 3, or -1. */
+bool tn_guard_link_spawn(struct tn_guard_link *l, int block_fd, int pass_fd);
 /* A releaser is prepared at the other end of socket. */
 bool tn_guard_link_prepared(struct tn_guard_link *l, int socket);
 /* Run a hook, and kill it at by_ns. */

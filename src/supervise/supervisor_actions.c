@@ -93,7 +93,7 @@ static enum tn_machine_event_kind spawn(struct tn_supervisor *s)
     }
     write_role(s);
     tn_state_socket_next_program(s->socket);
-    if (!tn_guard_link_spawn(&s->link, block)) {
+    if (!tn_guard_link_spawn(&s->link, block, -1)) {
         tn_log("guard", "the guard takes no requests; ending it");
         then = TN_ON_SPAWN_FAILED;
     }

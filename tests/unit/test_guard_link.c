@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "beside_guard.h"
 #include "core/timing.h"
 #include "os/poll.h"
 #include "supervise/guard_link.h"
@@ -87,7 +88,7 @@ static void spawn_as(struct tn_guard_link *l, char *const *args, bool warm)
 
     sigemptyset(&program.mask);
     assert_int_equal(tn_program_block(&program, &facts, &block, &err), TENURE_OK);
-    assert_true(tn_guard_link_spawn(l, block));
+    assert_true(tn_guard_link_spawn(l, block, -1));
     close(block);
 }
 
@@ -355,49 +356,6 @@ static void test_facts_are_replaced_whole(void **state)
     assert_true(tn_guard_link_ticket(l, "new", 3));
     assert_int_equal(pread(l->ticket_fd, text, sizeof text, 0), 3);
     assert_string_equal(text, "new");
-}
-
-/* ---- Beside its guard ---------------------------------------------------- */
-
-static void copy_self(const char *to)
-{
-    int from_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    int to_fd = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
-    char buffer[65536];
-    ssize_t n;
-
-    while ((n = read(from_fd, buffer, sizeof buffer)) > 0) {
-        if (write(to_fd, buffer, (size_t)n) != n)
-            abort();
-    }
-    close(from_fd);
-    close(to_fd);
-}
-
-/* The guard is looked for beside the executable, so that is where we go. */
-static int run_beside_the_guard(char **argv)
-{
-    char folder[] = "/tmp/tenure-link-XXXXXX", self[64], guard[64];
-    char *const args[] = {argv[0], self, NULL};
-    int status = 1;
-
-    if (!mkdtemp(folder))
-        return 1;
-    snprintf(self, sizeof self, "%s/test", folder);
-    snprintf(guard, sizeof guard, "%s/tenure-guard", folder);
-    copy_self(self);
-    if (symlink(TN_BUILD_DIR "/tenure-guard", guard) != 0)
-        return 1;
-    pid_t pid = fork();
-    if (pid == 0) {
-        execv(self, args);
-        _exit(1);
-    }
-    waitpid(pid, &status, 0);
-    unlink(self);
-    unlink(guard);
-    rmdir(folder);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 int main(int argc, char **argv)
