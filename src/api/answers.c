@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "api/inner.h"
-#include "api/page.h"
 #include "core/timing.h"
 #include "state/http/http.h"
 #include "status/metrics.h"
@@ -186,30 +185,6 @@ void tn_answer_healthz(struct tn_api *api, struct tn_election *e,
     else
         no(reply, text ? text : "out of memory");
     free(text);
-}
-
-void tn_answer_page(struct tn_api *api, struct tn_election *e,
-                    const struct tn_http_request *request, struct tn_http_reply *reply)
-{
-    (void)api, (void)e, (void)request;
-    literal(reply, 200, "text/html; charset=utf-8", tn_page_html, tn_page_html_len);
-    reply->headers[0].name = "Cache-Control";
-    reply->headers[0].value = "no-cache";
-    reply->headers[1].name = "Content-Security-Policy";
-    reply->headers[1].value = tn_page_policy;
-    reply->headers[2].name = "X-Content-Type-Options";
-    reply->headers[2].value = "nosniff";
-    reply->headers[3].name = "Referrer-Policy";
-    reply->headers[3].value = "no-referrer";
-    reply->headers[4].name = "X-Frame-Options";
-    reply->headers[4].value = "DENY";
-}
-
-void tn_answer_openapi(struct tn_api *api, struct tn_election *e,
-                       const struct tn_http_request *request, struct tn_http_reply *reply)
-{
-    (void)api, (void)e, (void)request;
-    literal(reply, 200, "application/yaml", tn_page_openapi, tn_page_openapi_len);
 }
 
 void tn_answer_metrics(struct tn_api *api, struct tn_election *e,

@@ -14,7 +14,7 @@
 
 #include "tenure/status.h"
 
-#define TN_HTTP_ABI      9
+#define TN_HTTP_ABI      10
 #define TN_HTTP_CHANNELS 8
 
 /* Per cent of the descriptors for visitors that the program's own socket has. */
@@ -55,7 +55,7 @@ struct tn_http_reply {
     bool owned; /* body is malloc'ed and the server frees it; else it lives on */
     struct {
         const char *name, *value; /* value is copied */
-    } headers[6];
+    } headers[8];
     bool stream;      /* keep the answer open: publish() on this channel goes there */
     unsigned channel; /* below TN_HTTP_CHANNELS */
     bool park;        /* no answer yet: ask the handler again after the next wake() */

@@ -1,0 +1,78 @@
+"""The files that are built in: compressed for those who can read that, and sent once."""
+
+import gzip
+import http.client
+import pathlib
+
+import pytest
+from agent import BUILD, Agent
+
+pytestmark = pytest.mark.skipif(not (BUILD / "tenure-http.so").exists(), reason="without libmicrohttpd")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FILES = {"/": "text/html; charset=utf-8", "/openapi.yaml": "application/yaml"}
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    made = Agent(folder, f"sqlite:{folder}/db", "a")
+    yield made
+    made.process.terminate()
+    made.process.wait(60)
+
+
+def ask(agent, path, method="GET", **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", agent.port, timeout=60)
+    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer, body
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_compressed_only_for_those_who_accept_it(agent, path):
+    answer, plain = ask(agent, path)
+    assert answer.status == 200 and answer.getheader("Content-Encoding") is None
+    for accept in ("gzip", "GZIP", "br, gzip;q=0.5", "deflate,x-gzip", "*", "identity, *;q=0.1", "gzip ;q=1"):
+        answer, body = ask(agent, path, Accept_Encoding=accept)
+        assert answer.getheader("Content-Encoding") == "gzip", accept
+        assert answer.getheader("Content-Type") == FILES[path]
+        assert gzip.decompress(body) == plain and len(body) < len(plain) / 2
+    for accept in ("", "br", "gzip;q=0", "gzip; q=0.0, *", "identity", "*;q=0", "gzipped", "br, , ;"):
+        answer, body = ask(agent, path, Accept_Encoding=accept)
+        assert answer.getheader("Content-Encoding") is None and body == plain, accept
+        assert answer.getheader("Vary") == "Accept-Encoding"
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_what_the_browser_has_is_not_sent_again(agent, path):
+    tags = {}
+    for accept in ("gzip", "identity"):
+        answer, body = ask(agent, path, Accept_Encoding=accept)
+        tags[accept] = answer.getheader("ETag")
+        assert answer.getheader("Cache-Control") == "no-cache"  # asked for each time, and seldom sent
+        for known in (tags[accept], "W/" + tags[accept], f'"x", {tags[accept]}', "*"):
+            again, nothing = ask(agent, path, Accept_Encoding=accept, If_None_Match=known)
+            assert (again.status, nothing) == (304, b""), known
+            assert again.getheader("ETag") == tags[accept]
+        again, whole = ask(agent, path, Accept_Encoding=accept, If_None_Match='"x"')
+        assert again.status == 200 and whole == body
+    assert tags["gzip"] != tags["identity"]
+    again, _ = ask(agent, path, Accept_Encoding="gzip", If_None_Match=tags["identity"])
+    assert again.status == 200  # the other form is not this one
+    head, nothing = ask(agent, path, "HEAD", Accept_Encoding="gzip")
+    assert head.status == 200 and head.getheader("ETag") == tags["gzip"] and nothing == b""
+
+
+def test_the_page_is_one_document_under_a_strict_policy(agent):
+    answer, body = ask(agent, "/")
+    text, policy = body.decode(), answer.getheader("Content-Security-Policy")
+    assert text.count("<script") == 1 and text.count("<style") == 1
+    assert ' src="' not in text and "<link rel=\"stylesheet\"" not in text
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "'self'" not in policy.split("connect-src")[0]
+    assert "require-trusted-types-for 'script'" in policy
+    for name in (ROOT / "src/api/page").glob("*.js"):
+        assert name.read_text() in text
+        for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+            assert sink not in name.read_text(), f"{name.name} uses {sink}"
