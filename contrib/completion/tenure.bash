@@ -50,7 +50,7 @@ _tenure()
         [ "$COMP_CWORD" -eq 2 ] && mapfile -t COMPREPLY < <(compgen -W "$(_tenure_verbs)" -- "$current")
         return
     fi
-    if [ "${COMP_WORDS[1]}" = run ]; then
+    if [[ " run lock " == *" ${COMP_WORDS[1]} "* ]]; then
         for ((i = 2; i < COMP_CWORD; i++)); do
             [ "${COMP_WORDS[i]}" = -- ] || continue
             _tenure_command "$i"
@@ -93,7 +93,7 @@ _tenure()
             mapfile -t COMPREPLY < <(compgen -W "options schema" -- "$current")
         elif [ "${COMP_WORDS[1]}" = config ] && [ "$COMP_CWORD" -eq 2 ]; then
             COMPREPLY=(check)
-        elif [[ " status watch history candidates handover step-down pause resume " == *" ${COMP_WORDS[1]} "* ]]; then
+        elif [[ " lock status watch history candidates handover step-down pause resume " == *" ${COMP_WORDS[1]} "* ]]; then
             mapfile -t COMPREPLY < <(compgen -W "$(_tenure_names)" -- "$current")
         else
             mapfile -t COMPREPLY < <(compgen -f -- "$current")

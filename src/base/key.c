@@ -85,6 +85,14 @@ enum tenure_status tn_key_document(const char *name, const char *collection, con
     return TENURE_OK;
 }
 
+void tn_key_holder(const char *name, unsigned place, char election[TENURE_KEY_MAX + 1])
+{
+    if (place <= 1)
+        snprintf(election, TENURE_KEY_MAX + 1, "%s", name);
+    else
+        snprintf(election, TENURE_KEY_MAX + 1, "%s" TN_KEY_HOLDERS "%u", name, place);
+}
+
 /* ---- Reading ------------------------------------------------------------- */
 
 bool tn_key_is(const char *key, const char *tail, size_t *name_len)

@@ -8,7 +8,8 @@
  *   NAME/state/COLLECTION          the root of a collection
  *   NAME/state/COLLECTION/ID       a document
  *
- * NAME may have several segments.
+ * NAME may have several segments.  The holders of a lock that several may hold are elections of
+ * their own: the first is NAME, the others are NAME/holders/2, NAME/holders/3 and so on.
  */
 #ifndef TN_BASE_KEY_H
 #define TN_BASE_KEY_H
@@ -36,6 +37,11 @@ enum tenure_status tn_key_collection(const char *name, const char *collection,
  */
 enum tenure_status tn_key_document(const char *name, const char *collection, const char *id,
                                    char key[TENURE_KEY_MAX + 1], struct tenure_error *err);
+
+/* The election of holder number `place`, from 1. */
+#define TN_KEY_HOLDERS     "/holders/"
+#define TN_KEY_HOLDERS_MAX 64
+void tn_key_holder(const char *name, unsigned place, char election[TENURE_KEY_MAX + 1]);
 
 /* ---- Reading ------------------------------------------------------------- */
 

@@ -23,6 +23,8 @@ enum {
     CLI_NOT_HELD = 3,     /* status: nobody leads */
     CLI_UNSOUND = 4,      /* doctor: a promise is broken */
     CLI_WEAK = 5,         /* doctor --strict: a promise is weak */
+    CLI_TAKEN = 75,       /* lock: somebody else holds it; EX_TEMPFAIL of sysexits.h */
+    CLI_LEASE_LOST = 122, /* lock, once, cron: the lease was lost, and the command ended */
     CLI_LOST = 124,       /* run: leadership was lost, and --on-loss=exit */
     CLI_BROKEN = 125,     /* run: tenure itself could not do its part */
     CLI_CANNOT_RUN = 126, /* run: the command is there but cannot be executed */
@@ -37,7 +39,7 @@ struct cli_verb {
 };
 
 extern const struct cli_verb cli_run, cli_status, cli_watch, cli_reset, cli_state, cli_sim,
-    cli_store, cli_release_grant, cli_pause, cli_resume, cli_handover, cli_step_down,
+    cli_store, cli_release_grant, cli_pause, cli_resume, cli_handover, cli_step_down, cli_lock,
     cli_candidates, cli_agent, cli_config, cli_history, cli_doctor;
 
 /* What a verb does where no store is yet.  Only who leaves something there makes one. */

@@ -87,7 +87,9 @@ static void fail(struct tn_machine *m, int code)
 
 static void spawn(struct tn_machine *m)
 {
+    assert(!m->cfg.once || !m->ran);
     m->state = TN_PROGRAM_REQUESTED;
+    m->ran = true;
     m->started_ns = m->ev->now_ns;
     act(m, TN_DO_SPAWN);
 }
@@ -136,6 +138,18 @@ static void lead_from_none(struct tn_machine *m)
     m->fired = false;
     m->state = TN_PROGRAM_SERVING;
     act(m, TN_DO_TICKET);
+}
+
+/* Release, and go: that is what was wanted. */
+static void lead_idle(struct tn_machine *m)
+{
+    m->epoch = m->ev->epoch;
+    if (m->life != TN_LIFE_ACTIVE)
+        return; /* STOP is on its way */
+    m->exit_code = 0;
+    leave(m);
+    act(m, TN_DO_RELEASE);
+    m->epoch = 0;
 }
 
 /* Warm: it runs already, or will soon. */
@@ -215,6 +229,7 @@ static void spawn_invalid(struct tn_machine *m)
 static void spawn_failed(struct tn_machine *m)
 {
     m->state = TN_PROGRAM_NONE;
+    m->ran = false;
     act(m, TN_DO_KILL_GUARD); /* its death ends this term, and a new one is started */
 }
 
@@ -251,11 +266,13 @@ static void finish_death(struct tn_machine *m);
 
 static void note_stop(struct tn_machine *m)
 {
-    bool exits = m->cfg.on_loss == TN_LOSS_EXIT;
+    /* What runs once cannot go on in another term, and what has not begun can. */
+    bool exits = m->cfg.once ? m->ran : m->cfg.on_loss == TN_LOSS_EXIT;
+    bool over = m->ev->lost || (m->cfg.once && m->ran && m->life == TN_LIFE_ACTIVE);
 
     m->stopping = true;
     m->restart_ns = TN_NEVER;
-    if (!m->ev->lost)
+    if (!over)
         return;
     act(m, TN_DO_TELL_LOST)->ok = exits || m->life != TN_LIFE_ACTIVE;
     if (exits && m->life == TN_LIFE_ACTIVE)
@@ -421,7 +438,7 @@ static int64_t pause_after(unsigned crashes)
     return min64(pause, PAUSE_MAX_NS);
 }
 
-static int code_of(const struct tn_machine *m)
+int tn_machine_program_code(const struct tn_machine *m)
 {
     if (m->exec_error)
         return m->exec_error == ENOENT ? m->cfg.code_not_found : m->cfg.code_cannot_run;
@@ -447,7 +464,7 @@ static void ended_by_itself(struct tn_machine *m)
     if (m->restart_wanted || (m->epoch == 0 && then != TN_EXIT_EXIT && !hopeless)) {
         m->restart_ns = m->ev->now_ns + pause_after(m->crashes);
     } else if (then == TN_EXIT_EXIT || hopeless) {
-        m->exit_code = code_of(m);
+        m->exit_code = tn_machine_program_code(m);
         leave(m);
         if (m->epoch != 0)
             act(m, TN_DO_RELEASE);
@@ -491,7 +508,7 @@ static void tree_dead(struct tn_machine *m, int64_t at_ns)
         return;
     act_at(m, TN_DO_ENDED, at_ns);
     if (m->life != TN_LIFE_ACTIVE && !m->failed)
-        m->exit_code = code_of(m);
+        m->exit_code = tn_machine_program_code(m);
     /* The release waits for --on-stopped, which has no more time than the lease. */
     m->state = TN_PROGRAM_STOPPED;
     end_hooks(m);
@@ -505,6 +522,7 @@ static void take_dead(struct tn_machine *m)
 static void take_refused(struct tn_machine *m)
 {
     m->state = TN_PROGRAM_NONE;
+    m->ran = false;
     if (m->epoch != 0)
         act(m, TN_DO_RELEASE);
     else
@@ -634,6 +652,8 @@ static void asked_to_go(struct tn_machine *m)
     /* Before the elector knows, which may be waiting for a slow store. */
     if (tn_machine_alive(m))
         act_stop(m, m->stop_signal, m->drain_by_ns);
+    if (m->cfg.once && !m->ran)
+        fail(m, 128 + m->ev->signal); /* nobody may take it for done */
     leave(m);
 }
 
@@ -739,6 +759,7 @@ typedef void (*handler)(struct tn_machine *m);
 static const handler table[TN_MACHINE_EVENT_KINDS][TN_PROGRAM_STATES] = {
     /*                   NONE            SERVING       REQUESTED      STARTING       RUNNING        ENDING         STOPPED */
     [TN_ON_LEAD]     = { lead_from_none, lead_ending,  lead_running,  lead_running,  lead_running,  lead_ending,   lead_ending },
+    [TN_ON_LEAD_IDLE] = { lead_idle,     NULL,         NULL,          NULL,          NULL,          NULL,          NULL },
     [TN_ON_STOP]     = { stop_none,      stop_clients, stop_running,  stop_running,  stop_running,  stop_running,  note_stop },
     [TN_ON_TICKET]   = { ticket_for_spawn, ticket_for_clients, ticket_while_starting, ticket_while_starting, ticket_while_running, NULL, NULL },
     [TN_ON_ACCEPTED] = { take_accepted,  NULL,         take_accepted, take_accepted, take_accepted, take_accepted, take_accepted },

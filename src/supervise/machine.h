@@ -54,11 +54,12 @@ enum tn_on_exit {
 };
 
 #define TN_MACHINE_EVENTS(X)                                                                       \
-    X(TIMER)    /* time has passed; owes: the elector still owes something to the store */         \
-    X(LEAD)     /* a term has begun: epoch */                                                      \
-    X(STOP)     /* it is over: lost; answered by ANSWER_STOP */                                    \
-    X(LEADER)   /* somebody leads: ours */                                                         \
-    X(ACCEPTED) /* the guard's reports; SPAWNED and DEAD have at_ns */                             \
+    X(TIMER)     /* time has passed; owes: the elector still owes something to the store */        \
+    X(LEAD)      /* a term has begun: epoch */                                                     \
+    X(LEAD_IDLE) /* likewise, and there is nothing to do in it */                                  \
+    X(STOP)      /* it is over: lost; answered by ANSWER_STOP */                                   \
+    X(LEADER)    /* somebody leads: ours */                                                        \
+    X(ACCEPTED)  /* the guard's reports; SPAWNED and DEAD have at_ns */                            \
     X(SPAWNED)                                                                                     \
     X(FAILED)  /* it could not be started: error, passing */                                       \
     X(REFUSED) /* it was not: too late for this grant, or too early after the last */              \
@@ -165,6 +166,7 @@ struct tn_machine_actions {
 
 struct tn_machine_config {
     bool has_program, warm;
+    bool once; /* the program is requested once in this life, whatever ends it (supervise/once.h) */
     unsigned hooks; /* kinds, as bits, for which there is a command */
     enum tn_on_loss on_loss;
     enum tn_on_exit on_exit;
@@ -186,6 +188,7 @@ struct tn_machine {
     /* The program, and how it ended. */
     bool stopping; /* STOP came, and is not answered */
     bool fired;    /* the guard fired: it did not end by itself */
+    bool ran;      /* the guard was told to start it; once: never again */
     uint64_t fired_epoch;
     int exec_error; /* errno of a program that could not be started */
     bool passing;   /* for want of something that may be there the next time */
@@ -234,6 +237,8 @@ bool tn_machine_is_repeated(int first, int64_t first_ns, int signal, int64_t now
 int64_t tn_machine_next(const struct tn_machine *m, int64_t now_ns);
 /* Nothing is left to be done; synced: nor in the store. */
 bool tn_machine_is_over(const struct tn_machine *m, int64_t now_ns, bool synced);
+/* The exit code of a program of which nothing is left. */
+int tn_machine_program_code(const struct tn_machine *m);
 /* A term's work is on: its hooks may run. */
 bool tn_machine_term_runs(const struct tn_machine *m);
 /* The program, or something of it, may still be there. */

@@ -215,6 +215,7 @@ static enum tenure_status open_loop(struct tn_supervisor *s, struct tenure_error
     tn_supervisor_control_open(s);
     tn_loop_timer(l, &s->trim, trim_now, s);
     tn_loop_timer(l, &s->ping, ping_watchdog, s);
+    tn_supervisor_once_open(s);
     tn_loop_timer(l, &s->machine_timer, NULL, NULL); /* settle() steps it */
     tn_prepared_open(&s->prepared, l, &s->link);
     if (!status && (!s->peer_worker || !s->name_worker))
@@ -240,6 +241,7 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
         return status;
     tn_supervisor_inbox_connect(s, &o, &hooks);
     tn_supervisor_guard_hooks(s, &hooks);
+    tn_supervisor_once_hooks(s, &hooks);
     if (s->options->state && (status = open_socket(s, &hooks, err)))
         return status;
     /* Nobody else sees what is in these. */
@@ -353,6 +355,7 @@ static void configure_machine(struct tn_supervisor *s)
     struct tn_machine_config cfg = {
         .has_program = o->program.args != NULL,
         .warm = o->warm,
+        .once = o->once != NULL,
         .stop_signal = o->stop_signal,
         .warm_signal = o->warm_signal,
         .grace_ns = tn_supervisor_grace(s),
@@ -405,6 +408,8 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
         settle(&s);
         loop(&s);
     }
+    if (options->once)
+        options->once->asked = s.machine.asked > 0;
     close_all(&s);
     return s.machine.exit_code;
 }

@@ -12,6 +12,7 @@
 #include "os/log.h"
 #include "supervise/guard_link.h"
 #include "supervise/machine.h"
+#include "supervise/once.h"
 #include "supervise/peer_sync.h"
 #include "supervise/probe.h"
 #include "supervise/program.h"
@@ -31,6 +32,8 @@ struct tn_run_options {
     enum tn_on_loss on_loss;
     enum tn_on_exit on_exit;
     int crash_limit; /* RESTART: so many ends in a row yield leadership */
+
+    struct tn_once *once; /* the program runs once; NULL: whenever this candidate leads */
 
     const char *state;       /* URL of the state that the program may use; NULL: no socket */
     const char *const *seal; /* its collections to seal whole; ends with NULL; may be NULL */

@@ -16,6 +16,7 @@
 #include "supervise/supervisor_inner.h"
 
 #define NO_EVENT TN_MACHINE_EVENT_KINDS
+#define ENV_MAX  4 /* variables of a command that runs once */
 
 /* ---- The program --------------------------------------------------------- */
 
@@ -61,7 +62,8 @@ static enum tenure_status describe(struct tn_supervisor *s, int *block, struct t
                                        .store = s->options->elector.store,
                                        .state = s->options->state};
     char notify[sizeof s->notified.path + 16], watchdog[48], role[4200];
-    const char *extra[6] = {0};
+    const char *extra[6 + ENV_MAX] = {0};
+    const char *const *more = s->options->once ? s->options->once->env : NULL;
     size_t n = 0;
 
     if (s->socket)
@@ -77,6 +79,8 @@ static enum tenure_status describe(struct tn_supervisor *s, int *block, struct t
         snprintf(role, sizeof role, "TENURE_ROLE_FILE=%s", s->options->warm_file);
         extra[n++] = role;
     }
+    for (size_t i = 0; more && more[i] && i < ENV_MAX; i++)
+        extra[n++] = more[i];
     spec.extra = extra;
     return tn_program_block(&s->options->program, &spec, block, err);
 }
@@ -148,6 +152,7 @@ static void ended(struct tn_supervisor *s, uint64_t epoch, int64_t at_ns)
     note_end(s, epoch, at_ns);
     if (epoch != 0)
         tn_trace_file_program(s->trace, s->id, "dead", epoch, at_ns);
+    tn_supervisor_once_ended(s, tn_machine_program_code(&s->machine));
 }
 
 static const char *end_text(const struct tn_supervisor *s, enum tn_term_end end)

@@ -257,6 +257,8 @@ void tn_supervisor_take_control(struct tn_supervisor *s, const struct tenure_con
         else
             tn_log("resumed", "resumed");
         tn_notify(&s->notify, "STATUS=%s", c->paused ? "PAUSED" : "resumed");
+        if (c->paused)
+            tn_supervisor_once_held(s, "");
     }
     if (!s->registered)
         tn_supervisor_sync(s, TN_PEER_ANNOUNCE | TN_PEER_MEMBERSHIP | TN_PEER_RANK);

@@ -205,7 +205,9 @@ static void take_start(struct tn_supervisor *s, uint64_t epoch)
 {
     s->unsealed = false;
     s->self.trouble[0] = '\0';
-    tn_supervisor_step(s, &(struct tn_machine_event){.kind = TN_ON_LEAD, .epoch = epoch});
+    tn_supervisor_step(
+        s, &(struct tn_machine_event){.kind = s->idle_epoch == epoch ? TN_ON_LEAD_IDLE : TN_ON_LEAD,
+                                      .epoch = epoch});
 }
 
 /* The store could not be opened. */
@@ -241,6 +243,8 @@ static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t ep
     else if (s->machine.life == TN_LIFE_ACTIVE)
         tn_log("vacant", "no leader; contending");
     tn_notify(&s->notify, "STATUS=standby; %s leads", leader[0] ? leader : "nobody");
+    if (leader[0])
+        tn_supervisor_once_held(s, leader);
 }
 
 /* Trouble is said once, not at every try; its end too, with how long it lasted. */

@@ -74,6 +74,8 @@ struct tn_supervisor {
     struct tn_notify notify;
     struct tn_state_socket *socket; /* NULL: the program has no state */
     uint64_t unsealed_epoch;        /* of the callbacks' thread: told that it is not sealed yet */
+    uint64_t idle_epoch;            /* likewise: nothing is to be done in that term */
+    struct tn_timer waited;         /* options->once gives up */
     struct tn_helpers helpers;
     struct tn_trace_file *trace; /* NULL: none */
     struct tn_role_file role_file;
@@ -175,6 +177,16 @@ void tn_supervisor_take_signals(void *arg, short events);
 struct tn_election *tn_supervisor_election(const struct tn_supervisor *s);
 /* After it: people may ask. */
 enum tenure_status tn_supervisor_listen(struct tn_supervisor *s, struct tenure_error *err);
+
+/* supervisor_once.c */
+/* Its timer. */
+void tn_supervisor_once_open(struct tn_supervisor *s);
+/* Have the driver ask its owner before the command starts. */
+void tn_supervisor_once_hooks(struct tn_supervisor *s, struct tn_driver_hooks *hooks);
+/* Somebody else holds the lease; "": it is paused. */
+void tn_supervisor_once_held(struct tn_supervisor *s, const char *by);
+/* Nothing of the command is left. */
+void tn_supervisor_once_ended(struct tn_supervisor *s, int code);
 
 /* supervisor_reload.c */
 void tn_supervisor_reload(struct tn_supervisor *s);

@@ -1,15 +1,15 @@
 /*
  * The supervisor's machine in scripts.  The language, a command a line:
  *
- *     chapter SETTING...       begin again at 0: program, warm, hooks, on-exit=exit|restart|yield,
- *                              on-loss=exit, stop-signal=USR1 (grace 8 s, margin 50 ms, answers 5
- * s, hooks 10 s) at S, +S                 the time, in seconds; may stand before another command
+ *     chapter SETTING...       begin again at 0: program, once, warm, hooks,
+ * on-exit=exit|restart|yield, on-loss=exit, stop-signal=USR1 (grace 8 s, margin 50 ms, answers 5 s,
+ * hooks 10 s) at S, +S                 the time, in seconds; may stand before another command
  * deadline S what is published to the guard from now on wakes                    the time becomes
  * that of the next timer, which is stepped fail ticket|spawn|describe|hook|tree|guard       the
  * next one of these fails owes yes|no, synced yes|no                       the elector, the peer
- * sync lead EPOCH, stop, lost, leads ours|other, accepted, spawned, cannot ERRNO [passing],
- * refused, exited CODE, kills, fired, hook-ended [unrun], dead, guard-died, unhealthy [alone],
- * found yes|no, asked SIGNAL, given-up CODE, reload, halted, timer
+ * sync lead EPOCH, lead-idle EPOCH, stop, lost, leads ours|other, accepted, spawned, cannot ERRNO
+ * [passing], refused, exited CODE, kills, fired, hook-ended [unrun], dead, guard-died, unhealthy
+ * [alone], found yes|no, asked SIGNAL, given-up CODE, reload, halted, timer
  *
  * Printed: what happens to the machine (<), what it asks for (>), where it stands then (=).
  */
@@ -232,6 +232,8 @@ static void begin_chapter(struct world *w, char *settings)
     for (word = strtok_r(settings, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
         if (strcmp(word, "program") == 0)
             cfg.has_program = true;
+        else if (strcmp(word, "once") == 0)
+            cfg.has_program = cfg.once = true;
         else if (strcmp(word, "warm") == 0)
             cfg.has_program = cfg.warm = true;
         else if (strcmp(word, "hooks") == 0)
@@ -273,16 +275,27 @@ static void obey_event(struct world *w, const char *word, const char *rest)
         const char *word;
         enum tn_machine_event_kind kind;
     } words[] = {
-        {"lead", TN_ON_LEAD},           {"stop", TN_ON_STOP},
-        {"lost", TN_ON_STOP},           {"leads", TN_ON_LEADER},
-        {"accepted", TN_ON_ACCEPTED},   {"spawned", TN_ON_SPAWNED},
-        {"cannot", TN_ON_FAILED},       {"refused", TN_ON_REFUSED},
-        {"exited", TN_ON_EXITED},       {"kills", TN_ON_KILLS},
-        {"fired", TN_ON_FIRED},         {"hook-ended", TN_ON_HOOK_ENDED},
-        {"dead", TN_ON_DEAD},           {"guard-died", TN_ON_GUARD_DIED},
-        {"unhealthy", TN_ON_UNHEALTHY}, {"found", TN_ON_STEP_DOWN_DONE},
-        {"asked", TN_ON_ASKED_TO_GO},   {"given-up", TN_ON_GIVEN_UP},
-        {"reload", TN_ON_RELOAD},       {"halted", TN_ON_HALTED},
+        {"lead", TN_ON_LEAD},
+        {"stop", TN_ON_STOP},
+        {"lead-idle", TN_ON_LEAD_IDLE},
+        {"lost", TN_ON_STOP},
+        {"leads", TN_ON_LEADER},
+        {"accepted", TN_ON_ACCEPTED},
+        {"spawned", TN_ON_SPAWNED},
+        {"cannot", TN_ON_FAILED},
+        {"refused", TN_ON_REFUSED},
+        {"exited", TN_ON_EXITED},
+        {"kills", TN_ON_KILLS},
+        {"fired", TN_ON_FIRED},
+        {"hook-ended", TN_ON_HOOK_ENDED},
+        {"dead", TN_ON_DEAD},
+        {"guard-died", TN_ON_GUARD_DIED},
+        {"unhealthy", TN_ON_UNHEALTHY},
+        {"found", TN_ON_STEP_DOWN_DONE},
+        {"asked", TN_ON_ASKED_TO_GO},
+        {"given-up", TN_ON_GIVEN_UP},
+        {"reload", TN_ON_RELOAD},
+        {"halted", TN_ON_HALTED},
         {"timer", TN_ON_TIMER},
     };
     int number = number_of(rest);

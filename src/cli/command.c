@@ -1,0 +1,137 @@
+#include "cli/command.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "os/init.h"
+
+/* ---- The command line ---------------------------------------------------- */
+
+/* Of `run`. */
+static const char *const shared[] = {"ttl",   "renew",   "grace", "stop-signal", "user",
+                                     "chdir", "contain", "log",   "log-level"};
+
+#define OPTIONS_MAX 64
+
+static bool is_shared(const struct option *o)
+{
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+        if (strcmp(o->name, shared[i]) == 0)
+            return true;
+    }
+    return o->val < CLI_OPT_OWN; /* a common one */
+}
+
+static const struct option *options_of(const struct option *own)
+{
+    static struct option all[OPTIONS_MAX + 1];
+    size_t n = 0;
+
+    for (const struct option *o = cli_run_options(); o->name && n < OPTIONS_MAX; o++) {
+        if (is_shared(o))
+            all[n++] = *o;
+    }
+    for (; own->name && n < OPTIONS_MAX; own++)
+        all[n++] = *own;
+    return all;
+}
+
+/* Everything behind the first -- is the command. */
+static int find_command(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0)
+            return i;
+    }
+    return argc;
+}
+
+static void init(struct cli_command *c, const struct cli_verb *verb)
+{
+    memset(c, 0, sizeof *c);
+    c->verb = verb;
+    cli_common_init(&c->common);
+    c->common.name = NULL; /* of the election around us, if there is one: another lock is meant */
+    c->run.o = (struct tn_run_options){.elector = TENURE_ELECTOR_OPTIONS,
+                                       .stop_signal = SIGTERM,
+                                       .log = TN_LOG_TEXT,
+                                       .log_level = TN_LEVEL_WARN,
+                                       .crash_limit = 1,
+                                       .once = &c->once};
+}
+
+bool cli_command_take(struct cli_command *c, const struct cli_verb *verb, int argc, char **argv,
+                      const struct option *own, void (*take)(void *arg, int opt), void *arg,
+                      int *code)
+{
+    int end = find_command(argc, argv), opt;
+
+    init(c, verb);
+    *code = CLI_USAGE;
+    while ((opt = cli_getopt(verb, end, argv, CLI_ANY_ORDER, options_of(own))) != -1) {
+        if (opt >= CLI_COMMAND_OWN)
+            take(arg, opt);
+        else if (!cli_common_take(&c->common, verb, opt))
+            cli_run_set(verb, &c->run, opt);
+    }
+    if (optind < end && !c->common.name_given)
+        c->common.name = argv[optind++];
+    c->name = c->common.name;
+    if (optind < end)
+        cli_misuse(verb, "unexpected '%.40s': give one NAME, and the command after --",
+                   argv[optind]);
+    else if (!c->name)
+        cli_misuse(verb, "missing NAME, the same on every machine");
+    else if (end + 1 >= argc)
+        cli_misuse(verb, "missing command: give it after --");
+    else if (cli_named(verb, c->name)) {
+        c->run.o.program.args = argv + end + 1;
+        return true;
+    }
+    return false;
+}
+
+bool cli_command_prepare(struct cli_command *c, int *code)
+{
+    struct tn_run_options *o = &c->run.o;
+    struct tenure_error err;
+
+    cli_no_core();
+    o->program.env = environ;
+    sigprocmask(SIG_SETMASK, NULL, &o->program.mask);
+    enum tenure_status status = tn_program_check(&o->program, &err);
+    if (status) {
+        *code = cli_fail(c->verb, status == TENURE_DENIED ? CLI_CANNOT_RUN : CLI_NOT_FOUND, "%s",
+                         err.text);
+        return false;
+    }
+    *code = CLI_USAGE;
+    o->elector.store = cli_store_find(c->verb, &c->common);
+    tn_log_as(c->verb->name);
+    tn_log_limit(o->log_level);
+    if (o->elector.store)
+        tn_init_split(false);
+    return o->elector.store != NULL;
+}
+
+/* ---- One run ------------------------------------------------------------- */
+
+int cli_command_run(struct cli_command *c, const char *election)
+{
+    static const struct tn_run_codes codes = {.failed = CLI_FAILED,
+                                              .gave_up = CLI_FAILED,
+                                              .usage = CLI_USAGE,
+                                              .lost = CLI_LEASE_LOST,
+                                              .broken = CLI_BROKEN,
+                                              .cannot_run = CLI_CANNOT_RUN,
+                                              .not_found = CLI_NOT_FOUND};
+
+    c->run.o.elector.name = election;
+    c->once.taken = c->once.asked = false;
+    int code = tn_run(&c->run.o, &codes);
+    /* A signal that came too late for this run is for what comes after it. */
+    sigprocmask(SIG_SETMASK, &c->run.o.program.mask, NULL);
+    return code;
+}
