@@ -89,6 +89,13 @@ struct tenure_swap {
     struct tenure_token token; /* the new token, if status is OK */
 };
 
+/* One read of many.  key is the caller's; value too, as in a single read; status the answer. */
+struct tenure_read {
+    const char *key;
+    struct tenure_value value; /* zeroed before the first use, freed by the caller */
+    enum tenure_status status; /* OK (also if absent), CORRUPT, or why it was not answered */
+};
+
 #define TENURE_WATCH_MAX 8 /* watches in one wait */
 
 /* Something to wait on: a register, or everything under a prefix. */
@@ -125,7 +132,7 @@ struct tenure_store_info {
  * `impl` is what open() returned.  err is never NULL.  Arguments have been
  * checked: keys are well formed, nonces not zero, lengths within info.
  */
-#define TENURE_STORE_ABI 2
+#define TENURE_STORE_ABI 3
 
 struct tn_option;
 
@@ -177,6 +184,14 @@ struct tenure_store_ops {
                                int64_t deadline, struct tenure_error *err);
     /* OPTIONAL: what a URL may say behind '?'; the form is tenure's own (src/base/options.h). */
     const struct tn_option *options;
+    /*
+     * OPTIONAL (NULL: one read() after the other), may block.  Answers the first *done of n >= 1
+     * reads, at least one unless it fails: as many as are worth sending together.  Each read is
+     * as linearizable as a single one (C1).  A damaged register is CORRUPT in its own status and
+     * ends nothing.  Returns OK, or why none of them was answered.
+     */
+    enum tenure_status (*read_many)(void *impl, struct tenure_read *reads, size_t n, size_t *done,
+                                    int64_t deadline, struct tenure_error *err);
 };
 
 /* ---- Using a store ------------------------------------------------------- */
@@ -238,6 +253,14 @@ TENURE_API enum tenure_status tenure_store_swap(tenure_store *store, struct tenu
                                                 int64_t deadline, struct tenure_error *err);
 /* Sorts swaps by key.  See swap_many above. */
 TENURE_API enum tenure_status tenure_store_swap_many(tenure_store *store, struct tenure_swap *swaps,
+                                                     size_t n, int64_t deadline,
+                                                     struct tenure_error *err);
+/*
+ * Read many registers, in the order given; a key may occur twice.  OK: each was answered, with a
+ * status of its own (OK or CORRUPT; tenure_store_read() tells why it is CORRUPT).  Otherwise the
+ * reason, which is also the status of those that were not answered.
+ */
+TENURE_API enum tenure_status tenure_store_read_many(tenure_store *store, struct tenure_read *reads,
                                                      size_t n, int64_t deadline,
                                                      struct tenure_error *err);
 /* Write an empty tombstone over what the caller last saw. */

@@ -12,6 +12,7 @@
 #include "store/batch.h"
 #include "store/builtin.h"
 #include "store/modules.h"
+#include "store/reads.h"
 #include "tenure/store.h"
 
 #define SCHEME_MAX  40 /* bytes in the name of a stranger's scheme */
@@ -262,6 +263,23 @@ enum tenure_status tenure_store_read(tenure_store *s, const char *key, struct te
     enum tenure_status status = check_key(key, err ? err : &scratch);
 
     return status ? status : s->ops->read(s->impl, key, value, deadline, err ? err : &scratch);
+}
+
+enum tenure_status tenure_store_read_many(tenure_store *s, struct tenure_read *reads, size_t n,
+                                          int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_error scratch;
+    enum tenure_status status = TENURE_OK;
+
+    if (!err)
+        err = &scratch;
+    for (size_t i = 0; i < n && !status; i++)
+        status = check_key(reads[i].key, err);
+    if (!status)
+        return tn_reads_run(s->ops, s->impl, reads, n, deadline, err);
+    for (size_t i = 0; i < n; i++)
+        reads[i].status = status;
+    return status;
 }
 
 enum tenure_status tenure_store_swap(tenure_store *s, struct tenure_swap *swap, int64_t deadline,

@@ -224,6 +224,29 @@ static enum tenure_status toy_read(void *impl, const char *key, struct tenure_va
     return status;
 }
 
+/* Three at a time: the rest is asked for again. */
+static enum tenure_status toy_read_many(void *impl, struct tenure_read *reads, size_t n,
+                                        size_t *done, int64_t deadline, struct tenure_error *err)
+{
+    struct handle *h = impl;
+    enum tenure_status status = TENURE_OK;
+    size_t most = n < 3 ? n : 3;
+
+    for (*done = 0; *done < most && !status; ++*done) {
+        struct tenure_read *read = &reads[*done], *to = read;
+
+        if (has(h, TOY_reads_in_another_order))
+            to = &reads[most - 1 - *done];
+        if (has(h, TOY_reads_keep_the_absent) && !place_of(find(h, read->key, false)))
+            read->status = TENURE_OK;
+        else
+            status = to->status = toy_read(impl, read->key, &to->value, deadline, err);
+    }
+    if (has(h, TOY_reads_stop_short) && n > 100)
+        *done = n;
+    return status;
+}
+
 static bool expected(const struct handle *h, const struct place *p, const struct tenure_swap *swap)
 {
     bool version = strcmp(p ? p->token.version : "", swap->expect.version) == 0;
@@ -486,6 +509,7 @@ const struct tenure_store_ops toy_store = {
     .swap_many = toy_swap_many,
     .wait = toy_wait,
     .list = toy_list,
+    .read_many = toy_read_many,
 };
 
 /* As a module, tenure-store-toy.so, this is what tenure looks for. */

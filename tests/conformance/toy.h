@@ -55,6 +55,9 @@ extern const struct tenure_store_ops toy_store;
     X(lock_outlives, "killed-process")                                                             \
     X(batch_all_ok, "batch-mixed")                                                                 \
     X(batch_claims_the_rest, "batch-large")                                                        \
+    X(reads_in_another_order, "reads-mixed")                                                       \
+    X(reads_keep_the_absent, "reads-again")                                                        \
+    X(reads_stop_short, "reads-many")                                                              \
     X(leaks_descriptor, "open-close")                                                              \
     X(forgets, "reopen")
 

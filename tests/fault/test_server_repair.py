@@ -180,6 +180,11 @@ def test_told_kept_and_replaced(start, name, how):
             plain.read(BAD)
         assert caught.value.status == "corrupt" and BAD in caught.value.text
         assert plain.swap(BAD).status in ("conflict", "corrupt")
+        # It ends no batch of reads, and no neighbour is taken for it.
+        good, absent = BAD.replace("bad", "good"), BAD.replace("bad", "never")
+        status, reads, _ = plain.read_many([good, absent, BAD, good])
+        assert (status, [one[0] for one in reads]) == ("ok", ["ok", "ok", "corrupt", "ok"])
+        assert reads[0][1] == reads[3][1] == plain.read(good) and reads[1][1].token.version == ""
         seen = dict(plain.list("app/state/jobs/")[0])[BAD]
         assert plain.swap(BAD, seen.token).status in ("conflict", "corrupt")
     done = json.loads(ok(cli(url, "repair", "jobs/bad", "-", "--json", input=b"new")))

@@ -33,6 +33,10 @@ class _Value(ctypes.Structure):
                 ("cap", ctypes.c_size_t)]
 
 
+class _Read(ctypes.Structure):
+    _fields_ = [("key", ctypes.c_char_p), ("value", _Value), ("status", ctypes.c_int)]
+
+
 class _Swap(ctypes.Structure):
     _fields_ = [("key", ctypes.c_char_p), ("expect", Token), ("nonce", _NONCE),
                 ("data", ctypes.c_char_p), ("len", ctypes.c_size_t), ("tombstone", ctypes.c_bool),
@@ -63,7 +67,7 @@ _VISIT = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_char_p, ctype
 _lib = ctypes.CDLL(str(pathlib.Path(os.environ["TENURE_BUILD"]) / "libtenure.so"))
 _lib.tenure_now.restype = ctypes.c_int64
 _lib.tenure_status_word.restype = ctypes.c_char_p
-for _name in ("read", "swap", "swap_many", "wait", "list", "open", "close", "info"):
+for _name in ("read", "read_many", "swap", "swap_many", "wait", "list", "open", "close", "info"):
     getattr(_lib, "tenure_store_" + _name).restype = ctypes.c_int
 _lib.tenure_store_close.restype = None
 _lib.tenure_store_info.restype = ctypes.POINTER(_Info)
@@ -131,6 +135,18 @@ class Store:
         if status:
             raise StoreError(_word(status), err.text)
         return answer
+
+    def read_many(self, keys, timeout=20):
+        """Returns (status, [(status, Value)], text), in the order of the keys."""
+        reads, err = (_Read * max(len(keys), 1))(), _Error()
+        for read, key in zip(reads, keys):
+            read.key = key.encode()
+        status = _lib.tenure_store_read_many(self._handle, reads, ctypes.c_size_t(len(keys)),
+                                             _deadline(timeout), ctypes.byref(err))
+        answers = [(_word(read.status), _python(read.value)) for read in reads[:len(keys)]]
+        for read in reads:
+            _lib.tenure_value_free(ctypes.byref(read.value))
+        return _word(status), answers, err.text
 
     @staticmethod
     def _swap(key, expect, data, nonce, tombstone):

@@ -275,6 +275,41 @@ static void bad_row(const char *sql, enum tenure_status on_read, enum tenure_sta
     kit_renew();
 }
 
+/* A damaged row ends no batch of reads; a damaged database ends all of it. */
+static void hostile_row_in_the_middle(void **state)
+{
+    static const char *const keys[] = {"a", "never", "k", "z", "a"};
+    struct tenure_read reads[5] = {0};
+    tenure_store *store = kit_open();
+
+    (void)state;
+    for (const char *key = "akz"; *key; key++) {
+        char name[2] = {*key, '\0'};
+        struct tenure_token token = absent;
+
+        assert_int_equal(kit_put(store, name, &token, key, 1), TENURE_OK);
+    }
+    kit_outside(kit_path, "PRAGMA ignore_check_constraints = ON;"
+                          "UPDATE register SET nonce = x'00' WHERE key = 'k'");
+    for (unsigned i = 0; i < 5; i++)
+        reads[i].key = keys[i];
+    assert_int_equal(tenure_store_read_many(store, reads, 5, kit_soon(), &kit_err), TENURE_OK);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(reads[i].status, i == 2 ? TENURE_CORRUPT : TENURE_OK);
+    assert_true(tenure_token_absent(&reads[1].value.token));
+    assert_int_equal(reads[0].value.data[0], 'a');
+    assert_int_equal(reads[3].value.data[0], 'z');
+    assert_true(tenure_token_equal(&reads[0].value.token, &reads[4].value.token));
+    kit_outside(kit_path, "DROP TABLE register");
+    assert_int_equal(tenure_store_read_many(store, reads, 5, kit_soon(), &kit_err), TENURE_CORRUPT);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(reads[i].status, TENURE_CORRUPT);
+        tenure_value_free(&reads[i].value);
+    }
+    tenure_store_close(store);
+    kit_renew();
+}
+
 static void hostile_rows(void **state)
 {
     (void)state;
@@ -464,11 +499,13 @@ static void disk_read_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        KIT_TEST(no_directory),   KIT_TEST(other_program),    KIT_TEST(other_version),
-        KIT_TEST(not_a_database), KIT_TEST(empty_file),       KIT_TEST(not_to_be_made),
-        KIT_TEST(cut_short),      KIT_TEST(page_overwritten), KIT_TEST(hostile_rows),
-        KIT_TEST(hostile_key),    KIT_TEST(no_rights),        KIT_TEST(disk_full),
-        KIT_TEST(disk_read_only),
+        KIT_TEST(no_directory),  KIT_TEST(other_program),
+        KIT_TEST(other_version), KIT_TEST(not_a_database),
+        KIT_TEST(empty_file),    KIT_TEST(not_to_be_made),
+        KIT_TEST(cut_short),     KIT_TEST(page_overwritten),
+        KIT_TEST(hostile_rows),  KIT_TEST(hostile_row_in_the_middle),
+        KIT_TEST(hostile_key),   KIT_TEST(no_rights),
+        KIT_TEST(disk_full),     KIT_TEST(disk_read_only),
     };
 
     return cmocka_run_group_tests_name("sqlite_faults", tests, NULL, NULL);

@@ -82,17 +82,24 @@ static void etcd_info(void *impl, struct tenure_store_info *info)
 
 /* ---- Reading ------------------------------------------------------------- */
 
-static enum tenure_status take_pairs(struct tn_etcd *h, const char *key, const json_t *answer,
+static enum tenure_status check_header(const json_t *answer, struct tenure_error *err)
+{
+    char mark[TENURE_VERSION_MAX + 1];
+
+    return tn_etcd_mark(answer, mark)
+               ? TENURE_OK
+               : tenure_fail(err, TENURE_UNAVAILABLE, "the answer has no header");
+}
+
+/* The pairs of a register in the answer to a range. */
+static enum tenure_status take_pairs(struct tn_etcd *h, const char *key, const json_t *range,
                                      struct tn_etcd_pair *data, struct tn_etcd_pair *nonce,
                                      struct tenure_error *err)
 {
-    char mark[TENURE_VERSION_MAX + 1];
-    const json_t *kvs = json_object_get(answer, "kvs"), *kv;
+    const json_t *kvs = json_object_get(range, "kvs"), *kv;
     bool broken = kvs && !json_is_array(kvs);
     size_t i;
 
-    if (!tn_etcd_mark(answer, mark))
-        return tenure_fail(err, TENURE_UNAVAILABLE, "the answer has no header");
     json_array_foreach(kvs, i, kv)
     {
         struct tn_etcd_pair pair;
@@ -112,18 +119,26 @@ static enum tenure_status take_pairs(struct tn_etcd *h, const char *key, const j
     return TENURE_OK;
 }
 
+/* What asks for both pairs of a register. */
+static json_t *range_of(const struct tn_etcd *h, const char *key)
+{
+    return json_pack("{s:o, s:o}", "key", tn_etcd_key(h, key, ""), "range_end",
+                     tn_etcd_key(h, key, "$"));
+}
+
 enum tenure_status tn_etcd_look(struct tn_etcd *h, const char *key, struct tn_etcd_pair *data,
                                 struct tn_etcd_pair *nonce, int64_t deadline,
                                 struct tenure_error *err)
 {
     json_t *answer = NULL;
-    json_t *request = json_pack("{s:o, s:o}", "key", tn_etcd_key(h, key, ""), "range_end",
-                                tn_etcd_key(h, key, "$"));
+    json_t *request = range_of(h, key);
     enum tenure_status status =
         tn_etcd_call(h, "/v3/kv/range", request, false, deadline, &answer, NULL, err);
 
     json_decref(request);
-    if (!status && (status = take_pairs(h, key, answer, data, nonce, err)))
+    if (!status && !(status = check_header(answer, err)))
+        status = take_pairs(h, key, answer, data, nonce, err);
+    if (status && answer)
         tenure_fail_context(err, "etcd: %s%s", h->conf.base, key);
     json_decref(answer);
     return status;
@@ -141,6 +156,71 @@ static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_v
     return status;
 }
 
+/* One transaction of ranges, which shows one revision of all of them. */
+static json_t *ranges_of(const struct tn_etcd *h, const struct tenure_read *reads, size_t n)
+{
+    json_t *all = json_array();
+
+    for (size_t i = 0; i < n; i++) {
+        json_t *one = json_pack("{s:o}", "requestRange", range_of(h, reads[i].key));
+
+        if (!one || json_array_append_new(all, one)) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return json_pack("{s:o}", "success", all);
+}
+
+static enum tenure_status take_read(struct tn_etcd *h, const json_t *range,
+                                    struct tenure_read *read, struct tenure_error *err)
+{
+    struct tn_etcd_pair data = {0}, nonce = {0};
+    enum tenure_status status = take_pairs(h, read->key, range, &data, &nonce, err);
+
+    if (!status)
+        read->status = status =
+            data.key[0] ? tn_etcd_decode(&data, nonce.data ? &nonce : NULL, &read->value, err)
+                        : tenure_value_absent(&read->value, err);
+    free(data.data);
+    free(nonce.data);
+    if (!status)
+        tn_watcher_learn(&h->watcher, read->key, &read->value.token);
+    return status == TENURE_CORRUPT ? TENURE_OK : status;
+}
+
+static enum tenure_status etcd_read_many(void *impl, struct tenure_read *reads, size_t n,
+                                         size_t *done, int64_t deadline, struct tenure_error *err)
+{
+    struct tn_etcd *h = impl;
+    size_t most = n < TN_ETCD_READS_MAX ? n : TN_ETCD_READS_MAX;
+    json_t *request, *answer = NULL;
+    enum tenure_status status;
+
+    if (h->conf.repair) { /* who repairs reads each as it is */
+        *done = 1;
+        reads->status = etcd_read(impl, reads->key, &reads->value, deadline, err);
+        return reads->status == TENURE_CORRUPT ? TENURE_OK : reads->status;
+    }
+    request = ranges_of(h, reads, most);
+    status = tn_etcd_call(h, "/v3/kv/txn", request, false, deadline, &answer, NULL, err);
+    json_decref(request);
+    if (!status)
+        status = check_header(answer, err);
+    const json_t *responses = json_object_get(answer, "responses");
+    if (!status && json_array_size(responses) != most)
+        status = tenure_fail(err, TENURE_UNAVAILABLE, "etcd: the answer lacks a register");
+    for (*done = 0; *done < most && !status; ++*done) {
+        const json_t *one = json_array_get(responses, *done);
+
+        one = json_object_get(one, "response_range");
+        status = one ? take_read(h, one, &reads[*done], err)
+                     : tenure_fail(err, TENURE_UNAVAILABLE, "etcd: the answer lacks a register");
+    }
+    json_decref(answer);
+    return status;
+}
+
 #define TABLE(symbol, name)                                                                        \
     static const struct tenure_store_ops symbol = {                                                \
         .options = tn_etcd_options,                                                                \
@@ -154,6 +234,7 @@ static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_v
         .swap_many = tn_etcd_swap_many,                                                            \
         .wait = tn_watcher_wait,                                                                   \
         .list = tn_etcd_list,                                                                      \
+        .read_many = etcd_read_many,                                                               \
     }
 
 TABLE(etcd, "etcd");

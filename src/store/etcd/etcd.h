@@ -30,6 +30,8 @@
  * which each swap's frame may take 600 bytes. */
 #define TN_ETCD_BATCH_MAX   100
 #define TN_ETCD_BATCH_BYTES (900u << 10)
+/* Ranges in one transaction of reads: so many of the largest registers fit into an answer. */
+#define TN_ETCD_READS_MAX   64
 
 struct tn_etcd_conf {
     struct tn_remote remote;

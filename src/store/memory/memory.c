@@ -226,6 +226,21 @@ static enum tenure_status memory_read(void *impl, const char *key, struct tenure
     return status;
 }
 
+static enum tenure_status memory_read_many(void *impl, struct tenure_read *reads, size_t n,
+                                           size_t *done, int64_t deadline, struct tenure_error *err)
+{
+    struct handle *h = impl;
+    enum tenure_status status = TENURE_OK;
+
+    (void)deadline;
+    pthread_mutex_lock(&h->space->lock);
+    for (*done = 0; *done < n && *done < 1000 && !status; ++*done)
+        status = reads[*done].status =
+            copy_out(lookup(h->space, reads[*done].key), &reads[*done].value, err);
+    pthread_mutex_unlock(&h->space->lock);
+    return status;
+}
+
 /* A new register at its place in the order; its value is still absent. */
 static struct reg *insert(struct space *s, const char *key)
 {
@@ -399,6 +414,7 @@ static enum tenure_status memory_list(void *impl, const char *prefix, const char
         .swap = memory_swap,                                                                       \
         .wait = memory_wait,                                                                       \
         .list = memory_list,                                                                       \
+        .read_many = memory_read_many,                                                             \
     }
 
 TABLE(tn_store_memory, "memory", memory_open);

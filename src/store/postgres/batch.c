@@ -1,4 +1,4 @@
-/* swap_many: thousands of swaps in one statement, each with its own answer. */
+/* swap_many and read_many: thousands in one statement, each with its own answer. */
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,5 +288,68 @@ enum tenure_status tn_pg_batch(struct tn_pg *pg, struct tenure_swap *swaps, size
             free(two[i].arrays[j].bytes);
         free(two[i].members);
     }
+    return status;
+}
+
+/* ---- Reads --------------------------------------------------------------- */
+
+#define READS_BYTES (4u << 20) /* where the server cuts */
+
+/* The rows of an answer tell their places in the array, which rise: what is missing between them
+ * is absent; what is missing behind the last may also have been cut off. */
+static enum tenure_status take_reads(const struct tn_pg *pg, const PGresult *r, int64_t timeline,
+                                     struct tenure_read *reads, size_t n, size_t *done,
+                                     struct tenure_error *err)
+{
+    int rows = PQgetisnull(r, 0, 6) ? 0 : PQntuples(r);
+    enum tenure_status status = TENURE_OK;
+    size_t bytes = 0, at = 0;
+
+    for (int row = 0; row <= rows && !status; row++) {
+        int64_t place = (int64_t)n + 1;
+
+        if (row < rows &&
+            (!tn_pg_get_int8(r, row, 6, &place) || place <= (int64_t)at || place > (int64_t)n))
+            return tn_pg_garbled(pg, "a batch", err);
+        if (row == rows && bytes >= READS_BYTES)
+            break;
+        for (; (int64_t)at + 1 < place && !status; at++)
+            status = reads[at].status = tenure_value_absent(&reads[at].value, err);
+        if (row == rows || status)
+            break;
+        bytes += (size_t)PQgetlength(r, row, 5);
+        reads[at].status =
+            tn_pg_take_value(pg, reads[at].key, r, row, 1, timeline, &reads[at].value, err);
+        status = reads[at].status == TENURE_CORRUPT ? TENURE_OK : reads[at].status;
+        at++;
+    }
+    *done = at;
+    return status;
+}
+
+enum tenure_status tn_pg_read_many(struct tn_pg *pg, struct tenure_read *reads, size_t n,
+                                   size_t *done, int64_t deadline, struct tenure_error *err)
+{
+    size_t most = n < TN_PG_BATCH_ROWS ? n : TN_PG_BATCH_ROWS;
+    struct array keys = {0};
+    struct tn_pg_args args = {0};
+    PGresult *r = NULL;
+    int64_t timeline;
+    enum tenure_status status;
+
+    begin(&keys, TN_PG_TEXT);
+    for (size_t i = 0; i < most; i++)
+        element(&keys, reads[i].key, strlen(reads[i].key));
+    end(&keys, &args);
+    status = keys.failed ? tenure_fail(err, TENURE_NOMEM, "out of memory for %zu reads", most)
+                         : tn_pg_ask(pg, TN_PG_READ_MANY, &args, deadline, &r, err);
+    if (!status)
+        status = tn_pg_timeline(pg, r, 0, &timeline, err);
+    if (!status)
+        status = take_reads(pg, r, timeline, reads, most, done, err);
+    if (status)
+        tenure_fail_context(err, "reading %zu registers from %s on", most, reads[0].key);
+    PQclear(r);
+    free(keys.bytes);
     return status;
 }

@@ -148,6 +148,12 @@ static enum tenure_status row_swap_many(void *impl, struct tenure_swap *swaps, s
     return tn_pg_batch(impl, swaps, n, NULL, deadline, err);
 }
 
+static enum tenure_status row_read_many(void *impl, struct tenure_read *reads, size_t n,
+                                        size_t *done, int64_t deadline, struct tenure_error *err)
+{
+    return tn_pg_read_many(impl, reads, n, done, deadline, err);
+}
+
 static enum tenure_status pg_list(void *impl, const char *prefix, const char *after,
                                   tenure_visit_fn visit, void *arg,
                                   char mark[TENURE_VERSION_MAX + 1], int64_t deadline,
@@ -164,6 +170,22 @@ static enum tenure_status advisory_read(void *impl, const char *key, struct tenu
     if (status == TENURE_OK && tn_pg_is_lease(key))
         tn_pg_lock_check(impl, key, value->token.nonce, deadline);
     return status;
+}
+
+/* Leases go one by one, everything else in one query. */
+static enum tenure_status advisory_read_many(void *impl, struct tenure_read *reads, size_t n,
+                                             size_t *done, int64_t deadline,
+                                             struct tenure_error *err)
+{
+    size_t plain = 0;
+
+    while (plain < n && !tn_pg_is_lease(reads[plain].key))
+        plain++;
+    if (plain)
+        return tn_pg_read_many(impl, reads, plain, done, deadline, err);
+    reads->status = advisory_read(impl, reads->key, &reads->value, deadline, err);
+    *done = 1;
+    return reads->status == TENURE_CORRUPT ? TENURE_OK : reads->status;
 }
 
 static enum tenure_status advisory_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
@@ -202,6 +224,7 @@ static enum tenure_status advisory_swap_many(void *impl, struct tenure_swap *swa
         .wait = tn_pg_wait,                                                                        \
         .list = pg_list,                                                                           \
         .options = tn_pg_options,                                                                  \
+        .read_many = how##_read_many,                                                              \
     }
 
 TABLE(row_ops, "postgres", row);

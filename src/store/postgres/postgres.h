@@ -89,6 +89,7 @@ void tn_pg_conf_free(struct tn_pg_conf *conf);
 
 enum tn_pg_stmt {
     TN_PG_READ,
+    TN_PG_READ_MANY,
     TN_PG_CREATE,
     TN_PG_SWAP,
     TN_PG_SWAP_MANY,
@@ -342,6 +343,16 @@ enum tenure_status tn_pg_take_damaged(const PGresult *r, int row, int c, struct 
 enum tenure_status tn_pg_repair(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
                                 struct tenure_error *err);
 
+/*
+ * The value in columns c.. of a row: version, nonce, prev, tombstone, data.  One that is not sane
+ * is CORRUPT; whoever repairs gets it as it is.
+ */
+enum tenure_status tn_pg_take_value(const struct tn_pg *pg, const char *key, const PGresult *r,
+                                    int row, int c, int64_t timeline, struct tenure_value *value,
+                                    struct tenure_error *err);
+/* read_many of struct tenure_store_ops. */
+enum tenure_status tn_pg_read_many(struct tn_pg *pg, struct tenure_read *reads, size_t n,
+                                   size_t *done, int64_t deadline, struct tenure_error *err);
 /* Swaps whose key skip() names (NULL: none) are left alone. */
 enum tenure_status tn_pg_batch(struct tn_pg *pg, struct tenure_swap *swaps, size_t n,
                                bool (*skip)(const char *key), int64_t deadline,

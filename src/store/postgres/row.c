@@ -47,10 +47,9 @@ enum tenure_status tn_pg_timeline(const struct tn_pg *pg, const PGresult *r, int
 
 /* ---- Read ---------------------------------------------------------------- */
 
-/* The value in columns c.. of a row: version, nonce, prev, tombstone, data. */
-static enum tenure_status take_value(const struct tn_pg *pg, const char *key, const PGresult *r,
-                                     int row, int c, int64_t timeline, struct tenure_value *value,
-                                     struct tenure_error *err)
+enum tenure_status tn_pg_take_value(const struct tn_pg *pg, const char *key, const PGresult *r,
+                                    int row, int c, int64_t timeline, struct tenure_value *value,
+                                    struct tenure_error *err)
 {
     uint8_t nonce[TENURE_NONCE_SIZE], prev[TENURE_NONCE_SIZE] = {0};
     struct tn_pg_version version = {.timeline = timeline};
@@ -93,7 +92,7 @@ enum tenure_status tn_pg_row_read(struct tn_pg *pg, const char *key, struct tenu
     else if (!there)
         status = tenure_value_absent(value, err);
     else
-        status = take_value(pg, key, r, 0, 1, timeline, value, err);
+        status = tn_pg_take_value(pg, key, r, 0, 1, timeline, value, err);
     if (!status)
         tn_watcher_learn(&pg->watcher, key, &value->token);
 done:
@@ -232,7 +231,7 @@ static enum tenure_status decode(struct tn_pager *p, const char *key, const void
 {
     const struct page *page = row;
 
-    return take_value(p->impl, key, page->r, page->row, 2, page->timeline, &p->value, err);
+    return tn_pg_take_value(p->impl, key, page->r, page->row, 2, page->timeline, &p->value, err);
 }
 
 static enum tenure_status take_damaged(struct tn_pager *p, const char *key, const void *row,

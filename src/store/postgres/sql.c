@@ -70,6 +70,16 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                     " r.key IS NOT NULL FROM " TIME " LEFT JOIN " REGISTER " r ON r.key = $1",
                     1,
                     {TN_PG_TEXT}},
+    /* Those of the keys $1 that are there, in order, cut at about 4 MiB, with their places. */
+    [TN_PG_READ_MANY] = {"tn_read_many",
+                         "SELECT t.timeline, p.* FROM " TIME " LEFT JOIN LATERAL"
+                         " (SELECT version, nonce, prev, tombstone, data, place FROM"
+                         " (SELECT r.*, k.place, sum(" SIZE ") OVER (ORDER BY k.place) AS total"
+                         " FROM unnest($1) WITH ORDINALITY k (wanted, place)"
+                         " JOIN " REGISTER " r ON r.key = k.wanted) w"
+                         " WHERE total - " SIZE " < 4194304) p ON true ORDER BY p.place",
+                         1,
+                         {TEXTS}},
     [TN_PG_COMPARE] = {"tn_compare",
                        "SELECT t.timeline, r.version, r.nonce FROM " TIME " LEFT JOIN " REGISTER
                        " r ON r.key = $1",

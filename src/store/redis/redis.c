@@ -114,6 +114,75 @@ static enum tenure_status redis_read(void *impl, const char *key, struct tenure_
     return status;
 }
 
+/* The answer is as long as the reads that it is for, or shorter. */
+static enum tenure_status take_reads(struct tn_redis *h, const redisReply *r,
+                                     struct tenure_read *reads, size_t n, size_t *done,
+                                     struct tenure_error *err)
+{
+    enum tenure_status status = TENURE_OK;
+
+    if (r->type != REDIS_REPLY_ARRAY || r->elements == 0 || r->elements > n)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "redis: the script's answer is not ours");
+    for (*done = 0; *done < r->elements && !status; ++*done) {
+        struct tenure_read *read = &reads[*done];
+
+        read->status = take_value(h, r->element[*done], &read->value, err);
+        status = read->status == TENURE_CORRUPT ? TENURE_OK : read->status;
+        if (!read->status)
+            tn_watcher_learn(&h->watcher, read->key, &read->value.token);
+    }
+    return status;
+}
+
+/* The arguments of TN_REDIS_READ_MANY; the names are written to `names`. */
+static void compose_reads(const struct tn_redis *h, const struct tenure_read *reads, size_t n,
+                          char (*names)[TN_REDIS_NAME_MAX], struct tn_redis_args *args,
+                          char count[12], char limit[12])
+{
+    snprintf(count, 12, "%zu", n + 2);
+    snprintf(limit, 12, "%u", TENURE_DATA_MAX + TN_REDIS_HEAD_MAX);
+    tn_redis_args_text(args, count);
+    tn_redis_args_text(args, h->seq);
+    tn_redis_args_text(args, h->sync);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(names[i], TN_REDIS_NAME_MAX, "%s%s", h->registers, reads[i].key);
+        tn_redis_args_text(args, names[i]);
+    }
+    tn_redis_args_text(args, h->conf.replicas ? "1" : "0");
+    tn_redis_args_text(args, limit);
+}
+
+static enum tenure_status redis_read_many(void *impl, struct tenure_read *reads, size_t n,
+                                          size_t *done, int64_t deadline, struct tenure_error *err)
+{
+    struct tn_redis *h = impl;
+    size_t most = n < TN_REDIS_BATCH_MAX ? n : TN_REDIS_BATCH_MAX;
+    char(*names)[TN_REDIS_NAME_MAX];
+    struct tn_redis_args args = {0};
+    char count[12], limit[12];
+    redisReply *reply = NULL;
+    enum tenure_status status;
+
+    if (h->conf.repair) { /* who repairs reads each as it is */
+        *done = 1;
+        reads->status = redis_read(impl, reads->key, &reads->value, deadline, err);
+        return reads->status == TENURE_CORRUPT ? TENURE_OK : reads->status;
+    }
+    names = malloc(most * sizeof *names);
+    if (!names || !tn_redis_args_init(&args, (int)most + 5)) {
+        free(names);
+        return tenure_fail(err, TENURE_NOMEM, "redis: out of memory for %zu reads", most);
+    }
+    compose_reads(h, reads, most, names, &args, count, limit);
+    status = tn_redis_ask(h, TN_REDIS_READ_MANY, &args, deadline, &reply, err);
+    if (!status)
+        status = take_reads(h, reply, reads, most, done, err);
+    freeReplyObject(reply);
+    tn_redis_args_free(&args);
+    free(names);
+    return status;
+}
+
 #define TABLE(symbol, name)                                                                        \
     const struct tenure_store_ops symbol = {                                                       \
         .options = tn_redis_options,                                                               \
@@ -127,6 +196,7 @@ static enum tenure_status redis_read(void *impl, const char *key, struct tenure_
         .swap_many = tn_redis_swap_many,                                                           \
         .wait = tn_watcher_wait,                                                                   \
         .list = tn_redis_list,                                                                     \
+        .read_many = redis_read_many,                                                              \
     }
 
 TABLE(tn_store_redis, "redis");

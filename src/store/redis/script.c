@@ -139,6 +139,25 @@ const char *const tn_redis_script_text[TN_REDIS_SCRIPTS] = {
         "end\n"
         "return 0\n",
 
+    [TN_REDIS_READ_MANY] =
+        "if ARGV[1] == '1' then redis.call('SET', KEYS[2], '1')\n"
+        "else redis.call('PERSIST', KEYS[1]) end\n"
+        "local answer, bytes = {}, 0\n"
+        "for i = 3, #KEYS do\n"
+        "  local text = redis.pcall('GETRANGE', KEYS[i], '0', ARGV[2])\n"
+        "  if type(text) == 'table' then\n"
+        "    if not string.find(text.err, 'WRONGTYPE', 1, true) then\n"
+        "      redis.call('GETRANGE', KEYS[i], '0', '0')\n"
+        "    end\n"
+        "    text = 'WRONGTYPE'\n"
+        "  end\n"
+        "  bytes = bytes + #text\n"
+        "  if text == '' and redis.call('EXISTS', KEYS[i]) == 0 then text = false end\n"
+        "  answer[i - 2] = text\n"
+        "  if bytes > 524288 then break end\n"
+        "end\n"
+        "return answer\n",
+
     [TN_REDIS_LOOK] = "if ARGV[1] == '1' then redis.call('SET', KEYS[2], '1')\n"
                       "else redis.call('PERSIST', KEYS[1]) end\n"
                       "local kind = redis.call('TYPE', KEYS[3]).ok\n"

@@ -39,6 +39,9 @@ enum tn_redis_script {
      * each prefix: the prefix, N, ORIGIN.
      * Answers 1 if anything differs, else 0. */
     TN_REDIS_CHECK,
+    /* KEYS: seq, sync, registers...  ARGV: "1" to write sync, size limit.
+     * Answers the string of each register or nil, or of fewer if they get long: at least one. */
+    TN_REDIS_READ_MANY,
     TN_REDIS_PLAIN, /* all that are loaded by who does not repair */
     /* KEYS: seq, sync, register.  ARGV: "1" to write sync, size limit.
      * Answers nil, or {its type, how many bytes, these}: a string as it is, anything else as DUMP

@@ -12,6 +12,8 @@
 #include "base/decimal.h"
 #include "store/sqlite/sqlite.h"
 
+#define READS_MAX 4096 /* rows in one transaction: a checkpoint waits for it */
+
 /* ---- Rows ---------------------------------------------------------------- */
 
 bool tn_sqlite_version(const char *text, sqlite3_int64 *version)
@@ -53,16 +55,14 @@ static enum tenure_status take_row(struct tn_sqlite *h, sqlite3_stmt *row, const
     return TENURE_OK;
 }
 
-enum tenure_status tn_sqlite_read(void *impl, const char *key, struct tenure_value *value,
-                                  int64_t deadline, struct tenure_error *err)
+/* On a connection that is ready. */
+static enum tenure_status read_row(struct tn_sqlite *h, const char *key, struct tenure_value *value,
+                                   struct tenure_error *err)
 {
-    struct tn_sqlite *h = impl;
-    enum tenure_status status = tn_sqlite_ready(h, deadline, err);
+    enum tenure_status status;
     int rc;
-
-    if (status)
-        return status;
     sqlite3_stmt *stmt = tn_sqlite_stmt(h, TN_SQL_READ, &rc);
+
     if (!stmt)
         return tn_sqlite_fail(h, rc, err);
     rc = sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
@@ -76,6 +76,42 @@ enum tenure_status tn_sqlite_read(void *impl, const char *key, struct tenure_val
         status = tn_sqlite_fail(h, rc, err);
     if (h->db)
         sqlite3_reset(stmt);
+    return status;
+}
+
+enum tenure_status tn_sqlite_read(void *impl, const char *key, struct tenure_value *value,
+                                  int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = tn_sqlite_ready(impl, deadline, err);
+
+    return status ? status : read_row(impl, key, value, err);
+}
+
+/*
+ * A piece is one transaction: it costs the locks once, and shows one instant.  A damaged row is
+ * that read's own; any other failure is the connection's, and ends the piece.
+ */
+static enum tenure_status sqlite_read_many(void *impl, struct tenure_read *reads, size_t n,
+                                           size_t *done, int64_t deadline, struct tenure_error *err)
+{
+    struct tn_sqlite *h = impl;
+    enum tenure_status status = tn_sqlite_ready(h, deadline, err);
+    size_t most = n < READS_MAX ? n : READS_MAX;
+
+    if (status)
+        return status;
+    if (sqlite3_exec(h->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
+        return tn_sqlite_fail(h, sqlite3_errcode(h->db), err);
+    for (*done = 0; *done < most && !status; ++*done) {
+        struct tenure_read *read = &reads[*done];
+
+        read->status = read_row(h, read->key, &read->value, err);
+        /* A damaged database, unlike a damaged row, has cost the connection. */
+        status = read->status == TENURE_CORRUPT && h->db ? TENURE_OK : read->status;
+    }
+    if (h->db && !sqlite3_get_autocommit(h->db) &&
+        sqlite3_exec(h->db, "ROLLBACK", NULL, NULL, NULL) != SQLITE_OK)
+        tn_sqlite_drop(h);
     return status;
 }
 
@@ -247,6 +283,7 @@ static const struct tenure_store_ops ops = {
     .wait = tn_sqlite_wait,
     .list = sqlite_list,
     .options = tn_sqlite_options,
+    .read_many = sqlite_read_many,
 };
 
 extern const struct tenure_store_ops *const tenure_store_module[];
