@@ -160,6 +160,7 @@ static struct tn_forward *new_call(struct tn_proxy *p, struct tn_upstream *u,
     snprintf(c->request.method, sizeof c->request.method, "%s",
              strcmp(r->method, "HEAD") == 0 ? "GET" : r->method);
     snprintf(c->request.epoch, sizeof c->request.epoch, "%s", epoch ? epoch : "");
+    r->peer(r, c->request.peer, sizeof c->request.peer);
     return c;
 }
 

@@ -10,9 +10,11 @@
 #include "core/timing.h"
 #include "os/log.h"
 #include "os/secret.h"
+#include "state/http/http.h"
 
 #define TOKEN_MIN  16 /* bytes; less can be guessed */
 #define CHECK_NS   TN_S
+#define WRONG_NS   (10 * TN_S) /* wrong tokens are logged so often at most */
 #define HOST_BYTES 256
 
 /* ---- The token ----------------------------------------------------------- */
@@ -80,15 +82,61 @@ static bool same_token(const char *token, const char *sent)
     return different == 0;
 }
 
-bool tn_access_token(struct tn_access *a, const char *authorization)
+enum tn_token tn_access_token(struct tn_access *a, const char *authorization)
 {
     if (!a->token_file || !authorization || strncasecmp(authorization, "Bearer ", 7) != 0)
-        return false;
+        return TN_TOKEN_NONE;
     pthread_mutex_lock(&a->lock);
     refresh_token(a);
     bool same = same_token(a->token, authorization + 7);
     pthread_mutex_unlock(&a->lock);
-    return same;
+    return same ? TN_TOKEN_RIGHT : TN_TOKEN_WRONG;
+}
+
+/* Whoever guesses is told of, but cannot fill the log; what was sent is never shown. */
+static void log_wrong_token(struct tn_access *a, const struct tn_http_request *request)
+{
+    char peer[TN_PEER_MAX];
+    unsigned skipped = 0;
+
+    if (!tn_log_pass(&a->wrong, tenure_now(), WRONG_NS, &skipped))
+        return;
+    request->peer(request, peer, sizeof peer);
+    if (skipped)
+        tn_log("token", "%s sent a wrong token: %s %.200s; %u more since the last such line", peer,
+               request->method, request->path, skipped);
+    else
+        tn_log("token", "%s sent a wrong token: %s %.200s", peer, request->method, request->path);
+}
+
+/* As RFC 6750 has it: 401 for none and for a wrong one, which the challenge tells apart. */
+bool tn_access_check(struct tn_access *a, const struct tn_http_request *request,
+                     struct tn_http_reply *reply)
+{
+    enum tn_token token = tn_access_token(a, request->header(request, "Authorization"));
+
+    if (token == TN_TOKEN_RIGHT)
+        return true;
+    if (!a->token_file) {
+        tn_http_answer_error(reply, 403, "denied",
+                             "this needs a token, and none is configured: start it with "
+                             "--token-file, or use its Unix socket (--listen unix:/PATH)");
+        return false;
+    }
+    if (token == TN_TOKEN_WRONG) {
+        log_wrong_token(a, request);
+        tn_http_answer_error(reply, 401, "wrong-token",
+                             "this is not the token in this agent's --token-file");
+    } else {
+        tn_http_answer_error(reply, 401, "token",
+                             "give Authorization: Bearer TOKEN, where TOKEN is the first line of "
+                             "this agent's --token-file (http.token)");
+    }
+    reply->headers[0].name = "WWW-Authenticate";
+    reply->headers[0].value = token == TN_TOKEN_WRONG
+                                  ? "Bearer realm=\"tenure\", error=\"invalid_token\""
+                                  : "Bearer realm=\"tenure\"";
+    return false;
 }
 
 /* ---- Hosts --------------------------------------------------------------- */

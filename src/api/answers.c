@@ -7,9 +7,8 @@
 #include "api/inner.h"
 #include "core/timing.h"
 #include "state/http/http.h"
+#include "state/http/query.h"
 #include "status/metrics.h"
-
-#define WAIT_MAX_S 300.0
 
 /* ---- Answers ------------------------------------------------------------- */
 
@@ -71,7 +70,8 @@ void tn_answer_livez(struct tn_api *api, struct tn_election *e,
  * named.  Where there is one the answer is as short as it ever was.
  */
 static void ask_all(struct tn_api *api, struct tn_election *e, struct tn_http_reply *reply,
-                    bool (*says_yes)(const struct tn_election *e), const char *refusal)
+                    bool (*says_yes)(const struct tn_election *e),
+                    void (*refuse)(struct tn_election *e, bool whole, FILE *out), bool whole)
 {
     const struct tn_api_list *list = atomic_load(&api->list);
     char *text = NULL;
@@ -79,20 +79,18 @@ static void ask_all(struct tn_api *api, struct tn_election *e, struct tn_http_re
     bool all = list->n > 0;
     FILE *out = NULL;
 
-    if (e) {
-        if (says_yes(e))
-            yes(reply);
-        else
-            literal(reply, 503, PLAIN, refusal, strlen(refusal));
-        no_store(reply);
-        return;
-    }
+    if (e)
+        all = says_yes(e);
     for (size_t i = 0; i < list->n; i++) {
-        if (says_yes(list->elections[i]))
+        struct tn_election *one = list->elections[i];
+
+        if (e ? all || e != one : says_yes(one))
             continue;
-        if (all && !(out = open_memstream(&text, &len)))
+        if (!out && !(out = open_memstream(&text, &len)))
             return;
-        fprintf(out, "%s: %s", tn_election_name(list->elections[i]), refusal);
+        if (!e)
+            fprintf(out, "%s: ", tn_election_name(one));
+        refuse(one, whole, out);
         all = false;
     }
     if (out)
@@ -106,11 +104,31 @@ static void ask_all(struct tn_api *api, struct tn_election *e, struct tn_http_re
     no_store(reply);
 }
 
+/* Where the leader is, as far as this candidate has seen. */
+static void name_leader(struct tn_election *e, bool whole, FILE *out)
+{
+    struct tn_election_snapshot *s = whole ? tn_election_snapshot(e, false, 0) : NULL;
+    const struct tn_lease *lease = s ? &s->driver.lease : NULL;
+
+    fputs("not the leader", out);
+    if (s && tn_snapshot_has_leader(s) && strcmp(lease->holder, s->driver.id) != 0) {
+        fprintf(out, ": %s leads, epoch %" PRIu64, lease->holder, lease->epoch);
+        if (lease->address[0])
+            fprintf(out, ", at %s", lease->address);
+    }
+    fputc('\n', out);
+    free(s);
+}
+
 void tn_answer_leader(struct tn_api *api, struct tn_election *e,
                       const struct tn_http_request *request, struct tn_http_reply *reply)
 {
-    (void)request;
-    ask_all(api, e, reply, tn_election_leads, "not the leader\n");
+    /* Where reads need the token, strangers learn no addresses. */
+    bool whole =
+        !api->access.reads_token || request->socket ||
+        tn_access_token(&api->access, request->header(request, "Authorization")) == TN_TOKEN_RIGHT;
+
+    ask_all(api, e, reply, tn_election_leads, name_leader, whole);
 }
 
 static bool stands_by(const struct tn_election *e)
@@ -118,11 +136,17 @@ static bool stands_by(const struct tn_election *e)
     return !tn_election_leads(e) && !tn_election_is_stopping(e);
 }
 
+static void refuse_standby(struct tn_election *e, bool whole, FILE *out)
+{
+    (void)e, (void)whole;
+    fputs("not a standby\n", out);
+}
+
 void tn_answer_standby(struct tn_api *api, struct tn_election *e,
                        const struct tn_http_request *request, struct tn_http_reply *reply)
 {
     (void)request;
-    ask_all(api, e, reply, stands_by, "not a standby\n");
+    ask_all(api, e, reply, stands_by, refuse_standby, false);
 }
 
 /* The reasons of those that are not ready; "" if all are. */
@@ -288,15 +312,6 @@ void tn_answer_candidates(struct tn_api *api, struct tn_election *e,
 
 /* ---- Leadership ---------------------------------------------------------- */
 
-bool tn_answer_streams(const struct tn_http_request *request)
-{
-    const char *accept = request->header(request, "Accept");
-
-    if (strcmp(request->method, "HEAD") == 0)
-        return false; /* its answer ends with the headers */
-    return request->query(request, "stream") || (accept && strstr(accept, "text/event-stream"));
-}
-
 static void stream(struct tn_api *api, struct tn_http_reply *reply)
 {
     reply->status = 200;
@@ -313,48 +328,29 @@ static void stream(struct tn_api *api, struct tn_http_reply *reply)
     tn_api_notify(api); /* from now on events are due */
 }
 
-/* True: nothing has changed since the asker's last answer, and he has time. */
-static bool keep_waiting(const struct tn_http_request *request, const char *version, bool *over)
-{
-    const char *wait = request->query(request, "wait"), *since = request->query(request, "since");
-    int64_t *until = &request->memo->until_ns;
-    double seconds = wait ? strtod(wait, NULL) : 0;
-
-    if (!since || !(seconds > 0))
-        return false;
-    if (*since == '"')
-        since++;
-    if (strncmp(since, version, strlen(version)) != 0 || since[strlen(version)] > '"')
-        return false;
-    if (*until == 0)
-        *until = tenure_now() + (int64_t)((seconds < WAIT_MAX_S ? seconds : WAIT_MAX_S) * 1e9);
-    *over = tenure_now() >= *until;
-    return !*over;
-}
-
 void tn_answer_leadership(struct tn_api *api, struct tn_election *e,
                           const struct tn_http_request *request, struct tn_http_reply *reply)
 {
     static _Thread_local char etag[64];
-    bool over = false;
+    struct tn_leadership_query query;
 
-    if (tn_answer_streams(request)) {
+    if (!tn_leadership_read(request, &query, reply))
+        return;
+    if (query.stream) {
         stream(api, reply);
         return;
     }
     json_t *answer = leadership_of(e);
     const char *version = json_string_value(json_object_get(answer, "version"));
     snprintf(etag, sizeof etag, "\"%s\"", version ? version : "");
-    if (answer && keep_waiting(request, version, &over)) {
-        reply->park = true;
-        json_decref(answer);
-        return;
-    }
-    if (over) {
-        json_decref(answer);
-        literal(reply, 304, NULL, "", 0);
-    } else {
+    enum tn_leadership_then then =
+        version ? tn_leadership_waits(&query, version, request->memo) : TN_LEADERSHIP_NEWS;
+    if (then == TN_LEADERSHIP_NEWS) {
         tn_http_answer_json(reply, 200, answer);
+    } else {
+        json_decref(answer);
+        reply->park = then == TN_LEADERSHIP_PARK;
+        literal(reply, 304, NULL, "", 0);
     }
     no_store(reply);
     reply->headers[1].name = "ETag";

@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "api/wire.h"
+#include "os/log.h"
 
 #define TN_TOKEN_MAX 256
 #define TN_HOSTS_MAX 32
@@ -27,13 +28,20 @@ struct tn_access {
         uint64_t inode, size;
     } mark; /* of the file, when it was read */
     bool complained;
+    struct tn_log_gate wrong; /* tokens */
 };
+
+/* What a header Authorization holds. */
+enum tn_token { TN_TOKEN_NONE, TN_TOKEN_WRONG, TN_TOKEN_RIGHT };
 
 enum tenure_status tn_access_open(struct tn_access *a, const struct tn_api_options *options,
                                   struct tenure_error *err);
 void tn_access_close(struct tn_access *a);
 /* Is that the token?  authorization is a header's value, or NULL. */
-bool tn_access_token(struct tn_access *a, const char *authorization);
+enum tn_token tn_access_token(struct tn_access *a, const char *authorization);
+/* May this request change something, or is it refused: answered, and a wrong token logged. */
+bool tn_access_check(struct tn_access *a, const struct tn_http_request *request,
+                     struct tn_http_reply *reply);
 /* May Host be that?  A name that is not ours is how a page of elsewhere asks (rebinding). */
 bool tn_access_host(const struct tn_access *a, const char *host);
 /* "127.0.0.1:80", "[::1]:80", "localhost:80", "unix:/x": not to be reached from elsewhere. */
@@ -123,9 +131,6 @@ typedef void tn_answer(struct tn_api *api, struct tn_election *e,
 tn_answer tn_answer_livez, tn_answer_leader, tn_answer_standby, tn_answer_readyz, tn_answer_healthz,
     tn_answer_page, tn_answer_openapi, tn_answer_metrics, tn_answer_status, tn_answer_elections,
     tn_answer_election, tn_answer_history, tn_answer_candidates, tn_answer_leadership;
-
-/* Is /v1/leadership asked for as a stream of events?  That tells of all elections. */
-bool tn_answer_streams(const struct tn_http_request *request);
 
 /* routes.c */
 bool tn_api_admit(void *api, const struct tn_http_request *request, struct tn_http_reply *reply);

@@ -139,6 +139,7 @@ static struct tn_job *new_job(enum tn_request_kind kind, struct tn_election *ele
     job->method = strdup(request->method);
     job->path = strdup(request->path);
     job->epoch = epoch ? strdup(epoch) : NULL;
+    request->peer(request, job->peer, sizeof job->peer);
     job->len = request->body_len;
     job->body = malloc(request->body_len + 1);
     if (!job->store || !job->method || !job->path || (epoch && !job->epoch) || !job->body) {

@@ -16,6 +16,7 @@ struct tn_job {
     unsigned char *body;
     size_t len;
     bool shared;
+    char peer[TN_PEER_MAX]; /* who asked */
 
     struct tn_http_reply reply;
     char values[TN_JOB_HEADERS][32];

@@ -95,6 +95,13 @@ static const char *header(const struct tn_http_request *request, const char *nam
     return strcasecmp(name, "Tenure-Epoch") == 0 && r->epoch[0] ? r->epoch : NULL;
 }
 
+static void peer(const struct tn_http_request *request, char *out, size_t size)
+{
+    const struct tn_wire_request *r = request->inner;
+
+    snprintf(out, size, "%s", r->peer);
+}
+
 static struct pending *free_place(struct tn_link *l)
 {
     for (int i = 0; i < TN_WIRE_OPEN_MAX; i++) {
@@ -141,6 +148,7 @@ static void begin(struct tn_link *l, size_t len, int body_fd)
                                           .body_len = r.body_len,
                                           .local = true, /* it was admitted there */
                                           .header = header,
+                                          .peer = peer,
                                           .inner = &r};
         p->job =
             tn_job_start(l->jobs, (enum tn_request_kind)r.kind, l->election, &request, &p->refusal);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/jobs.h"
+#include "base/words.h"
 #include "core/timing.h"
 #include "os/log.h"
 #include "state/http/http.h"
@@ -18,8 +19,31 @@
 
 /* ---- Beginnings ---------------------------------------------------------- */
 
+/* What is not known would be ignored in silence: a misspelt name is refused instead.  The election
+ * may be named here too, as it is in the path. */
+static bool check_members(struct tn_job *job, json_t *object, const char *known)
+{
+    const char *name = json_string_value(json_object_get(object, "name"));
+    const char *member;
+    json_t *value;
+    char detail[200];
+
+    json_object_foreach(object, member, value)
+    {
+        if (tn_words_have(known, member))
+            continue;
+        snprintf(detail, sizeof detail, "unknown member '%.60s'; known: %s", member, known);
+        tn_http_answer_error(&job->reply, 400, "invalid", detail);
+        return false;
+    }
+    if (!json_object_get(object, "name") || (name && strcmp(name, job->name) == 0))
+        return true;
+    tn_http_answer_error(&job->reply, 400, "invalid", "'name' names another election than the URL");
+    return false;
+}
+
 /* The body as an object; an empty one is an empty object.  NULL: it was answered. */
-static json_t *body_of(struct tn_job *job)
+static json_t *body_of(struct tn_job *job, const char *known)
 {
     json_error_t why;
     json_t *object = NULL;
@@ -35,6 +59,10 @@ static json_t *body_of(struct tn_job *job)
     if (!json_is_object(object)) {
         json_decref(object);
         tn_http_answer_error(&job->reply, 400, "invalid", "the body must be a JSON object");
+        return NULL;
+    }
+    if (!check_members(job, object, known)) {
+        json_decref(object);
         return NULL;
     }
     return object;
@@ -87,8 +115,8 @@ static void handover(struct tn_job *job, tenure_store *store, const char *to)
     struct tenure_handover r = TENURE_HANDOVER;
     struct tenure_error err = {0};
 
-    tn_log("order", "asked over HTTP to hand %s over%s%s", job->name, to ? " to " : "",
-           to ? to : "");
+    tn_log("order", "asked over HTTP to hand %s over%s%s, by %s", job->name, to ? " to " : "",
+           to ? to : "", job->peer);
     enum tenure_status status =
         tenure_handover(store, job->name, to, &r, tenure_now() + HANDOVER_NS, &err);
     if (status)
@@ -103,7 +131,7 @@ static void handover(struct tn_job *job, tenure_store *store, const char *to)
 
 static void run_handover(struct tn_job *job)
 {
-    json_t *body = body_of(job);
+    json_t *body = body_of(job, "name, to");
     const char *to = NULL;
     tenure_store *store = NULL;
 
@@ -123,8 +151,8 @@ static void step_down(struct tn_job *job, tenure_store *store, int64_t for_ms)
     if (!status && lease.state != TENURE_LEASE_HELD)
         status = tenure_fail(&err, TENURE_NOT_LEADER, "nobody leads");
     if (!status) {
-        tn_log("order", "asked over HTTP that %s, who leads %s, steps down", lease.holder,
-               job->name);
+        tn_log("order", "asked over HTTP that %s, which leads %s, steps down, by %s", lease.holder,
+               job->name, job->peer);
         status = tenure_control_yield(store, job->name, lease.epoch, NULL, for_ms, by, &err);
     }
     answer_asked(job, status, &err);
@@ -132,7 +160,7 @@ static void step_down(struct tn_job *job, tenure_store *store, int64_t for_ms)
 
 static void run_step_down(struct tn_job *job)
 {
-    json_t *body = body_of(job);
+    json_t *body = body_of(job, "name, for_ms");
     const json_t *span = json_object_get(body, "for_ms");
     json_int_t for_ms = span ? json_integer_value(span) : FOR_MS;
     tenure_store *store = NULL;
@@ -148,14 +176,14 @@ static void run_step_down(struct tn_job *job)
 
 static void run_pause(struct tn_job *job)
 {
-    json_t *body = body_of(job);
+    json_t *body = body_of(job, "name, by, reason");
     const char *by = NULL, *reason = NULL;
     tenure_store *store = NULL;
     struct tenure_error err = {0};
 
     if (body && text_of(job, body, "by", &by) && text_of(job, body, "reason", &reason) &&
         (store = open_store(job))) {
-        tn_log("order", "asked over HTTP to pause %s", job->name);
+        tn_log("order", "asked over HTTP to pause %s, by %s", job->name, job->peer);
         answer_asked(job,
                      tenure_control_pause(store, job->name, by ? by : "HTTP", reason,
                                           tenure_now() + REQUEST_NS, &err),
@@ -167,15 +195,17 @@ static void run_pause(struct tn_job *job)
 
 static void run_resume(struct tn_job *job)
 {
-    tenure_store *store = open_store(job);
+    json_t *body = body_of(job, "name");
+    tenure_store *store = body ? open_store(job) : NULL;
     struct tenure_error err = {0};
 
     if (store) {
-        tn_log("order", "asked over HTTP to resume %s", job->name);
+        tn_log("order", "asked over HTTP to resume %s, by %s", job->name, job->peer);
         answer_asked(job, tenure_control_resume(store, job->name, tenure_now() + REQUEST_NS, &err),
                      &err);
     }
     tenure_store_close(store);
+    json_decref(body);
 }
 
 /* ---- The state ----------------------------------------------------------- */
@@ -193,6 +223,25 @@ static const char *no_query(const struct tn_http_request *request, const char *n
     return NULL;
 }
 
+/* Changes, one line a second at most: a program may commit this way. */
+static void log_change(const struct tn_job *job)
+{
+    static struct tn_log_gate gate;
+    unsigned skipped = 0;
+
+    if (strcmp(job->method, "GET") == 0 || strcmp(job->method, "HEAD") == 0 ||
+        !tn_log_pass(&gate, tenure_now(), TN_S, &skipped))
+        return;
+    if (skipped)
+        tn_log("order",
+               "asked over HTTP to change the state of %s: %s %.200s, by %s; %u more since "
+               "the last such line",
+               job->name, job->method, job->path, job->peer, skipped);
+    else
+        tn_log("order", "asked over HTTP to change the state of %s: %s %.200s, by %s", job->name,
+               job->method, job->path, job->peer);
+}
+
 static void run_state(struct tn_job *job)
 {
     struct tn_http_request request = {.method = job->method,
@@ -204,6 +253,7 @@ static void run_state(struct tn_job *job)
                                       .query = no_query,
                                       .inner = job};
 
+    log_change(job);
     if (!tn_election_answer_state(job->election, &request, &job->reply))
         tn_http_answer_error(&job->reply, 404, "not-found", "there is no state: give --state URL");
 }

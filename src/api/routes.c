@@ -6,6 +6,7 @@
 #include "api/inner.h"
 #include "core/timing.h"
 #include "state/http/http.h"
+#include "state/http/query.h"
 
 /* How long news of other processes are waited for; then the answer is what is known. */
 #define FRESH_NS (2 * TN_S)
@@ -42,6 +43,7 @@ struct route {
     enum fresh fresh;
     tn_answer *answer;
     enum tn_request_kind request; /* instead: it may block */
+    const char *query;            /* what may stand behind the '?'; NULL: anything */
 };
 
 /* ---- Routes -------------------------------------------------------------- */
@@ -49,42 +51,45 @@ struct route {
 /* clang-format off */
 /* The busy ones first. */
 static const struct route routes[] = {
-    {"/livez", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_livez, TN_REQUEST_NONE},
-    {"/leader", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_ANY, tn_answer_leader, TN_REQUEST_NONE},
-    {"/standby", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_ANY, tn_answer_standby, TN_REQUEST_NONE},
-    {"/readyz", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_ANY, tn_answer_readyz, TN_REQUEST_NONE},
-    {"/healthz", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_PING, tn_answer_healthz, TN_REQUEST_NONE},
-    {"/metrics", GET, NEED_READ, false, ABOUT_AGENT, FRESH_PING, tn_answer_metrics, TN_REQUEST_NONE},
-    {"/_ha/status", GET, NEED_READ, false, ABOUT_AGENT, FRESH_SEEN, tn_answer_status, TN_REQUEST_NONE},
-    {"/v1/elections", GET, NEED_READ, false, ABOUT_AGENT, FRESH_SEEN, tn_answer_elections, TN_REQUEST_NONE},
-    {"/v1/leadership", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_leadership, TN_REQUEST_NONE},
-    {"/v1/history", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_history, TN_REQUEST_NONE},
-    {"/v1/candidates", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_candidates, TN_REQUEST_NONE},
-    {"/v1/state/", GET | PUT | DELETE, NEED_CHANGE, true, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_STATE},
-    {"/v1/state", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_STATE},
-    {"/v1/handover", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_HANDOVER},
-    {"/v1/step-down", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_STEP_DOWN},
-    {"/v1/pause", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_PAUSE},
-    {"/v1/pause", DELETE, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_RESUME},
-    {"/v1/resume", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_RESUME},
-    {"/openapi.yaml", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_openapi, TN_REQUEST_NONE},
-    {"/", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_page, TN_REQUEST_NONE},
+    {"/livez", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_livez, TN_REQUEST_NONE, ""},
+    {"/leader", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_ANY, tn_answer_leader, TN_REQUEST_NONE, "name"},
+    {"/standby", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_ANY, tn_answer_standby, TN_REQUEST_NONE, "name"},
+    {"/readyz", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_ANY, tn_answer_readyz, TN_REQUEST_NONE, "name"},
+    {"/healthz", GET, NEED_NOTHING, false, ABOUT_ALL, FRESH_PING, tn_answer_healthz, TN_REQUEST_NONE, "name"},
+    {"/metrics", GET, NEED_READ, false, ABOUT_AGENT, FRESH_PING, tn_answer_metrics, TN_REQUEST_NONE, ""},
+    {"/_ha/status", GET, NEED_READ, false, ABOUT_AGENT, FRESH_SEEN, tn_answer_status, TN_REQUEST_NONE, ""},
+    {"/v1/elections", GET, NEED_READ, false, ABOUT_AGENT, FRESH_SEEN, tn_answer_elections, TN_REQUEST_NONE, ""},
+    {"/v1/leadership", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_leadership, TN_REQUEST_NONE, "name, wait, since, stream"},
+    {"/v1/history", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_history, TN_REQUEST_NONE, "name"},
+    {"/v1/candidates", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_candidates, TN_REQUEST_NONE, "name"},
+    {"/v1/state/", GET | PUT | DELETE, NEED_CHANGE, true, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_STATE, "name"},
+    {"/v1/state", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_STATE, "name"},
+    {"/v1/handover", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_HANDOVER, "name"},
+    {"/v1/step-down", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_STEP_DOWN, "name"},
+    {"/v1/pause", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_PAUSE, "name"},
+    {"/v1/pause", DELETE, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_RESUME, "name"},
+    {"/v1/resume", POST, NEED_CHANGE, false, ABOUT_ONE, FRESH_ANY, NULL, TN_REQUEST_RESUME, "name"},
+    {"/openapi.yaml", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_openapi, TN_REQUEST_NONE, ""},
+    /* What stands behind its '?' is for its script. */
+    {"/", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_page, TN_REQUEST_NONE, NULL},
 };
 /* /v1/elections/NAME itself. */
 static const struct route one = {
-    "", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_election, TN_REQUEST_NONE};
+    "", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_election, TN_REQUEST_NONE, "name"};
 /* clang-format on */
+
+static const struct {
+    const char *word;
+    unsigned bit;
+} method_words[] = {{"GET", GET}, {"HEAD", GET}, {"POST", POST}, {"PUT", PUT}, {"DELETE", DELETE}};
+
+#define METHODS (sizeof method_words / sizeof method_words[0])
 
 static unsigned method_of(const char *method)
 {
-    static const struct {
-        const char *word;
-        unsigned bit;
-    } words[] = {{"GET", GET}, {"HEAD", GET}, {"POST", POST}, {"PUT", PUT}, {"DELETE", DELETE}};
-
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(words[i].word, method) == 0)
-            return words[i].bit;
+    for (size_t i = 0; i < METHODS; i++) {
+        if (strcmp(method_words[i].word, method) == 0)
+            return method_words[i].bit;
     }
     return 0;
 }
@@ -141,26 +146,29 @@ static const char *tail_of(const struct tn_api_list *list, const char *path,
     return tail;
 }
 
-/* *known: there is such a path, perhaps for another method. */
-static const struct route *find(const char *path, bool below, const char *method, bool *known)
+/* The route of a path, and the methods that are known there: perhaps not the one that was asked
+ * for.  NULL: there is no such path. */
+static const struct route *find(const char *path, bool below, unsigned bit, unsigned *methods)
 {
-    unsigned bit = method_of(method);
+    const struct route *found = NULL;
 
-    *known = false;
+    *methods = 0;
     if (below && !*path) {
-        *known = true;
-        return one.methods & bit ? &one : NULL;
+        *methods = one.methods;
+        return &one;
     }
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         const struct route *r = &routes[i];
 
         if (!matches(r, path, below))
             continue;
-        *known = true;
+        *methods |= r->methods;
+        if (!found || (r->methods & bit))
+            found = r;
         if (r->methods & bit)
             return r;
     }
-    return NULL;
+    return found;
 }
 
 /* false: it must be named, or is not here; answered. */
@@ -178,8 +186,10 @@ static bool election_of(const struct tn_api_list *list, const struct route *r,
         if (strcmp(tn_election_name(list->elections[i]), name) == 0)
             *election = list->elections[i];
     }
-    bool all =
-        r->about == ABOUT_ALL || (r->answer == tn_answer_leadership && tn_answer_streams(request));
+    struct tn_leadership_query query = {0};
+    if (r->answer == tn_answer_leadership && !tn_leadership_read(request, &query, reply))
+        return false;
+    bool all = r->about == ABOUT_ALL || query.stream;
     if (*election || (!name && all))
         return true;
     tn_http_answer_error(reply, 404, "not-found",
@@ -199,17 +209,24 @@ static bool may(struct tn_api *api, const struct route *r, const struct tn_http_
         return true;
     if (request->socket && r->need == NEED_READ)
         return true; /* the socket's directory says who may read */
-    if (!api->access.token_file) {
-        tn_http_answer_error(reply, 403, "denied",
-                             "changes need a token (--token-file), or the Unix socket");
-        return false;
+    return tn_access_check(&api->access, request, reply);
+}
+
+static void answer_method(struct tn_http_reply *reply, const char *method, unsigned methods)
+{
+    static _Thread_local char allowed[48]; /* copied by the server */
+    char detail[128];
+    size_t n = 0;
+
+    for (size_t i = 0; i < METHODS; i++) {
+        if (methods & method_words[i].bit)
+            n += (size_t)snprintf(allowed + n, sizeof allowed - n, "%s%s", n ? ", " : "",
+                                  method_words[i].word);
     }
-    if (tn_access_token(&api->access, request->header(request, "Authorization")))
-        return true;
-    tn_http_answer_error(reply, 401, "token", "give Authorization: Bearer TOKEN");
-    reply->headers[0].name = "WWW-Authenticate";
-    reply->headers[0].value = "Bearer realm=\"tenure\"";
-    return false;
+    snprintf(detail, sizeof detail, "%.16s is not known here; known: %s", method, allowed);
+    tn_http_answer_error(reply, 405, "method", detail);
+    reply->headers[0].name = "Allow";
+    reply->headers[0].value = allowed;
 }
 
 bool tn_api_admit(void *arg, const struct tn_http_request *request, struct tn_http_reply *reply)
@@ -217,7 +234,7 @@ bool tn_api_admit(void *arg, const struct tn_http_request *request, struct tn_ht
     struct tn_api *api = arg;
     const struct tn_api_list *list = atomic_load(&api->list);
     struct tn_election *election = NULL;
-    bool known;
+    unsigned methods, bit = method_of(request->method);
 
     if (!request->socket && !tn_access_host(&api->access, request->header(request, "Host"))) {
         tn_http_answer_error(reply, 421, "host",
@@ -225,14 +242,20 @@ bool tn_api_admit(void *arg, const struct tn_http_request *request, struct tn_ht
         return false;
     }
     const char *tail = tail_of(list, request->path, &election);
-    const struct route *r =
-        find(tail ? tail : request->path, tail != NULL, request->method, &known);
+    const struct route *r = find(tail ? tail : request->path, tail != NULL, bit, &methods);
     if (!r) {
-        tn_http_answer_error(reply, known ? 405 : 404, known ? "method" : "not-found",
-                             known ? "not with this method" : "see /openapi.yaml");
+        tn_http_answer_error(reply, 404, "not-found", "see /openapi.yaml");
         return false;
     }
-    if (!may(api, r, request, reply) || !election_of(list, r, request, &election, reply))
+    if (!may(api, r, request, reply))
+        return false;
+    if (!(methods & bit)) {
+        answer_method(reply, request->method, methods);
+        return false;
+    }
+    if ((r->query &&
+         !tn_query_check(request, r->query, election ? tn_election_name(election) : NULL, reply)) ||
+        !election_of(list, r, request, &election, reply))
         return false;
     request->memo->route = r;
     request->memo->subject = election;

@@ -165,6 +165,7 @@ bool tn_wire_read_request(const void *bytes, size_t len, struct tn_wire_request 
     if (r->kind < TN_REQUEST_HANDOVER || r->kind > TN_REQUEST_STATE ||
         strnlen(r->method, sizeof r->method) == sizeof r->method ||
         !tn_wire_is_header(r->epoch, sizeof r->epoch) ||
+        !tn_wire_is_header(r->peer, sizeof r->peer) ||
         memchr((const char *)bytes + sizeof *r, '\0', len - sizeof *r))
         return false;
     *path = strndup((const char *)bytes + sizeof *r, len - sizeof *r);

@@ -13,7 +13,7 @@
 #include "status/snapshot.h"
 
 #define TN_WIRE_MAGIC    0x74656e75u
-#define TN_WIRE_VERSION  1 /* rises with every change of a struct that is sent */
+#define TN_WIRE_VERSION  2 /* rises with every change of a struct that is sent */
 #define TN_WIRE_BODY_MAX (4u << 20)
 #define TN_WIRE_PATH_MAX 16384
 #define TN_WIRE_EPOCH    65 /* bytes of a header Tenure-Epoch, with its NUL */
@@ -38,6 +38,7 @@ struct tn_wire_request {
     uint32_t body_len;
     char method[8];
     char epoch[TN_WIRE_EPOCH]; /* the header Tenure-Epoch; "": none */
+    char peer[TN_PEER_MAX];    /* who asked the agent */
 };
 
 #define TN_WIRE_HEADERS 4

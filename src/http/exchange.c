@@ -17,6 +17,36 @@ static const char *query(const struct tn_http_request *r, const char *name)
     return MHD_lookup_connection_value(r->inner, MHD_GET_ARGUMENT_KIND, name);
 }
 
+struct walk {
+    bool (*each)(void *arg, const char *name, const char *value);
+    void *arg;
+};
+
+static enum MHD_Result visit_query(void *arg, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
+{
+    struct walk *walk = arg;
+
+    (void)kind;
+    return walk->each(walk->arg, name ? name : "", value) ? MHD_YES : MHD_NO;
+}
+
+static void queries(const struct tn_http_request *r,
+                    bool (*each)(void *arg, const char *name, const char *value), void *arg)
+{
+    struct walk walk = {each, arg};
+
+    MHD_get_connection_values(r->inner, MHD_GET_ARGUMENT_KIND, visit_query, &walk);
+}
+
+static void peer(const struct tn_http_request *r, char *out, size_t size)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->inner, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    tn_listen_peer(info ? info->connect_fd : -1, out, size);
+}
+
 static bool from_ours(const struct tn_http_server *s, struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -38,6 +68,8 @@ static struct tn_http_request request_of(struct tn_http_server *s, struct tn_exc
                                     .memo = &x->memo,
                                     .header = header,
                                     .query = query,
+                                    .queries = queries,
+                                    .peer = peer,
                                     .inner = x->connection};
 }
 

@@ -155,3 +155,24 @@ bool tn_listen_peer_is_ours(int fd, uint32_t user)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
            (peer.uid == 0 || peer.uid == geteuid() || peer.uid == user);
 }
+
+void tn_listen_peer(int fd, char *out, size_t size)
+{
+    struct sockaddr_storage addr = {0};
+    socklen_t len = sizeof addr, cred_len;
+    struct ucred cred;
+    char host[INET6_ADDRSTRLEN + 1 + 16], port[8]; /* with the scope of a link-local address */
+
+    snprintf(out, size, "an unknown peer");
+    if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
+        return;
+    cred_len = sizeof cred;
+    if (addr.ss_family == AF_UNIX) {
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) == 0)
+            snprintf(out, size, "uid %u, pid %d", (unsigned)cred.uid, (int)cred.pid);
+        return;
+    }
+    if (getnameinfo((struct sockaddr *)&addr, len, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+        snprintf(out, size, addr.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}

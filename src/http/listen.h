@@ -3,6 +3,7 @@
 #define TN_HTTP_LISTEN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "tenure/status.h"
@@ -21,5 +22,7 @@ enum tenure_status tn_listen(const char *address, struct tn_listener *out,
 void tn_listen_remove(const struct tn_listener *listener);
 /* Does the peer of this connection run as our own user, as that other one, or root? */
 bool tn_listen_peer_is_ours(int fd, uint32_t user);
+/* The peer of this connection, for people: an address and a port, or a user and a process. */
+void tn_listen_peer(int fd, char *out, size_t size);
 
 #endif

@@ -16,6 +16,7 @@
 
 #define TN_HTTP_ABI      10
 #define TN_HTTP_CHANNELS 8
+#define TN_PEER_MAX      96 /* bytes of what peer() says, with its NUL */
 
 /* Per cent of the descriptors for visitors that the program's own socket has. */
 #define TN_HTTP_STATE_SHARE 25
@@ -44,6 +45,11 @@ struct tn_http_request {
     /* Look up a header or a query parameter; NULL if it is not there. */
     const char *(*header)(const struct tn_http_request *request, const char *name);
     const char *(*query)(const struct tn_http_request *request, const char *name);
+    /* Every query parameter, until each() says false. */
+    void (*queries)(const struct tn_http_request *request,
+                    bool (*each)(void *arg, const char *name, const char *value), void *arg);
+    /* Who asks, for people: "192.0.2.7:50412", "uid 1000, pid 4711". */
+    void (*peer)(const struct tn_http_request *request, char *out, size_t size);
     void *inner; /* the server's */
 };
 

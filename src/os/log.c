@@ -168,3 +168,15 @@ void tn_log(const char *event, const char *format, ...)
     if (!silent && somebody_reads() && write(STDERR_FILENO, line, (size_t)n) < 0)
         return; /* nobody listens; leadership goes on */
 }
+
+bool tn_log_pass(struct tn_log_gate *gate, int64_t now_ns, int64_t span_ns, unsigned *skipped)
+{
+    int64_t next = atomic_load(&gate->next_ns);
+
+    if (now_ns < next || !atomic_compare_exchange_strong(&gate->next_ns, &next, now_ns + span_ns)) {
+        atomic_fetch_add(&gate->skipped, 1);
+        return false;
+    }
+    *skipped = atomic_exchange(&gate->skipped, 0);
+    return true;
+}

@@ -2,6 +2,10 @@
 #ifndef TN_OS_LOG_H
 #define TN_OS_LOG_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "tenure/status.h"
 
 /* AUTO: text on a terminal, JSON elsewhere. */
@@ -21,5 +25,13 @@ void tn_log_as(const char *verb);
 /* event is one word for programs ("leading", "stopped"); the rest is for people.  One write(2),
  * so that lines of several processes do not mix. */
 void tn_log(const char *event, const char *format, ...) TENURE_PRINTF(2, 3);
+
+/* For lines that strangers can cause: one in so long a time.  Starts as zeros. */
+struct tn_log_gate {
+    _Atomic int64_t next_ns; /* CLOCK_BOOTTIME */
+    _Atomic unsigned skipped;
+};
+/* May one be told now?  Then *skipped is how many were not, since the last one. */
+bool tn_log_pass(struct tn_log_gate *gate, int64_t now_ns, int64_t span_ns, unsigned *skipped);
 
 #endif

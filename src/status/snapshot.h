@@ -120,6 +120,8 @@ struct tenure_term_record *tn_snapshot_terms(struct tn_election_snapshot *s);
  * can be read, and it says nothing about the reader. */
 bool tn_snapshot_check(struct tn_election_snapshot *s, size_t len);
 
+/* Does somebody lead, as far as it has seen? */
+bool tn_snapshot_has_leader(const struct tn_election_snapshot *s);
 const char *tn_snapshot_role(const struct tn_election_snapshot *s);
 /* One sentence on why it leads or does not. */
 void tn_snapshot_reason(const struct tn_election_snapshot *s, char *out, size_t size);

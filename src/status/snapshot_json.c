@@ -24,7 +24,7 @@ static json_t *ms_of(int64_t ns)
 }
 
 /* A process that is gone does not lead. */
-static bool has_leader(const struct tn_election_snapshot *s)
+bool tn_snapshot_has_leader(const struct tn_election_snapshot *s)
 {
     return s->driver.seen == TN_SEEN_HELD &&
            !(s->reach == TN_REACH_ENDED && strcmp(s->driver.lease.holder, s->driver.id) == 0);
@@ -34,7 +34,7 @@ static json_t *leader_json(const struct tn_election_snapshot *s)
 {
     const struct tn_lease *l = &s->driver.lease;
 
-    if (!has_leader(s))
+    if (!tn_snapshot_has_leader(s))
         return json_null();
     return json_pack("{s:o, s:I, s:I, s:o, s:o, s:I}", "id", text(l->holder), "epoch",
                      (json_int_t)l->epoch, "since_ms", (json_int_t)l->acquired_ms, "address",
@@ -182,7 +182,7 @@ json_t *tn_snapshot_json(struct tn_election_snapshot *s)
 
 json_t *tn_snapshot_json_leadership(const struct tn_election_snapshot *s)
 {
-    bool held = has_leader(s);
+    bool held = tn_snapshot_has_leader(s);
 
     return json_pack("{s:s, s:o, s:b, s:s, s:o, s:I, s:I, s:o, s:I, s:o, s:o}", "name",
                      s->driver.name, "id", text(s->driver.id), "leading", (int)s->leads, "role",

@@ -101,11 +101,13 @@ def try_every_path(pair, query=""):
     assert first.ask("/v1/state/jobs/one" + query, "PUT", b"x", TOKEN).status == 200
     seen = 0
     for path, operations in OPENAPI["paths"].items():
-        target = (path.replace("{collection}", "jobs").replace("{id}", "one")
-                  .replace("{name}", "web") + query)
         for method, operation in operations.items():
             if method not in ("get", "put", "post", "delete"):
                 continue
+            known = [resolve(p)["name"] for p in
+                     operation.get("parameters", []) + operations.get("parameters", [])]
+            target = (path.replace("{collection}", "jobs").replace("{id}", "one")
+                      .replace("{name}", "web") + (query if "name" in known else ""))
             for agent in pair:
                 body = BODIES.get((path.rsplit("/", 1)[1], method))
                 answer = agent.ask(target, method.upper(),

@@ -111,7 +111,9 @@ def test_each_and_all(fleets):
     # Nobody leads both now, so nobody says that it does.
     for agent in fleets:
         assert codes(agent, "/leader", "/readyz", "/standby") == [503, 503, 503]
-    assert first.ask("/leader").text == "team/jobs: not the leader\n"
+    epoch = first.of("team/jobs")["leader"]["epoch"]
+    assert first.ask("/leader").text == \
+        f"team/jobs: not the leader: b leads, epoch {epoch}\n"
     assert first.ask("/standby").text == "web: not a standby\n"
     assert "team/jobs: b leads, epoch" in until(
         lambda: "b leads" in first.ask("/readyz").text and first.ask("/readyz").text)

@@ -6,15 +6,8 @@
 #include <string.h>
 
 #include "api/inner.h"
-#include "os/log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* access.c tells about tokens that cannot be read; here nobody listens. */
-void tn_log(const char *event, const char *format, ...)
-{
-    (void)event, (void)format;
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -148,6 +148,24 @@ static void a_level_is_a_limit(void **state)
     }
 }
 
+/* A flood of lines that strangers cause: one in so long, and the next says how many were not told.
+ */
+static void a_gate_lets_one_through(void **state)
+{
+    struct tn_log_gate gate = {0};
+    unsigned skipped = 99;
+
+    (void)state;
+    assert_true(tn_log_pass(&gate, 1000, 10, &skipped));
+    assert_int_equal(skipped, 0);
+    assert_false(tn_log_pass(&gate, 1000, 10, &skipped));
+    assert_false(tn_log_pass(&gate, 1009, 10, &skipped));
+    assert_true(tn_log_pass(&gate, 1010, 10, &skipped));
+    assert_int_equal(skipped, 2);
+    assert_true(tn_log_pass(&gate, 1020, 10, &skipped));
+    assert_int_equal(skipped, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +174,7 @@ int main(void)
         cmocka_unit_test(a_long_line_ends_with_a_whole_character),
         cmocka_unit_test(a_line_is_one_line),
         cmocka_unit_test(a_level_is_a_limit),
+        cmocka_unit_test(a_gate_lets_one_through),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/words.h"
 #include "state/http/http.h"
 
 #define COMMITS_MAX 10000
+#define COMMIT      "collection, id, data, base64, delete"
 
 /* A string of a member, without a NUL in it.  NULL if it is not there. */
 static const char *get_text(const json_t *o, const char *name)
@@ -48,6 +50,20 @@ static bool parse_data(const json_t *o, struct tenure_commit *c, unsigned char *
     return true;
 }
 
+/* NULL: all of them are. */
+static const char *unknown_member(json_t *o, const char *known)
+{
+    const char *member;
+    json_t *value;
+
+    json_object_foreach(o, member, value)
+    {
+        if (!tn_words_have(known, member))
+            return member;
+    }
+    return NULL;
+}
+
 static enum tenure_status parse_commits(struct tn_state_request *request, const json_t *list,
                                         struct tenure_error *err)
 {
@@ -58,8 +74,13 @@ static enum tenure_status parse_commits(struct tn_state_request *request, const 
     if (!request->commits || !request->bytes)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     for (size_t i = 0; i < n; i++) {
-        const json_t *o = json_array_get(list, i);
+        json_t *o = json_array_get(list, i);
         struct tenure_commit *c = &request->commits[i];
+        const char *unknown = unknown_member(o, COMMIT);
+
+        if (unknown)
+            return tenure_fail(err, TENURE_INVALID,
+                               "commit %zu: unknown member '%.60s'; known: " COMMIT, i, unknown);
 
         c->collection = get_text(o, "collection");
         c->id = get_text(o, "id");
@@ -83,6 +104,9 @@ enum tenure_status tn_state_batch_parse(struct tn_state_request *request, struct
     request->batch = json_loadb((const char *)request->body, request->len, JSON_ALLOW_NUL, &wrong);
     if (!request->batch)
         return tenure_fail(err, TENURE_INVALID, "not JSON: line %d: %s", wrong.line, wrong.text);
+    const char *unknown = unknown_member(request->batch, "commits");
+    if (unknown)
+        return tenure_fail(err, TENURE_INVALID, "unknown member '%.60s'; known: commits", unknown);
     list = json_object_get(request->batch, "commits");
     if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > COMMITS_MAX)
         return tenure_fail(err, TENURE_INVALID, "give {\"commits\": [...]}, 1 to %d of them",
