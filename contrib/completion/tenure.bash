@@ -93,7 +93,7 @@ _tenure()
             mapfile -t COMPREPLY < <(compgen -W "options schema" -- "$current")
         elif [ "${COMP_WORDS[1]}" = config ] && [ "$COMP_CWORD" -eq 2 ]; then
             COMPREPLY=(check)
-        elif [[ " lock status watch history candidates handover step-down pause resume " == *" ${COMP_WORDS[1]} "* ]]; then
+        elif [[ " lock status watch history candidates handover step-down pause resume remove " == *" ${COMP_WORDS[1]} "* ]]; then
             mapfile -t COMPREPLY < <(compgen -W "$(_tenure_names)" -- "$current")
         else
             mapfile -t COMPREPLY < <(compgen -f -- "$current")

@@ -1,7 +1,8 @@
 /*
  * tenure/elections.h - every election of a store, at one look.
  *
- * One listing, nothing else: an election is what has a lease, or candidates.
+ * One listing, nothing else: an election is what has a lease, or candidates; not
+ * one that was removed.
  * Nothing here takes part, and what is seen may be over when it is shown.
  */
 #ifndef TENURE_ELECTIONS_H

@@ -9,6 +9,7 @@
  *   control.h     pause, resume, hand over, list the candidates
  *   history.h     who led, when, and why it changed
  *   elections.h   every election of a store
+ *   removal.h     an election goes, with all that is kept of it
  *   store.h       the register under all of these; for stores of your own
  *   status.h      what calls answer
  *   version.h     which version this is
@@ -27,6 +28,7 @@
 #include "fence.h"
 #include "history.h"
 #include "lease.h"
+#include "removal.h"
 #include "state.h"
 #include "status.h"
 #include "store.h"

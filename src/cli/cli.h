@@ -40,7 +40,7 @@ struct cli_verb {
 
 extern const struct cli_verb cli_run, cli_status, cli_watch, cli_reset, cli_state, cli_sim,
     cli_store, cli_release_grant, cli_pause, cli_resume, cli_handover, cli_step_down, cli_lock,
-    cli_candidates, cli_agent, cli_config, cli_history, cli_doctor;
+    cli_candidates, cli_agent, cli_config, cli_history, cli_doctor, cli_remove;
 
 /* What a verb does where no store is yet.  Only who leaves something there makes one. */
 enum cli_absent {
@@ -140,6 +140,12 @@ bool cli_take(const struct cli_verb *verb, int argc, char **argv, const struct c
 /* The same, and the store.  false: *code is the exit code, all is said. */
 bool cli_begin(const struct cli_verb *verb, int argc, char **argv, const struct cli_own *own,
                struct cli_common *c, tenure_store **store, int *code);
+
+/* Is there somebody at a terminal who can be asked? */
+bool cli_may_ask(void);
+/* Ask before what cannot be undone.  true: yes was given, or is the answer. */
+bool cli_confirm(const struct cli_verb *verb, bool yes, const char *format, ...)
+    TENURE_PRINTF(3, 4);
 
 /* Colour: on a terminal, unless NO_COLOR is set.  "" otherwise. */
 const char *cli_bold(void);

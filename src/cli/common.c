@@ -222,6 +222,28 @@ bool cli_begin(const struct cli_verb *verb, int argc, char **argv, const struct 
     return *store != NULL;
 }
 
+/* ---- What cannot be undone ----------------------------------------------- */
+
+bool cli_may_ask(void)
+{
+    return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+}
+
+bool cli_confirm(const struct cli_verb *verb, bool yes, const char *format, ...)
+{
+    char text[512], answer[16] = "";
+    va_list args;
+
+    if (yes)
+        return true;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fprintf(stderr, "tenure %s: %s This cannot be undone. [y/N] ", verb->name, text);
+    return fgets(answer, sizeof answer, stdin) &&
+           (strcmp(answer, "y\n") == 0 || strcmp(answer, "yes\n") == 0);
+}
+
 /* ---- Colour -------------------------------------------------------------- */
 
 static const char *paint(const char *code)

@@ -101,7 +101,8 @@ static void print_lease(const char *name, const struct cli_look *l, const char *
         printf("%s%s%s is free: nobody leads\n", cli_bold(), name, cli_plain());
         break;
     case TENURE_LEASE_ABSENT:
-        printf("%s%s%s has never been led\n", cli_bold(), name, cli_plain());
+        printf(v->epoch ? "%s%s%s was removed\n" : "%s%s%s has never been led\n", cli_bold(), name,
+               cli_plain());
         return;
     case TENURE_LEASE_REFUSED:
         printf("%s%s%s has an unusable record: %s%s%s\n", cli_bold(), name, cli_plain(), cli_red(),

@@ -131,7 +131,8 @@ enum tenure_status tenure_elections(tenure_store *store, tenure_election_fn visi
         qsort(f.rows, f.n, sizeof *f.rows, by_name);
     for (size_t i = 0; !status && i < f.n; i++) {
         struct tenure_election *e = &f.rows[i];
-        bool counts = e->candidates || !tenure_token_absent(&e->lease.token);
+        /* A removed one has a tombstone in place of its lease. */
+        bool counts = e->candidates || e->lease.state != TENURE_LEASE_ABSENT;
 
         if (e->lease.state == TENURE_LEASE_REFUSED)
             ask_why(store, e, deadline);

@@ -31,3 +31,15 @@ uint64_t tn_epoch_next(uint64_t previous, uint64_t wall_ms, uint64_t floor)
         return wall_ms;
     return least;
 }
+
+struct tn_lease tn_lease_tombstone(const struct tn_lease *last, uint64_t floor, uint64_t wall_ms)
+{
+    struct tn_lease kept = {.epoch = last->epoch, .ttl_ms = TN_TTL_MIN_MS};
+
+    kept.transitions = last->transitions;
+    kept.renewed_ms = wall_ms;
+    memcpy(kept.cause, "removed", sizeof "removed");
+    if (floor > kept.epoch)
+        kept.epoch = floor;
+    return kept;
+}

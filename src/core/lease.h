@@ -63,4 +63,11 @@ bool tn_lease_sane(const struct tn_lease *lease);
  */
 uint64_t tn_epoch_next(uint64_t previous, uint64_t wall_ms, uint64_t floor);
 
+/*
+ * What stays in place of the record of an election that is removed: nobody
+ * holds it, and its epoch is not below that of the last record nor below floor, so that the next
+ * grant is above both (I2).  wall_ms is for people.
+ */
+struct tn_lease tn_lease_tombstone(const struct tn_lease *last, uint64_t floor, uint64_t wall_ms);
+
 #endif

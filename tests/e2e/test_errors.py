@@ -11,7 +11,7 @@ import threading
 import pytest
 
 TENURE = pathlib.Path(os.environ["TENURE_BUILD"]) / "tenure"
-VERBS = ("status", "watch", "history", "candidates", "handover", "step-down", "pause", "resume", "reset")
+VERBS = ("status", "watch", "history", "candidates", "handover", "step-down", "pause", "resume", "reset", "remove")
 NAMES = ("", "/a", "a/", "../x", "\u00e9", "a b", "x" * 101,
          "web/state/jobs", "web/state", "a/b/candidates")  # keys of another election's
 

@@ -5,12 +5,15 @@ The judge is the table of the witnesses: at the end of every World no two terms 
 overlapped, and later epochs must have run later (I1, I2).  docs/reference/stores/faults.md is the list.
 """
 
+import json
 import signal
+import subprocess
 
 import pytest
 from disk import can_mount
 from process import until
-from world import kept, pair
+from tenure import Store
+from world import PATIENCE, TENURE, kept, pair
 
 # Long enough for any machine, and renewed so often that nobody waits for it.
 KEPT = 60000
@@ -46,6 +49,27 @@ def test_clean_stop_and_crash_pass_it_on(rig):
         victim.signal(signal.SIGKILL)
         world.next_leader(epoch)  # long before a minute: the guard released
         world.forget(victim)
+
+
+def test_removed_and_used_again(rig):
+    """Refused under a leader; a tombstone keeps the epoch, and nothing else is left."""
+    world, *crew = held(rig)
+    with world:
+        command = [TENURE, "remove", "w", "--store", world.url, "--yes"]
+        assert subprocess.run(command, timeout=PATIENCE, check=False).returncode == 1
+        epoch = world.table.top()
+        for candidate in crew:
+            candidate.signal(signal.SIGTERM)
+        for candidate in crew:
+            world.forget(candidate)
+        epoch = max(epoch, world.table.top())
+        subprocess.run(command, timeout=PATIENCE, check=True)
+        with Store(world.url) as store:
+            assert all(value.tombstone for _, value in store.list("w/")[0])
+            last = json.loads(store.read("w/lease").data)["epoch"]
+        assert last > epoch
+        world.start()
+        assert world.next_leader(epoch).epoch > last
 
 
 def test_server_killed(rig):

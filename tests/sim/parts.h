@@ -41,6 +41,7 @@ struct sim_store {
     uint64_t version;
     int64_t down_until_ns;
     bool down_refuses; /* else it is silent */
+    uint64_t removal;  /* asked for: as soon as the lease is free; 0: none is */
     /* After a fail-over some candidates still talk to the old server. */
     struct sim_value split;
     uint16_t split_nodes;

@@ -172,7 +172,8 @@ static bool possible(const struct sim_plan *p, enum sim_op_kind kind)
     case SIM_OP_STATE_BACK:
         return p->product;
     case SIM_OP_UNSEAL:
-        return false; /* plan_seals() */
+    case SIM_OP_REMOVE:
+        return false; /* plan_seals(), plan_removals() */
     default:
         return true;
     }
@@ -252,6 +253,22 @@ static void plan_seals(struct sim_plan *p)
     }
 }
 
+/* The election is removed, and its candidates use the name again at once. */
+static void plan_removals(struct sim_plan *p)
+{
+    struct sim_rng rng = sim_rng_keyed(p->seed, SIM_RND_PLAN, 7, 0);
+    unsigned n = sim_rng_chance(&rng, 15) ? (unsigned)sim_rng_span(&rng, 1, 3) : 0;
+
+    if (p->family == &sim_family_slots || p->family == &sim_family_jobs)
+        return;
+    for (unsigned i = 0; i < n && p->n_ops < SIM_OPS_MAX; i++)
+        p->ops[p->n_ops++] = (struct sim_op){
+            .at_ns = sim_rng_span(&rng, 0, p->hostile_ns - 1),
+            .kind = SIM_OP_REMOVE,
+            .pick = sim_rng_next(&rng),
+        };
+}
+
 /* A server far away: every answer comes in time, but not all that a session takes.  Without a
  * state, whose seal would take longer than a leader may need for it. */
 static void plan_sessions(struct sim_plan *p)
@@ -314,6 +331,7 @@ void sim_plan_hostile(struct sim_plan *p, const struct sim_family *family, uint6
         plan_state(p);
     if (p->commits)
         plan_seals(p);
+    plan_removals(p);
 }
 
 void sim_plan_lasting(struct sim_plan *p, uint64_t seed, int64_t span_ns)

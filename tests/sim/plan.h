@@ -50,7 +50,8 @@
     X(STRANGER, "stranger", 0, "a stranger takes the session lock, if it is free")                 \
     X(AMEND, "amend", 0, "an operator edits a document of the state")                              \
     X(STATE_BACK, "state-back", 0, "the state's store is restored from a back-up")                 \
-    X(UNSEAL, "unseal", 0, "a candidate cannot seal the state; the others can")
+    X(UNSEAL, "unseal", 0, "a candidate cannot seal the state; the others can")                    \
+    X(REMOVE, "remove", 0, "the election is removed, once it is free")
 
 enum sim_op_kind {
 #define SIM_X(name, word, breaks, text) SIM_OP_##name,

@@ -115,6 +115,33 @@ static void note_applied(struct sim_world *w, const struct sim_value *reg)
     g->applied_ns = w->now_ns;
 }
 
+/* A new token by somebody who is no candidate. */
+static void touch(struct sim_world *w, uint64_t pick)
+{
+    uint64_t nonce[2] = {sim_mix(pick), w->store.version + 1};
+
+    remember(w);
+    sim_store_version(w, &w->store.now.token);
+    memcpy(w->store.now.token.nonce, nonce, sizeof nonce);
+}
+
+/* What `tenure remove` leaves behind its own term: nothing is promised less than before. */
+static void entomb(struct sim_world *w)
+{
+    struct sim_value *now = &w->store.now;
+
+    if (!w->store.removal || w->now_ns >= w->plan.hostile_ns || !now->has_record || now->corrupt ||
+        now->tombstone || tn_lease_held(&now->lease) || !tn_lease_sane(&now->lease))
+        return;
+    touch(w, w->store.removal);
+    now->lease = tn_lease_tombstone(&now->lease, 0, 0);
+    now->tombstone = true;
+    now->serial = 0;
+    w->store.removal = 0;
+    sim_say(w, -1, "the election is removed: v%s, epoch %llu", now->token.version,
+            (unsigned long long)now->lease.epoch);
+}
+
 void sim_store_apply(struct sim_world *w, const struct sim_msg *msg)
 {
     struct sim_value *reg = sim_store_of(w, msg->node);
@@ -134,21 +161,13 @@ void sim_store_apply(struct sim_world *w, const struct sim_msg *msg)
     sim_hash(w, (uint64_t)msg->purpose << 8 | msg->node, reg->lease.epoch);
     sim_say(w, msg->node, "%s takes effect: v%s, epoch %llu", sim_purpose_word(msg->purpose),
             reg->token.version, (unsigned long long)reg->lease.epoch);
+    if (reg == &w->store.now)
+        entomb(w);
     uint16_t split = w->now_ns < w->store.split_until_ns ? w->store.split_nodes : 0;
     sim_store_notify(w, reg, reg == &w->store.split ? split : (uint16_t)~split);
 }
 
 /* ---- What befalls the record --------------------------------------------- */
-
-/* A new token by somebody who is no candidate. */
-static void touch(struct sim_world *w, uint64_t pick)
-{
-    uint64_t nonce[2] = {sim_mix(pick), w->store.version + 1};
-
-    remember(w);
-    sim_store_version(w, &w->store.now.token);
-    memcpy(w->store.now.token.nonce, nonce, sizeof nonce);
-}
 
 static void told(struct sim_world *w)
 {
@@ -306,6 +325,11 @@ void sim_store_befall(struct sim_world *w, const struct sim_op *op)
     case SIM_OP_CORRUPT:
         corrupt(w, op->pick);
         break;
+    case SIM_OP_REMOVE:
+        w->store.removal = op->pick | 1;
+        entomb(w);
+        told(w);
+        return; /* it excuses nobody */
     case SIM_OP_ROT:
         now->corrupt = now->has_record;
         break;

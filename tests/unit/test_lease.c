@@ -90,12 +90,27 @@ static void test_the_next_epoch_is_higher_than_all(void **unused)
     assert_true(none > 1000 && none < 900000);
 }
 
+static void test_a_tombstone_keeps_the_epoch(void **state)
+{
+    struct tn_lease last = {.holder = "a", .epoch = 7, .ttl_ms = 15000, .transitions = 3};
+    struct tn_lease kept = tn_lease_tombstone(&last, 5, 1000);
+
+    (void)state;
+    assert_int_equal(kept.epoch, 7);
+    assert_int_equal(kept.transitions, 3);
+    assert_string_equal(kept.cause, "removed");
+    assert_false(tn_lease_held(&kept));
+    assert_true(tn_lease_sane(&kept));
+    assert_int_equal(tn_lease_tombstone(&last, 9, 1000).epoch, 9); /* of the state */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_grant_is_holder_incarnation_and_grant),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_the_next_epoch_is_higher_than_all),
+        cmocka_unit_test(test_a_tombstone_keeps_the_epoch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,227 @@
+/* tenure remove: an election goes, with all that is kept of it. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/key.h"
+#include "base/rfc3339.h"
+#include "cli/show.h"
+#include "os/clock.h"
+#include "tenure/elections.h"
+#include "tenure/removal.h"
+
+static const char help[] =
+    "usage: tenure remove NAME [--store URL] [--state URL] [--yes] [--dry-run]\n"
+    "                     [--timeout 60s] [--json]\n"
+    "       tenure remove --all-retired AGE [--store URL] [--state URL] [--yes]\n"
+    "                     [--dry-run] [--timeout 60s] [--json]\n"
+    "\n"
+    "Erases an election or a lock: its history, candidates, control record, state and\n"
+    "lease.  Refused while a candidate contends or the lease is held; a lease whose\n"
+    "holder is gone is waited out.  What stays is a record of a few bytes with the\n"
+    "last epoch: if the name is used again, its epochs go on from there.\n"
+    "\n"
+    "  --all-retired AGE  every election whose lease was last renewed more than AGE\n"
+    "                     (30d) ago, by the wall clocks; those in use are kept\n"
+    "  --state URL        where the state is, if it has a store of its own\n"
+    "  --yes              do not ask; required unless standard input is a terminal\n"
+    "  --dry-run          only show what would be erased\n"
+    "  --timeout TIME     for each election, the wait for its lease included\n"
+    "\n"
+    "Exit: 0 done; 1 refused or failed; 2 usage error or no such store; 3 no such\n"
+    "      election.\n";
+
+struct call {
+    const struct cli_verb *verb;
+    struct cli_common common;
+    const char *url;
+    const char *state;
+    bool yes, dry_run;
+    json_t *removed, *kept;
+};
+
+/* ---- One ----------------------------------------------------------------- */
+
+static enum tenure_status remove_one(const struct call *c, const char *name, bool dry_run,
+                                     struct tenure_removal *result, struct tenure_error *err)
+{
+    struct tenure_removal_options o = TENURE_REMOVAL_OPTIONS;
+
+    o.store = c->url;
+    o.state = c->state;
+    o.name = name;
+    o.dry_run = dry_run;
+    return tenure_remove(&o, result, tenure_now() + c->common.timeout_ns, err);
+}
+
+static void describe(const struct tenure_removal *r, char out[160])
+{
+    snprintf(out, 160, "its lease%s, %" PRIu64 " candidate record%s and %" PRIu64 " document%s",
+             r->history ? " and history" : "", r->candidates, r->candidates == 1 ? "" : "s",
+             r->documents, r->documents == 1 ? "" : "s");
+}
+
+static json_t *to_json(const char *name, const struct tenure_removal *r)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:b, s:b}", "name", name, "epoch", (json_int_t)r->epoch,
+                     "candidates", (json_int_t)r->candidates, "documents", (json_int_t)r->documents,
+                     "history", (int)r->history, "control", (int)r->control);
+}
+
+/* Shows first what would go, and asks.  The status of what was done, or not. */
+static enum tenure_status ask_and_remove(struct call *c, const char *name, struct tenure_error *err)
+{
+    struct tenure_removal r = TENURE_REMOVAL;
+    enum tenure_status status = remove_one(c, name, true, &r, err);
+    char what[160];
+
+    if (status)
+        return status;
+    describe(&r, what);
+    if (!c->yes && !c->dry_run && !cli_may_ask())
+        return tenure_fail(err, TENURE_INVALID,
+                           "what is erased cannot be restored: confirm with --yes, or look first "
+                           "with --dry-run");
+    if (!c->dry_run && !cli_confirm(c->verb, c->yes, "Erase %s: %s?", name, what))
+        return tenure_fail(err, TENURE_CANCELLED, "%s was not erased", name);
+    if (!c->dry_run)
+        status = remove_one(c, name, false, &r, err);
+    if (status)
+        return status;
+    json_array_append_new(c->removed, to_json(name, &r));
+    if (!c->common.json)
+        printf("%s%s%s: %s%s; epochs go on above %" PRIu64 "\n", cli_bold(), name, cli_plain(),
+               c->dry_run ? "would erase " : "erased ", what, r.epoch);
+    return TENURE_OK;
+}
+
+/* ---- All ----------------------------------------------------------------- */
+
+/* Nobody has renewed it for so long, as far as the clocks of two machines can tell. */
+static bool is_retired(const struct tenure_lease_view *lease, int64_t age_ms)
+{
+    uint64_t at;
+
+    return (lease->state == TENURE_LEASE_FREE || lease->state == TENURE_LEASE_HELD) &&
+           tn_rfc3339_parse(lease->renewed_at, &at) && at + (uint64_t)age_ms <= tn_wall_ms();
+}
+
+static enum tenure_status list_all(const struct call *c, struct cli_rows *rows,
+                                   struct tenure_error *err)
+{
+    int64_t by = tenure_now() + c->common.timeout_ns;
+    tenure_store *store = NULL;
+    enum tenure_status status = tenure_store_open(c->url, by, &store, err);
+
+    if (!status)
+        status = cli_rows_again(rows, store, NULL, by, err);
+    tenure_store_close(store);
+    return status;
+}
+
+static int remove_retired(struct call *c, int64_t age_ms)
+{
+    struct cli_rows rows = {0};
+    struct tenure_error err;
+    int code = CLI_OK;
+
+    enum tenure_status status = list_all(c, &rows, &err);
+    if (status)
+        return cli_fail_with(c->verb, &err);
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct tenure_election *e = &rows.row[i].election;
+
+        if (!is_retired(&e->lease, age_ms))
+            continue;
+        status = ask_and_remove(c, e->name, &err);
+        if (!status)
+            continue;
+        if (status == TENURE_INVALID) {
+            code = cli_fail_with(c->verb, &err);
+            break;
+        }
+        json_array_append_new(c->kept, json_pack("{s:s, s:s}", "name", e->name, "why", err.text));
+        /* In use is what is not retired: no failure. */
+        if (status != TENURE_CONFLICT && status != TENURE_CANCELLED)
+            code = CLI_FAILED;
+        cli_fail(c->verb, 0, "kept: %s", err.text);
+    }
+    if (!json_array_size(c->removed) && !json_array_size(c->kept) && !c->common.json)
+        puts("no election is retired");
+    cli_rows_free(&rows);
+    return code;
+}
+
+/* The other holders of a lock that several may hold are elections of their own (base/key.h). */
+static enum tenure_status remove_holders(struct call *c, struct tenure_error *err)
+{
+    char prefix[TENURE_KEY_MAX + 1];
+    struct cli_rows rows = {0};
+    enum tenure_status status = list_all(c, &rows, err);
+
+    tn_key_of(c->common.name, TN_KEY_HOLDERS, prefix);
+    for (size_t i = 0; i < rows.n && !status; i++) {
+        if (strncmp(rows.row[i].election.name, prefix, strlen(prefix)) == 0)
+            status = ask_and_remove(c, rows.row[i].election.name, err);
+    }
+    cli_rows_free(&rows);
+    return status;
+}
+
+static int remove_named(struct call *c)
+{
+    struct tenure_error err;
+    enum tenure_status status = remove_holders(c, &err);
+
+    if (!status)
+        status = ask_and_remove(c, c->common.name, &err);
+    if (status == TENURE_NOT_LEADER)
+        return json_array_size(c->removed) ? CLI_OK
+                                           : cli_fail(c->verb, CLI_NOT_HELD, "%s", err.text);
+    return status ? cli_fail_with(c->verb, &err) : CLI_OK;
+}
+
+/* ---- The verb ------------------------------------------------------------ */
+
+static int run(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct call c = {.verb = verb};
+    const char *age = NULL;
+    const struct cli_own own[] = {{"all-retired", &age, NULL},
+                                  {"state", &c.state, NULL},
+                                  {"yes", NULL, &c.yes},
+                                  {"dry-run", NULL, &c.dry_run},
+                                  {0}};
+    int64_t age_ns = 0;
+
+    cli_common_init(&c.common);
+    const char *from_env = c.common.name;
+    c.common.timeout_ns = INT64_C(60000000000);
+    c.common.absent = CLI_REFUSE;
+    c.common.any = true;
+    if (!cli_take(verb, argc, argv, own, &c.common))
+        return CLI_USAGE;
+    if (age) {
+        age_ns = cli_duration(verb, "--all-retired", age);
+        if (c.common.name != from_env)
+            return cli_misuse(verb, "give a NAME or --all-retired, not both");
+    } else if (!c.common.name) {
+        return cli_misuse(verb, "missing NAME, or --all-retired AGE");
+    }
+    c.url = cli_store_find(verb, &c.common);
+    if (!c.url)
+        return CLI_USAGE;
+    c.removed = json_array();
+    c.kept = json_array();
+    int code = age ? remove_retired(&c, age_ns / 1000000) : remove_named(&c);
+    json_t *all = json_pack("{s:b, s:o, s:o}", "dry_run", (int)c.dry_run, "removed", c.removed,
+                            "kept", c.kept);
+    if (!c.common.json || (code && !age))
+        json_decref(all);
+    else if (cli_print_json(all))
+        code = CLI_FAILED;
+    return code;
+}
+
+const struct cli_verb cli_remove = {"remove", "erase an election and what is kept of it", help,
+                                    run};
