@@ -126,21 +126,40 @@ static void drain(int fd)
         continue;
 }
 
-/* One command, with the descriptors that may come with it.  false: nothing there. */
-static bool next_command(struct tn_guard *g)
+ssize_t tn_guard_receive(int socket, void *message, size_t size, int fds[2])
 {
-    struct tn_guard_command command = {0};
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(2 * sizeof(int))];
     } control;
-    struct iovec part = {.iov_base = &command, .iov_len = sizeof command};
+    struct iovec part = {.iov_base = message, .iov_len = size};
     struct msghdr m = {.msg_iov = &part,
                        .msg_iovlen = 1,
                        .msg_control = &control,
                        .msg_controllen = sizeof control};
-    ssize_t n = recvmsg(TN_GUARD_FD_SOCKET, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    int fds[2] = {-1, -1};
+    ssize_t n = recvmsg(socket, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+
+    fds[0] = fds[1] = -1;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+        memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    return n;
+}
+
+void tn_guard_discard(const int fds[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+}
+
+/* One command, with the descriptors that may come with it.  false: nothing there. */
+static bool next_command(struct tn_guard *g)
+{
+    struct tn_guard_command command;
+    int fds[2];
+    ssize_t n = tn_guard_receive(TN_GUARD_FD_SOCKET, &command, sizeof command, fds);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
@@ -148,15 +167,9 @@ static bool next_command(struct tn_guard *g)
         tn_guard_orphan(g, false);
         return false;
     }
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
     if (n == (ssize_t)sizeof command)
         tn_guard_obey(g, &command, fds);
-    for (int i = 0; i < 2; i++) {
-        if (fds[i] >= 0)
-            close(fds[i]);
-    }
+    tn_guard_discard(fds);
     return true;
 }
 

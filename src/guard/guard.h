@@ -111,6 +111,11 @@ int64_t tn_guard_now(void);
 /* Arm a timerfd at an absolute time; TN_GUARD_NEVER disarms. */
 void tn_guard_arm(int timer, int64_t at_ns);
 
+/* Receive a message, and up to two descriptors with it, or -1, which tn_guard_discard() closes.
+ * Never blocks; returns what recvmsg(2) does. */
+ssize_t tn_guard_receive(int socket, void *message, size_t size, int fds[2]);
+void tn_guard_discard(const int fds[2]);
+
 /* ---- alarm.c: a timer that continues us if we were stopped ---------------- */
 
 /* 0 or errno.  Forks have to make their own. */

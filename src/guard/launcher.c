@@ -230,36 +230,21 @@ static void reap(struct launcher *l)
 /* One command.  false: there is none; *gone: there will be none. */
 static bool next_command(struct launcher *l, bool *gone)
 {
-    struct tn_launcher_command c = {0};
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec part = {.iov_base = &c, .iov_len = sizeof c};
-    struct msghdr m = {.msg_iov = &part,
-                       .msg_iovlen = 1,
-                       .msg_control = &control,
-                       .msg_controllen = sizeof control};
-    ssize_t n = recvmsg(TN_LAUNCHER_FD, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    int block = -1;
+    struct tn_launcher_command c;
+    int fds[2];
+    ssize_t n = tn_guard_receive(TN_LAUNCHER_FD, &c, sizeof c, fds);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     *gone = n <= 0;
-    if (*gone)
-        return false;
-    struct cmsghdr *head = CMSG_FIRSTHDR(&m);
-    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
-        memcpy(&block, CMSG_DATA(head), sizeof block);
     if (n == (ssize_t)sizeof c && c.kind == TN_GUARD_SPAWN)
-        spawn(l, c.number, block);
+        spawn(l, c.number, fds[0]);
     else if (n == (ssize_t)sizeof c && c.kind == TN_GUARD_STOP)
         stop(l, &c);
     else if (n == (ssize_t)sizeof c && c.kind == TN_GUARD_SIGNAL && find(l, c.number))
         tn_tree_signal(&find(l, c.number)->tree, c.signal, false);
-    if (block >= 0)
-        close(block);
-    return true;
+    tn_guard_discard(fds);
+    return !*gone;
 }
 
 /* Kill what is due.  Milliseconds until there is more to do; -1: that takes an event. */
