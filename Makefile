@@ -3,6 +3,8 @@ MAKEFLAGS += --no-print-directory
 BUILD ?= build
 FUZZ_SECONDS ?= 300
 PREFIX ?= /usr/local
+# Below PREFIX.  Debian's loader looks in /usr/local/lib, and in no lib64.
+LIBDIR ?= lib
 
 .PHONY: all deps demo test test-all coverage bench bench-agent stale trials fuzz model soak format check-format clean install help
 
@@ -11,7 +13,7 @@ all: $(BUILD)/build.ninja
 
 $(BUILD)/build.ninja:
 	@scripts/deps --check build
-	@meson setup $(BUILD) --prefix $(PREFIX)
+	@meson setup $(BUILD) --prefix $(PREFIX) --libdir $(LIBDIR)
 
 deps:
 	@scripts/deps build test bench demo
@@ -89,7 +91,7 @@ clean:
 
 # The prefix is compiled in, so that another one means to build again.
 install:
-	@[ ! -f $(BUILD)/build.ninja ] || meson configure $(BUILD) -Dprefix=$(PREFIX)
+	@[ ! -f $(BUILD)/build.ninja ] || meson configure $(BUILD) -Dprefix=$(PREFIX) -Dlibdir=$(LIBDIR)
 	@$(MAKE) all
 	@meson install -C $(BUILD) --no-rebuild
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/version.h"
 #include "config/keys.h"
 
 static const struct cli_verb *const verbs[] = {
@@ -69,8 +70,7 @@ int main(int argc, char **argv)
         return CLI_OK;
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
-        printf("tenure %s\n", tenure_version());
-        return CLI_OK;
+        return cli_version(argc - 2, argv + 2);
     }
     verb = find(name);
     if (verb) {

@@ -100,3 +100,10 @@ enum tenure_status tn_module_load(const char *file, const char *symbol, void **o
     *out = found;
     return TENURE_OK;
 }
+
+bool tn_module_is_installed(const char *file)
+{
+    char path[PATH_MAX];
+
+    return find(file, path);
+}

@@ -18,4 +18,7 @@ enum tenure_status tn_module_dir(const char *dir, struct tenure_error *err);
 enum tenure_status tn_module_load(const char *file, const char *symbol, void **out, bool *missing,
                                   struct tenure_error *err);
 
+/* Is FILE where tn_module_load() would find it?  Loads nothing. */
+bool tn_module_is_installed(const char *file);
+
 #endif

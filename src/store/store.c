@@ -90,9 +90,8 @@ static enum tenure_status load(const char *scheme, const char *module, const cha
         return TENURE_OK;
     if (missing)
         return tenure_fail(err, TENURE_UNSUPPORTED,
-                           "store '%s:' is not in this build: %s was not found; install it (it "
-                           "needs %s)",
-                           scheme, file, package);
+                           "store '%s:' is not in this build: %s was not found; install %s", scheme,
+                           file, package);
     /* One module may serve several schemes: a list that ends with NULL. */
     const struct tenure_store_ops *const *ops = symbol;
     for (; !status && *ops; ops++) {

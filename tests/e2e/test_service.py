@@ -15,15 +15,16 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENURE_BUILD", ROOT / "build"))
 UNIT = ROOT / "contrib" / "systemd" / "tenure@.service"
+AGENT = UNIT.with_name("tenure-agent.service")
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from process import die_with_parent, until  # noqa: E402
 
 
-def settings():
+def settings(unit=UNIT):
     """{section: {name: value}}; every line is understood."""
     found, section = {}, None
-    for line in UNIT.read_text().splitlines():
+    for line in unit.read_text().splitlines():
         if not line or line.startswith("#"):
             continue
         head = re.fullmatch(r"\[(\w+)\]", line)
@@ -42,8 +43,9 @@ def seconds(option):
     return int(re.search(rf"{option} (\d+)s", told).group(1))
 
 
-def test_unit():
-    unit = settings()
+@pytest.mark.parametrize("path", [UNIT, AGENT], ids=lambda path: path.name)
+def test_unit(path):
+    unit = settings(path)
     service = unit["Service"]
     assert service["Type"] == "notify"
     # Whatever else would shoot the guard before it has released the lease.
@@ -57,9 +59,10 @@ def test_unit():
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
-def test_systemd_understands_the_unit(tmp_path):
-    place = tmp_path / "tenure@hello.service"
-    place.write_text(UNIT.read_text().replace("/usr/local/bin/tenure", str(BUILD / "tenure")))
+@pytest.mark.parametrize("unit", [UNIT, AGENT], ids=lambda path: path.name)
+def test_systemd_understands_the_unit(tmp_path, unit):
+    place = tmp_path / unit.name.replace("@", "@hello")
+    place.write_text(unit.read_text().replace("/usr/local/bin/tenure", str(BUILD / "tenure")))
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(place)],
                           capture_output=True, text=True)
     if "Failed to" in done.stderr and str(place) not in done.stderr:
