@@ -14,7 +14,7 @@
 
 #include "tenure/status.h"
 
-#define TN_HTTP_ABI      10
+#define TN_HTTP_ABI      11
 #define TN_HTTP_CHANNELS 8
 #define TN_PEER_MAX      96 /* bytes of what peer() says, with its NUL */
 

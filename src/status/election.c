@@ -73,7 +73,7 @@ void tn_election_notify(struct tn_election *e, bool plain)
     /* Under the lock, so that nobody is called who has gone. */
     pthread_mutex_lock(&e->lock);
     for (int i = 0; i < TN_WATCHERS; i++) {
-        if (e->watchers[i].changed)
+        if (e->watchers[i].changed && !(plain && i == TN_WATCHER_SOCKET))
             e->watchers[i].changed(e->watchers[i].arg);
     }
     pthread_mutex_unlock(&e->lock);

@@ -99,8 +99,9 @@ void tn_election_unsealed(struct tn_election *e, const char *why);
 typedef void (*tn_election_state_fn)(void *arg, const struct tn_http_request *request,
                                      struct tn_http_reply *reply);
 void tn_election_state(struct tn_election *e, tn_election_state_fn answer, void *arg);
-/* Called after each change, on the thread that reported it; must not block.  NULL: nobody. */
-enum tn_watcher { TN_WATCHER_API, TN_WATCHER_LINK, TN_WATCHERS };
+/* Called after each change, on the thread that reported it; must not block.  NULL: nobody.  The
+ * program's socket hears of changes that a long poll waits for alone: not of its own commits. */
+enum tn_watcher { TN_WATCHER_API, TN_WATCHER_LINK, TN_WATCHER_SOCKET, TN_WATCHERS };
 void tn_election_on_change(struct tn_election *e, enum tn_watcher who, void (*changed)(void *arg),
                            void *arg);
 

@@ -58,6 +58,18 @@ static int64_t time_left(void *arg)
     return elector ? tenure_elector_time_left(elector) : 0;
 }
 
+static bool draining(void *arg)
+{
+    struct tn_supervisor *s = arg;
+    tenure_elector *elector = s->elector;
+    struct tn_snapshot now;
+
+    if (!elector)
+        return false;
+    tn_driver_snapshot(elector, &now);
+    return now.phase == TN_PHASE_STOPPING;
+}
+
 static int64_t grace(void *arg)
 {
     return tn_supervisor_grace(arg);
@@ -113,6 +125,7 @@ static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_
                                         .fenced = on_fenced,
                                         .committed = on_committed,
                                         .time_left = time_left,
+                                        .draining = draining,
                                         .grace = grace,
                                         .arg = s};
     enum tenure_status status = tn_program_user(&s->options->program, &o.user, err);
@@ -299,6 +312,7 @@ static void close_all(struct tn_supervisor *s)
     tn_api_stop(s->api); /* its answers ask the elector, and the state */
     if (s->election) {
         tn_election_state(s->election, NULL, NULL);
+        tn_election_on_change(s->election, TN_WATCHER_SOCKET, NULL, NULL);
         tn_election_attach(s->election, NULL);
     }
     tn_state_socket_mute(s->socket); /* likewise */

@@ -28,8 +28,10 @@ static void answer_state(void *arg, const struct tn_http_request *request,
 
 enum tenure_status tn_supervisor_listen(struct tn_supervisor *s, struct tenure_error *err)
 {
-    if (s->socket)
+    if (s->socket) {
         tn_election_state(s->election, answer_state, s);
+        tn_election_on_change(s->election, TN_WATCHER_SOCKET, tn_state_socket_notify, s->socket);
+    }
     if (s->options->agent_socket) {
         enum tenure_status status =
             tn_link_open(&s->loop, s->options->agent_socket, s->election, &s->agent, err);

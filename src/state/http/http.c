@@ -168,14 +168,6 @@ static enum tenure_status list_collection(const struct tn_state_term *term,
 
 /* ---- Which of them ------------------------------------------------------- */
 
-static void answer_leadership(const struct tn_state_term *t, struct tn_http_reply *reply)
-{
-    tn_http_answer_json(reply, 200,
-                        json_pack("{s:s, s:b, s:I, s:I}", "name", t->name, "leading",
-                                  t->state && t->left_ns > 0, "epoch", (json_int_t)t->epoch,
-                                  "left_ms", (json_int_t)(t->left_ns / TN_MS)));
-}
-
 /* "/v1/state/COLLECTION[/ID]" in its parts. */
 static bool parse_path(struct tn_state_request *x)
 {
@@ -259,13 +251,8 @@ static bool begin_request(const struct tn_state_term *term, struct tn_state_requ
     x->id = x->collection; /* "" */
     x->collection[0] = '\0';
     x->n_commits = 0;
-    if (strcmp(x->path, "/v1/leadership") == 0) {
-        if (strcmp(x->method, "GET") == 0)
-            answer_leadership(term, &x->reply);
-        else
-            tn_http_answer_error(&x->reply, 405, "method", "GET");
-    } else if (strcmp(x->path, "/v1/state") == 0 ||
-               (strncmp(x->path, "/v1/state/", 10) == 0 && parse_path(x))) {
+    if (strcmp(x->path, "/v1/state") == 0 ||
+        (strncmp(x->path, "/v1/state/", 10) == 0 && parse_path(x))) {
         status = dispatch(term, x, deadline, &err);
         if (status) {
             x->n_commits = 0;

@@ -9,14 +9,17 @@
 #include "core/timing.h"
 #include "os/socket_dir.h"
 #include "state/calls.h"
+#include "state/http/leadership.h"
+#include "state/http/query.h"
 #include "state/http/queue.h"
 
-#define VARIABLE "TENURE_SOCKET="
+#define VARIABLE   "TENURE_SOCKET="
+#define LEADERSHIP "/v1/leadership"
 /* One try of the seal; the driver repeats it while the grant lasts, and notices a loss in between.
  * What was done in one is not done again in the next. */
-#define SEAL_NS  (2 * TN_S)
+#define SEAL_NS    (2 * TN_S)
 /* Commits of a batch have the deadline of the oldest: so they have come at about the same time. */
-#define SPAN_NS  (1 * TN_S)
+#define SPAN_NS    (1 * TN_S)
 
 /* How far the seal of a grant has come. */
 struct sealing {
@@ -33,6 +36,7 @@ struct tn_state_socket {
     struct tn_state_socket_options options;
     const struct tn_http_ops *http;
     struct tn_state_queue *queue;
+    struct tn_leadership *leadership;
     pthread_mutex_t waking; /* of server, for the queue */
     struct tn_http_server *server;
     char dir[TN_SOCKET_DIR_MAX];
@@ -102,6 +106,22 @@ void tn_state_socket_answer(struct tn_state_socket *s, const struct tn_http_requ
         reply->headers[i].value = reply->headers[i].name ? values[i] : NULL;
 }
 
+/* ---- The server ---------------------------------------------------------- */
+
+static void view_leadership(void *arg, struct tn_leadership_view *view)
+{
+    struct tn_state_socket *s = arg;
+
+    pthread_rwlock_rdlock(&s->lock);
+    *view = (struct tn_leadership_view){.name = s->options.name,
+                                        .epoch = s->grant.epoch,
+                                        .turn = s->turn,
+                                        .left_ns = s->options.time_left(s->options.arg)};
+    view->leading = s->state && view->left_ns > 0;
+    pthread_rwlock_unlock(&s->lock);
+    view->draining = view->leading && s->options.draining && s->options.draining(s->options.arg);
+}
+
 /* What needs no store is answered at once; the rest is queued. */
 static void handle_request(void *arg, const struct tn_http_request *request,
                            struct tn_http_reply *reply)
@@ -110,10 +130,13 @@ static void handle_request(void *arg, const struct tn_http_request *request,
 
     if (!request->local)
         tn_state_http_denied(reply);
+    else if (strcmp(request->path, LEADERSHIP) == 0)
+        tn_leadership_answer(s->leadership, request, reply);
     else if (strncmp(request->path, "/v1/state", 9) == 0)
         tn_state_queue_handle(s->queue, request, reply);
     else
-        tn_state_socket_answer(s, request, reply);
+        tn_http_answer_error(reply, 404, "not-found",
+                             "see /v1/leadership, /v1/state and /v1/state/COLLECTION/ID");
 }
 
 static void end_request(void *arg, struct tn_http_memo *memo)
@@ -131,6 +154,31 @@ static void wake_server(void *arg)
     pthread_mutex_unlock(&s->waking);
 }
 
+static void count_server(void *arg, struct tn_http_counts *counts)
+{
+    struct tn_state_socket *s = arg;
+
+    pthread_mutex_lock(&s->waking);
+    if (s->server)
+        s->http->count(s->server, counts);
+    pthread_mutex_unlock(&s->waking);
+}
+
+static void publish_event(void *arg, const char *text, size_t len)
+{
+    struct tn_state_socket *s = arg;
+
+    pthread_mutex_lock(&s->waking);
+    if (s->server)
+        s->http->publish(s->server, 0, text, len);
+    pthread_mutex_unlock(&s->waking);
+}
+
+void tn_state_socket_notify(void *arg)
+{
+    tn_leadership_notify(((struct tn_state_socket *)arg)->leadership);
+}
+
 static uint64_t current_turn(void *arg)
 {
     return ((struct tn_state_socket *)arg)->turn;
@@ -145,8 +193,15 @@ static uint64_t current_program(void *arg)
 static bool admit_request(void *arg, const struct tn_http_request *request,
                           struct tn_http_reply *reply)
 {
-    (void)arg;
-    return request->local || (tn_state_http_denied(reply), false);
+    const struct tn_state_socket *s = arg;
+    bool leadership = strcmp(request->path, LEADERSHIP) == 0;
+
+    if (!request->local) {
+        tn_state_http_denied(reply);
+        return false;
+    }
+    return tn_query_check(request, leadership ? "name, wait, since, stream" : "name",
+                          s->options.name, reply);
 }
 
 /* ---- Life ---------------------------------------------------------------- */
@@ -183,6 +238,13 @@ enum tenure_status tn_state_socket_open(const struct tn_state_socket_options *op
                                                                       .span_ns = SPAN_NS,
                                                                       .arg = s},
                                      &s->queue, err);
+    if (!status)
+        status = tn_leadership_open(&(struct tn_leadership_options){.view = view_leadership,
+                                                                    .count = count_server,
+                                                                    .wake = wake_server,
+                                                                    .publish = publish_event,
+                                                                    .arg = s},
+                                    &s->leadership, err);
     if (!status)
         status = tn_socket_dir_make(s->dir, err);
     if (!status) {
@@ -239,6 +301,7 @@ void tn_state_socket_close(struct tn_state_socket *s)
         return;
     tn_state_socket_mute(s);
     tn_state_queue_close(s->queue);
+    tn_leadership_close(s->leadership);
     if (s->dir[0])
         rmdir(s->dir);
     tenure_state_close(s->state);

@@ -28,6 +28,8 @@ struct tn_state_socket_options {
     void (*committed)(void *arg, const char *collection, const char *id, uint64_t seq);
     /* Nanoseconds that the term in hand may still last; 0: it is over. */
     int64_t (*time_left)(void *arg);
+    /* Is the program to stop, while its term goes on?  Any thread. */
+    bool (*draining)(void *arg);
     /* How long a stop may last: a seal that is under way must have noticed it by then. */
     int64_t (*grace)(void *arg);
     void *arg;
@@ -46,6 +48,10 @@ void tn_state_socket_close(struct tn_state_socket *socket);
 /* Answer a request that came another way, and was admitted there.  Blocks. */
 void tn_state_socket_answer(struct tn_state_socket *socket, const struct tn_http_request *request,
                             struct tn_http_reply *reply);
+
+/* Leadership may have changed: those who wait for that are told.  Never blocks; arg is the socket.
+ */
+void tn_state_socket_notify(void *arg);
 
 /* The program is dead, or the next one is about to start: nothing that comes over connections made
  * until now is begun any more; what is being done ends before anything newer.  Never blocks;
