@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
 
-    options.store = argc > 1 ? argv[1] : NULL; /* NULL: noop:, which always leads */
+    options.store = argc > 1 ? argv[1] : "noop:"; /* which always leads */
     options.name = "elect";
     options.id = argc > 2 ? argv[2] : NULL;
     options.started = started;

@@ -81,7 +81,7 @@ struct tenure_trace {
 struct tenure_elector_options {
     uint32_t size; /* set by TENURE_ELECTOR_OPTIONS; how newer libraries know what you know */
 
-    const char *store;   /* URL; NULL: "noop:", which always leads */
+    const char *store;   /* REQUIRED: the URL; "noop:" always leads */
     const char *name;    /* REQUIRED: the election; a key of at most TENURE_NAME_MAX bytes, with
                           * no segment "state" or "candidates" behind the first */
     const char *id;      /* unique among candidates; NULL: host name, pid and a random part */

@@ -52,6 +52,7 @@ struct tn_reader {
     char *complaints[TN_CONFIG_COMPLAINTS]; /* "FILE:LINE: what is wrong, and the fix" */
     unsigned lines[TN_CONFIG_COMPLAINTS];   /* in rising order */
     unsigned n_complaints;                  /* may be more than are kept */
+    bool store_missing; /* said once: elections without a store mostly lack the same line */
     bool no_memory;
 };
 

@@ -409,6 +409,23 @@ static void take_answers(struct tn_reader *r, const struct tn_draft *d,
         o->elector.grace_ms = drain_ms;
 }
 
+/* There is no default: where every machine has a store of its own, every machine leads. */
+static void take_store(struct tn_reader *r, const struct tn_draft *d, struct tn_config_election *e)
+{
+    unsigned line = d->coordinate_line ? d->coordinate_line : d->line, before = r->n_complaints;
+
+    tn_place_url(r, &d->coordinate.place, line, "coordinate", &e->store);
+    if (e->store.text)
+        return;
+    e->store = (struct tn_text){"noop:", "noop:"};
+    if (r->n_complaints == before && !r->store_missing)
+        tn_complain(r, line,
+                    "coordinate: no store is given: write 'coordinate: {store: "
+                    "\"postgres://db/app\"}', or 'type: sqlite' and 'path' on one host; 'type: "
+                    "noop' if every machine may lead");
+    r->store_missing = true;
+}
+
 bool tn_draft_settle(struct tn_reader *r, const struct tn_draft *d, enum tn_log_format log,
                      struct tn_config_election *e)
 {
@@ -418,9 +435,7 @@ bool tn_draft_settle(struct tn_reader *r, const struct tn_draft *d, enum tn_log_
 
     *e = (struct tn_config_election){.line = d->line, .run.elector = TENURE_ELECTOR_OPTIONS};
     take_name(r, d, e);
-    e->store = (struct tn_text){"noop:", "noop:"};
-    tn_place_url(r, &c->place, d->coordinate_line ? d->coordinate_line : d->line, "coordinate",
-                 &e->store);
+    take_store(r, d, e);
     o->name = e->name.text;
     o->store = e->store.text;
     o->id = c->id.text;

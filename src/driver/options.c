@@ -91,6 +91,10 @@ enum tenure_status tn_driver_configure(tenure_elector *e, struct tenure_error *e
     if (fault)
         return tenure_fail(err, TENURE_CONFIG, "'%.60s' cannot be the name of an election: %s",
                            o->name ? o->name : "", fault);
+    if (!o->store)
+        return tenure_fail(err, TENURE_CONFIG,
+                           "no store is given: name one that all candidates share, such as "
+                           "\"sqlite:/var/lib/app/lease.db\"; \"noop:\" if every process may lead");
     snprintf(e->name, sizeof e->name, "%s", o->name);
     snprintf(e->id, sizeof e->id, "%s", cfg->id);
     snprintf(e->snapshot.name, sizeof e->snapshot.name, "%s", o->name);
@@ -105,10 +109,9 @@ enum tenure_status tn_driver_configure(tenure_elector *e, struct tenure_error *e
 
 enum tenure_status tn_driver_open(tenure_elector *e, struct tenure_error *err)
 {
-    const char *url = e->options.store ? e->options.store : "noop:";
     struct tn_elector_config cfg = e->machine.cfg;
     enum tenure_status status =
-        tenure_store_open(url, tenure_now() + OPEN_LIMIT_NS, &e->store, err);
+        tenure_store_open(e->options.store, tenure_now() + OPEN_LIMIT_NS, &e->store, err);
 
     if (status)
         return status;

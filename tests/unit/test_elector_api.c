@@ -123,7 +123,7 @@ static tenure_elector *take_seat(struct seat *s, const char *store, const char *
 static void noop_leads_at_once(void **state)
 {
     struct seat s;
-    tenure_elector *e = take_seat(&s, NULL, NULL, false);
+    tenure_elector *e = take_seat(&s, "noop:", NULL, false);
 
     (void)state;
     until(s.started == 1);
@@ -417,6 +417,7 @@ static void bad_options_are_refused(void **state)
 
     (void)state;
     good.name = "x";
+    good.store = "noop:";
 #define refused(change, words)                                                                     \
     do {                                                                                           \
         o = good;                                                                                  \
@@ -429,6 +430,7 @@ static void bad_options_are_refused(void **state)
     refused(o.name = "a b", "cannot be the name");
     refused(o.name = "web/state/jobs", "may be 'state' or 'candidates'");
     refused(o.id = "tab\there", "printable");
+    refused(o.store = NULL, "no store is given");
     refused(o.store = "nosuch:", "known are");
     refused(o.store = "no scheme", "no scheme");
     refused(o.ttl_ms = 500, "1s to 1h");
