@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { LIMIT, TOKEN, World, closeBrowser, open, openBrowser } from './world.mjs';
 import { faultsOf } from './access.mjs';
+import { many } from './many.mjs';
 
 before(openBrowser);
 after(closeBrowser);
@@ -91,6 +92,9 @@ on('one page shows two elections: a fail-over of one, a hand-over of the other',
   await b.everySees((e) => e.leading, 'ship-b leads them all');
   await page.locator('#overview a', { hasText: 'billing' }).click();
   assert.ok(await card('billing').locator('.hero').isVisible());
+  assert.equal(await card('orders').count(), 0); // its own address, alone
+  await page.goBack();
+  await card('orders').waitFor();
   // A process that tells nothing is told as that, whatever its last words were.
   const status = await (await fetch(b.url + '/_ha/status')).json();
   Object.assign(status.elections[0], { role: 'silent', leading: false, left_ms: 0, reason: 'its process does not answer' });
@@ -255,6 +259,99 @@ on('two elections: labels, contrast and room, from phone to wall', async (world,
     assert.deepEqual(await page.evaluate(faultsOf), [], `${width} ${colorScheme}`);
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, `${width}: wider than the screen`);
     if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${width}-${colorScheme}.png`, fullPage: true });
+  }
+});
+
+// The agent is real, what it says is made up; the stream stays open, as a real one does.
+async function pretend(page, status) {
+  await page.route('**/_ha/status', (route) => route.fulfill({ json: status() }));
+  await page.route('**/v1/leadership', () => {}); // no answer: the page asks for the status meanwhile
+  await page.reload();
+  await page.locator('#overview').waitFor();
+}
+
+on('thirty elections: a summary, trouble first, filter, search, an address for each', async (world, visit) => {
+  const a = await world.add('node-a');
+  const page = await visit(a, { closed: true });
+  const changed = { trouble: 4 };
+  await pretend(page, () => many(30, changed.trouble, Date.now()));
+  const summary = page.locator('#summary-text'), rows = page.locator('.rows a'), hash = () => page.evaluate(() => location.hash);
+  assert.equal(await summary.textContent(), '26 healthy, 1 without a leader, 1 not answering, 1 in trouble, 1 paused');
+  assert.equal(await page.locator('.election').count(), 0); // a list, no cards
+  assert.equal(await rows.count(), 30);
+  assert.deepEqual(await page.locator('#trouble .name').allTextContents(), ['search', 'cleanup-1', 'export-2', 'orders-1']);
+  await page.locator('#trouble li', { hasText: 'search' }).getByText('Repair what the candidates’ reasons name.').waitFor();
+  await page.locator('#trouble li', { hasText: 'export-2' }).getByText('ended 7 times').waitFor(); // whatever the status warns of
+  assert.match(await page.title(), /^\(1 without leader\) tenure/);
+  // Filter and search are part of the address.
+  await page.locator('#show-trouble').click();
+  assert.equal(await rows.count(), 4);
+  await page.keyboard.press('/');
+  await page.keyboard.type('NODE-D cle');
+  assert.equal(await rows.count(), 1);
+  assert.equal(await hash(), '#?q=NODE-D+cle&show=trouble');
+  await page.reload();
+  await page.locator('#search').waitFor();
+  assert.equal(await page.locator('#search').inputValue(), 'NODE-D cle');
+  assert.deepEqual(await page.locator('.rows .name').allTextContents(), ['cleanup-1']);
+  await page.locator('#search').fill('nothing like it');
+  await page.getByText('No election matches').waitFor();
+  await page.getByRole('button', { name: 'Show all' }).click();
+  assert.equal(await rows.count(), 30);
+  assert.equal(await hash(), '');
+  // An address for each; back, forward and a shared link work.
+  await page.locator('#healthy a', { hasText: 'shipping-2' }).focus();
+  await page.keyboard.press('Enter');
+  await page.locator('.election h2', { hasText: 'shipping-2' }).waitFor();
+  assert.equal(await hash(), '#/shipping-2');
+  assert.equal(await page.locator('.election').count(), 1);
+  assert.equal(await page.title(), '(1 without leader) node-c leads shipping-2');
+  await page.goBack();
+  await page.locator('#overview').waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.name), 'shipping-2');
+  await page.goForward();
+  await page.locator('.election h2', { hasText: 'shipping-2' }).waitFor();
+  await page.reload();
+  await page.locator('.election h2', { hasText: 'shipping-2' }).waitFor();
+  await page.getByRole('link', { name: 'All 30 elections' }).click();
+  await page.locator('#overview').waitFor();
+  await page.evaluate(() => { location.hash = '#/no%20such'; });
+  await page.getByText('This agent has no election named no such.').waitFor();
+  await page.goBack();
+  // What heals leaves the list of troubles; the one with the focus keeps it.
+  await page.locator('#trouble a', { hasText: 'orders-1' }).focus();
+  changed.trouble = 0;
+  await summary.getByText('All 30 elections healthy').waitFor();
+  assert.equal(await page.locator('#trouble-part').isVisible(), false);
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.name), 'orders-1');
+  page.faults.length = 0; // a request that is never answered ends with the page
+});
+
+on('3, 30 and 300 elections: labels, contrast and room, in light and dark, from phone to wall', async (world, visit) => {
+  const a = await world.add('node-a');
+  for (const [count, trouble, width, height, colorScheme] of [[3, 1, 390, 844, 'light'], [30, 4, 390, 844, 'dark'], [30, 4, 2560, 1440, 'light'],
+    [300, 7, 2560, 1440, 'dark'], [300, 120, 1280, 900, 'light'], [300, 0, 390, 844, 'light']]) {
+    const page = await visit(a, { viewport: { width, height }, colorScheme, reducedMotion: 'reduce', closed: true });
+    await pretend(page, () => many(count, trouble, Date.now()));
+    const where = `${count} ${width} ${colorScheme}: `;
+    assert.equal(await page.locator('.rows a').count(), count, where);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, where + 'wider than the screen');
+    assert.deepEqual(await page.evaluate(faultsOf), [], where);
+    if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${count}-${width}-${colorScheme}.png` });
+    page.faults.length = 0;
+  }
+});
+
+on('dates name their zone', async (world, visit) => {
+  const a = await world.add('ship-a');
+  await a.sees((e) => e.leading, 'ship-a leads');
+  for (const [timezoneId, zone] of [['Asia/Kolkata', 'UTC+5:30'], ['UTC', 'UTC'], ['America/Phoenix', 'UTC\u22127']]) {
+    const page = await visit(a, { timezoneId });
+    const since = page.locator('.facts div', { hasText: 'Leads since' }).locator('dd');
+    await since.waitFor();
+    assert.match(await since.textContent(), new RegExp(`\\d\\d:\\d\\d:\\d\\d ${zone.replace('+', '\\+')}$`));
+    await page.locator('.terms th', { hasText: 'Began ' + zone }).waitFor();
+    await page.locator('footer', { hasText: `Times are ${zone},` }).waitFor();
   }
 });
 

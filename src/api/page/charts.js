@@ -17,7 +17,7 @@ function drawRanges(view, terms, now) {
 
 function drawLine(view, terms, now) {
   const box = view.lineBox, width = Math.max(200, box.clientWidth || 600), em = parseFloat(getComputedStyle(document.documentElement).fontSize);
-  if (!terms.length) { box.replaceChildren(el('p', { class: 'none-yet', text: 'Nobody has led yet.' })); return; }
+  if (!terms.length) { box.replaceChildren(el('p', { class: 'none-yet', text: 'No term has begun yet.' })); return; }
   const from = view.span === Infinity ? terms[0].from - (now - terms[0].from) * 0.01 : now - view.span;
   const x = (t) => Math.max(0, Math.min(width, (t - from) / Math.max(1, now - from) * width));
   const top = 1.35 * em, high = 2.3 * em, svg = shape('svg', { class: 'line', viewBox: `0 0 ${width} ${6.2 * em}`, role: 'img',
@@ -30,7 +30,7 @@ function drawLine(view, terms, now) {
     end = t.to;
     if ((t.to || now) < from) continue;
     const bar = shape('rect', { class: 'term ' + colour(t.holder), x: a + 0.5, y: top, width: Math.max(1.5, b - a - 1), height: high, rx: 3 });
-    bar.append(shape('title', { text: `${clean(t.holder)}, ${moment(t.from)}, ${t.to ? duration(t.to - t.from) : t.open ? 'until now' : 'its end is not known'}, because of: ${clean(t.cause)}` }));
+    bar.append(shape('title', { text: `${clean(t.holder)}, ${moment(t.from)}, ${t.to ? duration(t.to - t.from) : t.open ? 'until now' : 'its end is not known'}, reason: ${clean(t.cause)}` }));
     svg.append(bar);
     const name = clean(t.holder), room = Math.floor((b - a - em) / (0.56 * em));
     if (room >= Math.min(name.length, 4)) svg.append(shape('text', { class: 'name', x: a + 0.55 * em, y: top + high / 2 + 0.28 * em, text: name.length > room ? name.slice(0, room - 1) + '…' : name }));
@@ -51,14 +51,13 @@ function drawAxis(svg, from, now, x, y, width, em) {
   const steps = [1e3, 5e3, 15e3, 6e4, 3e5, 9e5, 18e5, 36e5, 108e5, 216e5, 432e5, 864e5, 2 * 864e5, 7 * 864e5, 30 * 864e5];
   const most = Math.max(2, Math.floor(width / (6 * em))), step = steps.find((s) => (now - from) / s <= most) || steps[steps.length - 1] * 4;
   svg.append(shape('line', { class: 'axis', x1: 0, x2: width, y1: y, y2: y }));
-  const zone = new Date(now).getTimezoneOffset() * 6e4;
-  for (let t = Math.ceil((from - zone) / step) * step + zone; t < now; t += step) {
+  const shift = new Date(now).getTimezoneOffset() * 6e4;
+  for (let t = Math.ceil((from - shift) / step) * step + shift; t < now; t += step) {
     if (x(t) > width - 4.4 * em || x(t) < 0) continue;
-    const day = new Date(t), label = step >= 864e5 ? day.toLocaleDateString([], { day: 'numeric', month: 'short' })
-      : day.toLocaleTimeString([], { hour12: false, hour: '2-digit', minute: '2-digit', ...(step < 6e4 ? { second: '2-digit' } : {}) });
+    const label = step >= 864e5 ? dateOf(t).slice(5) : clock(t).startsWith('00:00:00') && step >= 18e5 ? dateOf(t).slice(5) : clock(t).slice(0, step < 6e4 ? 8 : 5);
     svg.append(shape('line', { class: 'axis', x1: x(t), x2: x(t), y1: y, y2: y + 0.35 * em }), shape('text', { x: x(t), y: y + 1.3 * em, 'text-anchor': x(t) < 2 * em ? 'start' : 'middle', text: label }));
   }
-  svg.append(shape('text', { x: width, y: y + 1.3 * em, 'text-anchor': 'end', text: 'now' }));
+  svg.append(shape('text', { x: width, y: y + 1.3 * em, 'text-anchor': 'end', text: 'now, ' + zone(now) }));
 }
 
 /* ---- The latency of renewals ----------------------------------------------- */

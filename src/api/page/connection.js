@@ -141,6 +141,6 @@ function showLink() {
   const next = link === 'lost' ? Math.ceil((retryAt - performance.now()) / 1000) : 0;
   put($('banner-what'), refusal ? 'The agent refuses: ' + clean(refusal) + '.'
     : link === 'silent' ? 'The agent does not answer.' : 'The agent is gone, or cannot be reached.');
-  put($('banner-more'), (known ? 'Below is what it said at ' + clock(heardAt) + ', ' + duration(Math.floor(age() / 1000) * 1000) + ' ago; it may no longer be true. ' : '')
+  put($('banner-more'), (known ? 'Below is what it said at ' + moment(heardAt) + ', ' + duration(Math.floor(age() / 1000) * 1000) + ' ago; it may no longer be true. ' : '')
     + (next > 0 ? 'Next try in ' + next + ' s.' : 'Trying …'));
 }

@@ -1,10 +1,3 @@
-/* ---- Moods ---------------------------------------------------------------- */
-
-const ENDED_BADLY = /expir|crash|dead|died|lost|kill|unhealthy|fail|fenc|timeout/i, ASKED_FOR = /hand|yield|step|preempt|resign|asked/i;
-const causeMood = (cause) => ENDED_BADLY.test(cause) ? 'bad' : ASKED_FOR.test(cause) ? 'good' : 'none';
-const off = (e) => e.role === 'silent' || e.role === 'ended'; /* the process of this election does not tell */
-const mood = (e) => !e.leader ? 'bad' : e.paused || e.role === 'sealing' || off(e) ? 'warn' : 'good';
-
 /* ---- One election --------------------------------------------------------- */
 
 class Election {
@@ -31,7 +24,7 @@ class Election {
     this.hero = el('section', { class: 'panel hero', 'aria-labelledby': title },
       el('div', {},
         el('div', { class: 'title' }, el('h2', { id: title }, id(this.name, false)), this.role, this.old),
-        part('p', 'leader'), part('p', 'why'), part('p', 'paused', { hidden: true }), this.factList,
+        part('p', 'leader'), part('p', 'why'), part('ul', 'troubles', { hidden: true }), part('p', 'paused', { hidden: true }), this.factList,
         el('div', { class: 'acts' }, this.handover, this.stepdown, this.pausing)),
       this.buildLease());
     this.lineBox = el('figure', {});
@@ -40,9 +33,9 @@ class Election {
     this.moreTerms = this.button('', () => { this.all = !this.all; this.drawHistory(); }, 'small plain more');
     this.history = el('section', { class: 'panel history' },
       el('header', {}, el('h3', { text: 'Terms' }), this.ranges), this.lineBox,
-      this.termTable = table('terms', 'The last terms', ['Who led', 'Began', 'Lasted', 'Reason', 'Gap before'], this.termBody), this.moreTerms);
+      this.termTable = table('terms', 'The last terms', ['Leader', 'Began', 'Lasted', 'Reason', 'Gap before'], this.termBody), this.moreTerms);
     this.candidateBody = el('tbody');
-    this.noCandidate = el('p', { class: 'none-yet', text: 'Nobody has announced itself.', hidden: true });
+    this.noCandidate = el('p', { class: 'none-yet', text: 'No candidate has registered.', hidden: true });
     this.candidates = el('section', { class: 'panel candidates' }, el('h3', { text: 'Candidates' }),
       this.candidateTable = table('', 'Candidates', ['Candidate', 'Health', 'Priority', 'Version', 'Since', 'Change'], this.candidateBody), this.noCandidate);
     this.renewals = el('section', { class: 'panel renewals' }, el('h3', { text: 'Renewals' }),
@@ -87,7 +80,7 @@ class Election {
   tell(e) { /* the one change that a person must hear of */
     const now = e.leader ? e.leader.id + ' ' + e.leader.epoch : null;
     if (this.last !== undefined && now !== this.last) {
-      announce(e.leader ? `${clean(this.name)}: ${clean(e.leader.id)} leads now.` : `${clean(this.name)}: nobody leads.`);
+      announce(e.leader ? `${clean(this.name)}: ${clean(e.leader.id)} leads now.` : `${clean(this.name)}: no leader.`);
       this.hero.classList.remove('flash');
       void this.hero.offsetWidth;
       this.hero.classList.add('flash');
@@ -101,11 +94,13 @@ class Election {
     attributes(this.role, { text: 'this agent: ' + clean(e.role), 'data-mood': off(e) ? 'bad' : e.leading ? 'good' : null });
     this.old.hidden = !old;
     this.leader.classList.toggle('none', !leader);
-    const head = leader ? [el('span', { class: 'swatch ' + colour(leader.id), 'aria-hidden': 'true' }), id(leader.id, false)] : ['Nobody leads'];
-    if (this.shown !== (leader ? 'id ' + leader.id : '')) this.leader.replaceChildren(...head);
-    this.shown = leader ? 'id ' + leader.id : '';
+    const head = leader ? [el('span', { class: 'swatch ' + colour(leader.id), 'aria-hidden': 'true' }), id(leader.id, false)] : [old ? 'Leader not known' : 'No leader'];
+    const now = leader ? 'id ' + leader.id : String(old);
+    if (this.shown !== now) this.leader.replaceChildren(...head);
+    this.shown = now;
     put(this.why, sentence(e.reason, e));
     this.why.hidden = !e.reason;
+    this.drawTroubles(e);
     this.drawPaused(e.paused);
     const facts = [];
     if (leader) {
@@ -130,12 +125,29 @@ class Election {
     attributes(this.pausing, { disabled: old });
   }
 
+  /* What is wrong, and what helps; a pause has its own place. */
+  drawTroubles(e) {
+    const all = troublesOf(e).filter((t) => t.kind !== 'paused');
+    this.troubles.hidden = !all.length;
+    keyed(this.troubles, all, (t) => t.word, () => {
+      const sign = el('span', { class: 'sign', 'aria-hidden': 'true' }), word = el('strong', {}), text = el('span', {}), todo = el('span', { class: 'todo' }), time = el('span', { class: 'soft' });
+      return { node: el('li', {}, sign, el('div', {}, word, ' ', time, ' ', text, todo)), update: (t) => {
+        drawSign(sign, t.mood);
+        put(word, t.kind === 'none' ? '' : t.word[0].toUpperCase() + t.word.slice(1)); /* the headline says it */
+        put(time, t.since ? (t.kind === 'none' ? 'For ' : 'for ') + duration(agentNow() - t.since).trim() + '.' : '');
+        put(text, t.text);
+        put(todo, t.todo);
+        todo.hidden = !t.todo;
+      } };
+    });
+    for (const [word, row] of this.troubles.kept) attributes(row.node, { 'data-mood': all.find((t) => t.word === word).mood });
+  }
+
   drawPaused(paused) {
     this.paused.hidden = !paused;
     if (!paused) return;
-    const by = paused.by ? ' by ' + clean(paused.by) : '', why = paused.reason ? ': ' + clean(paused.reason) : '';
-    const at = paused.at_ms ? ' since ' + moment(here(number(paused.at_ms))) : paused.at ? ' since ' + clean(paused.at) : '';
-    const text = `${at}${by}${why}. Who leads goes on; nobody takes over until somebody resumes.`;
+    const since = pausedSince(paused), text = pauseText(paused).slice(6) + (since ? ` Since ${moment(here(since))}.` : '')
+      + ' The leader goes on leading; nobody takes over until it is resumed.';
     if (this.pausedText !== text) this.paused.replaceChildren(el('strong', { text: 'Paused' }), text);
     this.pausedText = text;
   }
@@ -148,12 +160,12 @@ class Election {
     const clockOf = leaseClock(e, this.full), left = Math.max(0, clockOf.left - age());
     const gone = link === 'lost' || link === 'silent', old = gone || off(e), renew = duration(number(e.renew_ms));
     let feel = 'none', note;
-    if (!clockOf.runs) note = e.leader ? `By another candidate, which renews it. The others wait ${duration(number(e.ttl_ms))} after its last renewal.`
+    if (!clockOf.runs) note = e.leader ? `Held by another candidate, which renews it. The others wait ${duration(number(e.ttl_ms))} after its last renewal.`
       : `A candidate takes it at the latest ${duration(number(e.ttl_ms))} after the last renewal.`;
-    else if (left > 0) note = e.leading ? `Renewed every ${renew}; without renewal the work ends by zero.` : `Renewed every ${renew}; without renewal another may take over at zero.`;
-    else note = e.leading ? `Ran out, by what was heard at ${clock(heardAt)}: the work has ended.` : 'Ran out: whoever waits may take over.';
+    else if (left > 0) note = e.leading ? `Renewed every ${renew}; without renewal the program is ended by zero.` : `Renewed every ${renew}; without renewal a standby may take over at zero.`;
+    else note = e.leading ? `Ran out, counted from ${moment(heardAt)}: the program has ended.` : 'Ran out: a standby may take over.';
     if (clockOf.runs) feel = left <= 0 ? 'bad' : left < clockOf.due - clockOf.slack ? 'warn' : 'good';
-    if (old) note = (gone ? `Counted from what was heard at ${clock(heardAt)}. ` : 'Counted from what its process last said. ') + (left > 0 ? '' : 'Who leads now is not known here.');
+    if (old) note = (gone ? `Counted from what was heard at ${moment(heardAt)}. ` : 'Counted from what its process last said. ') + (left > 0 ? '' : 'Who leads now is not known here.');
     this.lease.dataset.mood = old && left > 0 ? 'none' : feel;
     this.count.classList.toggle('word', !clockOf.runs);
     put(this.count, !clockOf.runs ? (e.leader ? 'held' : 'free') : left >= 100000 || still.matches ? String(Math.floor(left / 1000)) : (Math.floor(left / 100) / 10).toFixed(1));
@@ -211,7 +223,7 @@ class Election {
     keyed(this.commits, [...list(s.last)].sort((a, b) => number(b.at_ms) - number(a.at_ms)).slice(0, 6), (c) => [c.collection, c.id, c.seq].join('\n'), (c) => {
       const when = el('span', {});
       const node = el('li', {}, el('span', {}, id(c.collection + '/' + c.id)), when);
-      return { node, update: (d) => put(when, '#' + clean(d.seq) + ' · ' + clock(here(number(d.at_ms)))) };
+      return { node, update: (d) => put(when, '#' + clean(d.seq) + ' · ' + moment(here(number(d.at_ms)))) };
     });
   }
 }
@@ -231,18 +243,25 @@ function leaseClock(e, full) {
   if (e.leader && Number.isFinite(e.leader.seen_ms) && ttl > 0) return { runs: true, left: ttl - e.leader.seen_ms, full: ttl, due: ttl - renew, slack: 0.6 * renew };
   return { runs: false, left: 0, full: 1, due: 0, slack: 0 };
 }
-const lastEnd = (e) => list(e.history).reduce((latest, t) => Math.max(latest, number(t.to_ms)), 0);
 
 function table(cls, caption, heads, body) {
   return el('table', { class: cls || null }, el('caption', { class: 'quiet', text: caption }),
     el('thead', {}, el('tr', {}, ...heads.map((h) => el('th', { scope: 'col', class: /Priority|Lasted|Gap/.test(h) ? 'num' : null },
-      h === 'Change' ? el('span', { class: 'quiet', text: h }) : h)))), body);
+      h === 'Change' ? el('span', { class: 'quiet', text: h }) : h, /Began|Since/.test(h) ? el('span', { class: 'zone', text: ' ' + zone(Date.now()) }) : null)))), body);
 }
 function figures(node, rows) {
   keyed(node, rows, (r) => r[0], () => {
     const dt = el('dt', {}), big = el('span', {}), unit = el('small', {}), box = el('div', {}, dt, el('dd', {}, big, ' ', unit));
     return { node: box, update: ([name, value, of, feel]) => { put(dt, name); put(big, value); put(unit, of); attributes(box, { 'data-mood': feel || null }); } };
   });
+}
+
+/* Where another candidate shows this election; what is no web address is no link. */
+function pageOf(c, e) {
+  try {
+    const url = new URL(c.page);
+    return /^https?:$/.test(url.protocol) ? url.origin + '/' + addressOf(e.name) : null;
+  } catch { return null; }
 }
 
 class Candidate {
@@ -257,7 +276,8 @@ class Candidate {
     this.act = el('button', { type: 'button', class: 'small', text: 'Hand over', 'aria-label': 'Hand over to ' + clean(c.id),
       on: { click: () => askHandover(this.election.data, this.data.id) } });
     this.me = el('span', { class: 'chip', text: 'this agent', hidden: true });
-    const who = el('td', {}, el('div', {}, el('span', { class: 'who' }, el('span', { class: 'swatch ' + colour(c.id), 'aria-hidden': 'true' }), id(c.id), this.me), this.note));
+    this.page = el('a', { class: 'page', rel: 'noreferrer', 'aria-label': 'Page of ' + clean(c.id), text: 'its page ↗', hidden: true });
+    const who = el('td', {}, el('div', {}, el('span', { class: 'who' }, el('span', { class: 'swatch ' + colour(c.id), 'aria-hidden': 'true' }), id(c.id), this.me, this.page), this.note));
     this.node = el('tr', {}, who, el('td', { 'data-head': 'Health' }, this.health), this.priority, this.version, this.since, el('td', { class: 'act num' }, this.act));
   }
   update(c) {
@@ -266,12 +286,15 @@ class Candidate {
     put(this.note, sentence(c.reason, e));
     this.note.hidden = !c.reason;
     this.me.hidden = c.id !== e.id;
+    const page = c.id === e.id ? null : pageOf(c, e);
+    this.page.hidden = !page;
+    attributes(this.page, { href: page });
     const well = c.healthy !== false, seals = leads && c.state === 'sealing', past = !leads && c.state === 'leading'; /* its last word, and no longer true */
-    attributes(this.health, { text: seals ? 'cannot seal its state' : leads ? 'leads' : !well ? 'unhealthy' : past ? 'led, not heard of since' : clean(c.state) || 'well',
+    attributes(this.health, { text: seals ? 'cannot seal its state' : leads ? 'leads' : !well ? 'unhealthy' : past ? 'led, not heard of since' : clean(c.state) || 'healthy',
       'data-mood': seals ? 'bad' : leads ? 'good' : !well ? 'bad' : past ? 'warn' : null });
     put(this.priority, clean(c.priority));
     put(this.version, clean(c.version) || '–');
-    put(this.since, number(c.since_ms) ? moment(here(number(c.since_ms))) : '–');
+    put(this.since, number(c.since_ms) ? localTime(here(number(c.since_ms))) : '–');
     this.act.hidden = Boolean(leads);
     attributes(this.act, { disabled: !e.leader || !well || link === 'lost' || link === 'silent' || off(e) });
   }
@@ -294,7 +317,7 @@ class TermRow {
     if (!this.who.firstChild)
       this.who.append(el('div', {}, el('span', { class: 'who' }, el('span', { class: 'swatch ' + colour(t.holder), 'aria-hidden': 'true' }), id(t.holder)),
         el('small', { class: 'mono', text: 'epoch ' + clean(t.epoch) })));
-    put(this.began, moment(t.from));
+    put(this.began, localTime(t.from));
     put(this.lasted, t.to ? (t.estimated ? 'about ' : '') + duration(t.to - t.from) : t.open ? 'until now' : 'not known');
     attributes(this.chip, { 'data-mood': causeMood(String(t.cause)), text: clean(t.cause) || '–' });
     put(this.end, t.end ? 'ended: ' + clean(t.end) : '');

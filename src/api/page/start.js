@@ -15,6 +15,18 @@ $('retry').addEventListener('click', () => { wait = 500; connect(); });
 $('ask-form').addEventListener('submit', answer);
 $('ask-no').addEventListener('click', () => $('ask').close());
 $('ask').addEventListener('close', () => { go = null; if (opener && opener.isConnected) opener.focus(); opener = null; });
+addEventListener('hashchange', followAddress);
+addEventListener('popstate', followAddress);
+$('skip').addEventListener('click', (event) => { event.preventDefault(); $('main').focus(); }); /* the address names an election */
+$('search').addEventListener('input', () => setFilter({ query: $('search').value.trim() }));
+$('search').addEventListener('keydown', (event) => { if (event.key === 'Escape') { $('search').value = ''; setFilter({ query: '' }); } });
+for (const which of ['all', 'trouble', 'here']) $('show-' + which).addEventListener('click', () => setFilter({ show: which }));
+$('show-again').addEventListener('click', () => { $('search').value = ''; setFilter({ query: '', show: 'all' }); $('search').focus(); });
+addEventListener('keydown', (event) => { /* "/" searches, as elsewhere */
+  if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || $('find').hidden || $('overview').hidden || $('ask').open || /INPUT|SELECT|TEXTAREA/.test(document.activeElement.tagName)) return;
+  event.preventDefault();
+  $('search').focus();
+});
 addEventListener('online', () => { if (link === 'lost') connect(); });
 document.addEventListener('visibilitychange', () => { if (!document.hidden && link === 'lost') { wait = 500; connect(); } });
 
@@ -36,5 +48,7 @@ function eachSecond() {
 }
 setInterval(eachTick, still.matches ? 1000 : 100);
 setInterval(eachSecond, 1000);
+view = readAddress();
+$('search').value = view.query;
 showKey();
 connect();

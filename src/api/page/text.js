@@ -22,8 +22,24 @@ function duration(ms) {
   return Math.floor(s / 86400) + ' d ' + Math.floor(s % 86400 / 3600) + ' h';
 }
 const latency = (ms) => ms < 10 ? ms.toFixed(1) : String(Math.round(ms));
-const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });
-function moment(ms) {
-  const day = new Date(ms), same = day.toDateString() === new Date().toDateString();
-  return same ? clock(ms) : day.toLocaleDateString([], { day: 'numeric', month: 'short' }) + ' ' + clock(ms);
+function brief(ms) { /* one unit: for lists */
+  const s = Math.max(0, ms) / 1000;
+  return s < 60 ? Math.floor(s) + ' s' : s < 3600 ? Math.floor(s / 60) + ' min' : s < 86400 ? Math.floor(s / 3600) + ' h' : Math.floor(s / 86400) + ' d';
 }
+
+/* One form for all dates: 2026-11-18 02:15:07 UTC+1.  Today's have no day; the zone is never left to be guessed. */
+const two = (n) => String(n).padStart(2, '0');
+function zone(ms) {
+  const minutes = -new Date(ms).getTimezoneOffset(), h = Math.floor(Math.abs(minutes) / 60), m = Math.abs(minutes) % 60;
+  return 'UTC' + (minutes ? (minutes < 0 ? '\u2212' : '+') + h + (m ? ':' + two(m) : '') : '');
+}
+function clock(ms) {
+  const d = new Date(ms);
+  return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+}
+const dateOf = (ms) => { const d = new Date(ms); return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`; };
+function localTime(ms) { /* for tables, whose headings name the zone; it is repeated where it was another one */
+  const today = new Date(ms).toDateString() === new Date().toDateString(), other = zone(ms) !== zone(Date.now());
+  return (today ? '' : dateOf(ms) + ' ') + clock(ms) + (other ? ' ' + zone(ms) : '');
+}
+const moment = (ms) => localTime(ms) + (zone(ms) === zone(Date.now()) ? ' ' + zone(ms) : '');
