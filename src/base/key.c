@@ -93,6 +93,26 @@ void tn_key_holder(const char *name, unsigned place, char election[TENURE_KEY_MA
         snprintf(election, TENURE_KEY_MAX + 1, "%s" TN_KEY_HOLDERS "%u", name, place);
 }
 
+enum tenure_status tn_key_item(const char *name, const char *folder, const char *id,
+                               char key[TENURE_KEY_MAX + 1], struct tenure_error *err)
+{
+    size_t n = strlen(name) + strlen(folder);
+
+    if (n < TENURE_KEY_MAX)
+        stpcpy(stpcpy(key, name), folder);
+    if (n >= TENURE_KEY_MAX || !*id || !append_id(key, n, id))
+        return tenure_fail(err, TENURE_INVALID,
+                           "'%.60s' is empty or too long: with the group's name a key has at most "
+                           "%d bytes",
+                           id, TENURE_KEY_MAX);
+    return TENURE_OK;
+}
+
+void tn_key_page(const char *name, unsigned page, char key[TENURE_KEY_MAX + 1])
+{
+    snprintf(key, TENURE_KEY_MAX + 1, "%s" TN_KEY_CATALOGUE "/%04u", name, page);
+}
+
 /* ---- Reading ------------------------------------------------------------- */
 
 bool tn_key_is(const char *key, const char *tail, size_t *name_len)

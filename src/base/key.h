@@ -8,6 +8,16 @@
  *   NAME/state/COLLECTION          the root of a collection
  *   NAME/state/COLLECTION/ID       a document
  *
+ * and of a group of jobs, whose NAME is a name like that of an election
+ *
+ *   NAME/job/ID                    who owns a job, and its checkpoint
+ *   NAME/spec/ID                   what the job is
+ *   NAME/member/ID                 a worker
+ *   NAME/catalogue                 which pages there are
+ *   NAME/catalogue/NNNN            a thousand jobs
+ *   NAME/plan                      which worker should run which job
+ *   NAME/bell                      rung when something has changed
+ *
  * NAME may have several segments.  The holders of a lock that several may hold are elections of
  * their own: the first is NAME, the others are NAME/holders/2, NAME/holders/3 and so on.
  */
@@ -21,6 +31,12 @@
 #define TN_KEY_CANDIDATES "/candidates/"
 #define TN_KEY_HISTORY    "/history"
 #define TN_KEY_STATE      "/state/"
+#define TN_KEY_JOB        "/job/"
+#define TN_KEY_SPEC       "/spec/"
+#define TN_KEY_MEMBER     "/member/"
+#define TN_KEY_CATALOGUE  "/catalogue"
+#define TN_KEY_PLAN       "/plan"
+#define TN_KEY_BELL       "/bell"
 
 /* ---- Spelling ------------------------------------------------------------ */
 
@@ -42,6 +58,12 @@ enum tenure_status tn_key_document(const char *name, const char *collection, con
 #define TN_KEY_HOLDERS     "/holders/"
 #define TN_KEY_HOLDERS_MAX 64
 void tn_key_holder(const char *name, unsigned place, char election[TENURE_KEY_MAX + 1]);
+
+/* NAME, the folder (TN_KEY_JOB ...) and the id, escaped as that of a document is. */
+enum tenure_status tn_key_item(const char *name, const char *folder, const char *id,
+                               char key[TENURE_KEY_MAX + 1], struct tenure_error *err);
+/* A page of the catalogue. */
+void tn_key_page(const char *name, unsigned page, char key[TENURE_KEY_MAX + 1]);
 
 /* ---- Reading ------------------------------------------------------------- */
 
