@@ -149,7 +149,8 @@ void tn_fleet_mask(sigset_t *mask)
 
 static void start(struct tn_fleet *f, struct member *m)
 {
-    static char tenure[] = "tenure", agent[] = "agent", config[] = "--config";
+    static char agent[] = "agent", config[] = "--config";
+    char tenure[sizeof m->name + 16]; /* as ps shows it */
     static char election[] = "--election";
     char *path = (char *)(uintptr_t)f->options.config; /* execv(3) writes to none of them */
     static char log[] = "--log", log_level[] = "--log-level", inner[] = "--inner";
@@ -159,6 +160,7 @@ static void start(struct tn_fleet *f, struct member *m)
     struct tn_proxy_ends ends = {-1, -1};
     size_t n = 6;
 
+    snprintf(tenure, sizeof tenure, "tenure: %s", m->name);
     if (f->proxy)
         args[n++] = inner;
     if (format)
@@ -274,31 +276,37 @@ static struct member *find(struct tn_fleet *f, const char *name)
     return NULL;
 }
 
-static bool listed(const char *name, const char *const *names, size_t n)
+static bool listed(const char *name, const struct tn_fleet_election *elections, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (strcmp(name, names[i]) == 0)
+        if (strcmp(name, elections[i].name) == 0)
             return true;
     }
     return false;
 }
 
+/* Once: a second one would cut its grace short. */
+static void stop(struct member *m)
+{
+    if (!m->stopping)
+        signal_one(m, SIGTERM);
+    m->stopping = m->pid != 0;
+}
+
 /* Those that are gone and have ended make room. */
-static void forget(struct tn_fleet *f, const char *const *names, size_t n)
+static void forget(struct tn_fleet *f, const struct tn_fleet_election *elections, size_t n)
 {
     for (size_t i = 0; i < f->n;) {
         struct member *m = &f->members[i];
 
-        if (!listed(m->name, names, n)) {
+        if (!listed(m->name, elections, n)) {
             if (m->wanted)
                 tn_log("removed", "%s is no longer in the configuration; stopping it", m->name);
             m->wanted = false;
             m->start_at_ns = NEVER;
-            if (!m->stopping) /* once: a second one would cut its grace short */
-                signal_one(m, SIGTERM);
-            m->stopping = m->pid != 0;
+            stop(m);
         }
-        if (!m->wanted && !m->pid && !listed(m->name, names, n))
+        if (!m->wanted && !m->pid && !listed(m->name, elections, n))
             *m = f->members[--f->n];
         else
             i++;
@@ -338,27 +346,52 @@ static void raise_file_limit(const struct tn_fleet *f, size_t n)
     setrlimit(RLIMIT_NOFILE, &files);
 }
 
+/* The listener's own list. */
+static enum tenure_status set_proxy(struct tn_fleet *f, const struct tn_fleet_election *elections,
+                                    size_t n, struct tenure_error *err)
+{
+    const char **names = calloc(n, sizeof *names);
+    enum tenure_status status = TENURE_OK;
+
+    if (!names)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        names[i] = elections[i].name;
+    raise_file_limit(f, f->proxy ? tn_proxy_count(f->proxy, names, n) : n);
+    if (f->proxy)
+        status = tn_proxy_set(f->proxy, names, n, err);
+    free(names);
+    return status;
+}
+
+/* One that runs goes on; if it cannot be changed like that, it alone is started again. */
+static void change(struct member *m, bool restart)
+{
+    if (restart)
+        stop(m);
+    if (m->pid && !m->stopping)
+        kill(m->pid, SIGHUP);
+    else
+        m->start_at_ns = 0; /* it may be better now */
+}
+
 enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len,
-                                const char *const *names, size_t n, struct tenure_error *err)
+                                const struct tn_fleet_election *elections, size_t n,
+                                struct tenure_error *err)
 {
     enum tenure_status status = make_room(f, n) ? write_text(f->text_fd, text, len, err)
                                                 : tenure_fail(err, TENURE_NOMEM, "out of memory");
 
     if (!status)
-        raise_file_limit(f, f->proxy ? tn_proxy_count(f->proxy, names, n) : n);
-    if (!status && f->proxy)
-        status = tn_proxy_set(f->proxy, names, n, err);
+        status = set_proxy(f, elections, n, err);
     if (status)
         return status;
-    forget(f, names, n);
+    forget(f, elections, n);
     for (size_t i = 0; i < n; i++) {
-        struct member *m = find(f, names[i]);
+        struct member *m = find(f, elections[i].name);
 
         if (m && m->wanted) {
-            if (m->pid && !m->stopping)
-                kill(m->pid, SIGHUP);
-            else
-                m->start_at_ns = 0; /* it may be better now */
+            change(m, elections[i].restart);
             continue;
         }
         if (!m) {
@@ -367,7 +400,7 @@ enum tenure_status tn_fleet_set(struct tn_fleet *f, const char *text, size_t len
         }
         /* It may be on its way out: started again after that. */
         *m = (struct member){.pid = m->pid, .stopping = m->stopping, .wanted = true};
-        snprintf(m->name, sizeof m->name, "%s", names[i]);
+        snprintf(m->name, sizeof m->name, "%s", elections[i].name);
     }
     return TENURE_OK;
 }

@@ -56,9 +56,17 @@ enum tenure_status tn_fleet_open(const struct tn_fleet_options *options, struct 
  * tn_api_start(). */
 enum tenure_status tn_fleet_listen(struct tn_fleet *fleet, const struct tn_api_options *options,
                                    struct tenure_error *err);
-/* What the children read from now on, and the elections there should be. */
+/* One election as it should be. */
+struct tn_fleet_election {
+    const char *name;
+    bool restart; /* it cannot change as it runs: its process is stopped and started again */
+};
+
+/* What the children read from now on, and the elections there should be.  Those that run go on, and
+ * are told to read it again. */
 enum tenure_status tn_fleet_set(struct tn_fleet *fleet, const char *text, size_t len,
-                                const char *const *names, size_t n, struct tenure_error *err);
+                                const struct tn_fleet_election *elections, size_t n,
+                                struct tenure_error *err);
 /* Runs until it is asked to stop, or every election has ended.  Returns the exit code: the
  * highest of those that ended by themselves. */
 int tn_fleet_run(struct tn_fleet *fleet);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "agent/fleet.h"
@@ -28,9 +29,9 @@ static const char help[] =
     "  --log FORMAT         auto, text, json, none, on stderr; overrides log.format\n"
     "  --log-level LEVEL    error, warn, info, debug; overrides log.level\n"
     "\n"
-    "SIGHUP reloads FILE: settings that can change at run time do, and the log names\n"
-    "those that need a restart.  SIGTERM stops the programs, releases their leases\n"
-    "and exits.\n"
+    "SIGHUP reloads FILE: settings that can change at run time do; an election with\n"
+    "others is restarted, the rest go on.  SIGTERM stops the programs, releases their\n"
+    "leases and exits.\n"
     "\n"
     "Exit: 0 stopped on request; 1 FILE cannot be read; 2 usage error or invalid\n"
     "      FILE; when every election has ended by itself, the highest of their exit\n"
@@ -56,6 +57,7 @@ struct agent {
     const char *log_word, *level_word;
     struct tn_fleet *fleet;
     struct tn_config config;            /* the first one; in the agent it says how we listen */
+    struct tn_config latest;            /* in the agent: what its children run by, if reloaded */
     struct later *later;                /* in a child: those after it, which are all in use */
     struct tn_run_options effective[2]; /* in a child: in force, and the next; in turns */
     unsigned turn;
@@ -150,7 +152,7 @@ static const struct tn_run_options *reload_child(void *arg)
                      &change);
     if (change.done[0] || change.restart[0])
         tn_log("reload", "changed: %s%s%s", change.done[0] ? change.done : "nothing",
-               change.restart[0] ? "; needs a restart of the agent: " : "", change.restart);
+               change.restart[0] ? "; needs a restart: " : "", change.restart);
     else
         tn_log("reload", "nothing changed for this election");
     a->turn = !a->turn;
@@ -224,12 +226,40 @@ static enum tenure_status listen_for_all(struct agent *a, const struct tn_api_op
     return TENURE_OK;
 }
 
+/* Which keys of an election changed that it cannot change as it runs? */
+static bool needs_restart(const struct agent *a, const struct tn_config_election *next)
+{
+    const struct tn_config *latest = a->latest.n_elections ? &a->latest : &a->config;
+    const struct tn_config_election *now =
+        a->started ? tn_config_find(latest, next->name.text) : NULL;
+    struct tn_run_options effective;
+    struct tn_change change;
+
+    if (!now)
+        return false;
+    effective = now->run;
+    tn_config_change(now, next, &effective, &change);
+    if (change.restart[0])
+        tn_log("reload", "%s: restarting it, because these have changed: %s", next->name.text,
+               change.restart);
+    return change.restart[0];
+}
+
+/* What the children run by from now on.  Takes over what c holds. */
+static void keep_latest(struct agent *a, const struct tn_config *c)
+{
+    if (a->started)
+        tn_config_free(&a->latest);
+    *(a->started ? &a->latest : &a->config) = *c;
+    a->started = true;
+}
+
 /* Read the file and pass it on.  tell says what is wrong with it. */
 static int apply(struct agent *a, void (*tell)(const char *line))
 {
     struct tn_config c = {0};
     struct tenure_error err = {0};
-    const char **names = NULL;
+    struct tn_fleet_election *elections = NULL;
     size_t len = 0;
     char *text = cli_config_load(a->path, &len, &err);
 
@@ -238,17 +268,19 @@ static int apply(struct agent *a, void (*tell)(const char *line))
         return CLI_FAILED;
     }
     enum tenure_status status = tn_config_read(&c, a->path, text, len, &tn_config_real_world);
-    if (status == TENURE_OK && !(names = calloc(c.n_elections, sizeof *names)))
+    if (status == TENURE_OK && !(elections = calloc(c.n_elections, sizeof *elections)))
         status = TENURE_NOMEM;
     if (status == TENURE_OK) {
-        for (size_t i = 0; i < c.n_elections; i++)
-            names[i] = c.elections[i].name.text;
         tn_log_as("agent");
         tn_log_setup(a->log >= 0 ? (enum tn_log_format)a->log : c.log, "agent", "");
         tn_log_limit(a->log_level >= 0 ? (enum tn_log_level)a->log_level : c.log_level);
+        for (size_t i = 0; i < c.n_elections; i++) {
+            elections[i].name = c.elections[i].name.text;
+            elections[i].restart = needs_restart(a, &c.elections[i]);
+        }
         status = listen_for_all(a, &c.api, &err);
         if (!status)
-            status = tn_fleet_set(a->fleet, text, len, names, c.n_elections, &err);
+            status = tn_fleet_set(a->fleet, text, len, elections, c.n_elections, &err);
         if (status)
             tell(err.text);
     } else if (status == TENURE_NOMEM) {
@@ -258,13 +290,11 @@ static int apply(struct agent *a, void (*tell)(const char *line))
     }
     explicit_bzero(text, len);
     free(text);
-    free(names);
-    if (status == TENURE_OK && !a->started) {
-        a->config = c;
-        a->started = true;
-    } else {
+    free(elections);
+    if (status == TENURE_OK)
+        keep_latest(a, &c);
+    else
         tn_config_free(&c);
-    }
     return status == TENURE_OK ? CLI_OK : status == TENURE_CONFIG ? CLI_USAGE : CLI_FAILED;
 }
 
@@ -293,6 +323,7 @@ static int run_agent(struct agent *a)
     if (code == CLI_OK)
         code = tn_fleet_run(a->fleet);
     tn_fleet_close(a->fleet);
+    tn_config_free(&a->latest);
     tn_config_free(&a->config);
     return code;
 }
@@ -350,6 +381,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         tn_init_split(true);
         return run_agent(&a);
     }
+    char name[16]; /* all that the kernel keeps; ps -o args shows the whole of it */
+    snprintf(name, sizeof name, "tenure: %s", a.election);
+    prctl(PR_SET_NAME, name, 0, 0, 0);
     tn_init_join();
     int code = run_child(&a);
     free(a.env);

@@ -151,6 +151,32 @@ def test_two_elections_two_agents_and_a_failover(place):
         assert table.check() >= 2
 
 
+def test_one_that_changed_is_restarted_alone(place):
+    text = two(place, "a", tables := [Table(place.dir / "web"), Table(place.dir / "jobs")])
+    agent = place.start("a", text)
+    agent.says("web: leading")
+    agent.says("jobs: leading")
+    web, jobs, epochs = agent.child("web"), agent.child("jobs"), [t.top() for t in tables]
+    changed = text.replace("  - name: jobs\n    run:\n", "  - name: jobs\n    run:\n      env: {MODE: new}\n")
+    agent.write(changed)
+    agent.signal(signal.SIGHUP)
+    agent.says("jobs: restarting it, because these have changed: env")
+    eventually("a new term of jobs", lambda: tables[1].top() > epochs[1])
+    second = eventually("its process", lambda: agent.child("jobs") not in (None, jobs) and agent.child("jobs"))
+    program = {r.epoch: r.pid for r in tables[1].programs()}[tables[1].top()]
+    assert b"MODE=new" in (pathlib.Path("/proc") / str(program) / "environ").read_bytes().split(b"\0")
+    # A file that says the same restarts nothing.
+    agent.write(changed + "# the same\n")
+    agent.signal(signal.SIGHUP)
+    agent.says("jobs: nothing changed for this election")
+    assert (agent.child("web"), agent.child("jobs")) == (web, second) and tables[0].top() == epochs[0]
+    # In ps each has its name.
+    for name, pid in ("web", web), ("jobs", second):
+        assert (pathlib.Path("/proc") / str(pid) / "comm").read_text() == f"tenure: {name}\n"
+        assert subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True,
+                              check=True).stdout.startswith(f"tenure: {name}")
+
+
 def test_reload(place):
     text = two(place, "a", [Table(place.dir / "web"), Table(place.dir / "jobs")])
     agent = place.start("a", text)
@@ -158,13 +184,13 @@ def test_reload(place):
     agent.says("jobs: leading")
     web, jobs = agent.child("web"), agent.child("jobs")
 
-    # What can change does, and is named; what cannot is named as well.
+    # What can change does, and is named.
     agent.write(text.replace("ttl: 10s", "ttl: 12s\n  renew_interval: 500ms")
                 .replace("  - name: jobs\n    run:\n", "  - name: jobs\n    run:\n"
-                         f"      on_new_leader: touch {place.dir}/hook\n      user: nobody\n"))
+                         f"      on_new_leader: touch {place.dir}/hook\n"))
     agent.signal(signal.SIGHUP)
     agent.says("web: changed: ttl, renew_interval\n")
-    agent.says("jobs: changed: ttl, renew_interval, on_new_leader; needs a restart of the agent: user")
+    agent.says("jobs: changed: ttl, renew_interval, on_new_leader\n")
     eventually("a renewal with the new ttl",
                lambda: place.leader("web").get("ttl_ms") == 12000)
     assert "the lease was renewed" not in agent.words()

@@ -373,7 +373,7 @@ def test_a_port_that_is_taken(tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         config = tmp_path / "c.yaml"
-        config.write_text(f"name: x\nhttp: {{listen: '127.0.0.1:{taken.getsockname()[1]}'}}\n")
+        config.write_text(f"name: x\ncoordinate: {{type: noop}}\nhttp: {{listen: '127.0.0.1:{taken.getsockname()[1]}'}}\n")
         done = subprocess.run([TENURE, "agent", "--config", config], capture_output=True, text=True,
                               timeout=60)
         run = subprocess.run([TENURE, "run", "--store", f"sqlite:{tmp_path}/made.db", "--name", "x", "--listen",
