@@ -50,7 +50,7 @@ _tenure()
         [ "$COMP_CWORD" -eq 2 ] && mapfile -t COMPREPLY < <(compgen -W "$(_tenure_verbs)" -- "$current")
         return
     fi
-    if [[ " run lock " == *" ${COMP_WORDS[1]} "* ]]; then
+    if [[ " run lock cron once " == *" ${COMP_WORDS[1]} "* ]]; then
         for ((i = 2; i < COMP_CWORD; i++)); do
             [ "${COMP_WORDS[i]}" = -- ] || continue
             _tenure_command "$i"
@@ -73,6 +73,8 @@ _tenure()
     --prefer) words="none oldest-build newest-build" ;;
     --log) words="auto text json none" ;;
     --log-level) words="error warn info debug" ;;
+    --catch-up) words="once skip all" ;;
+    --retry) words="never lost failed" ;;
     --listen-reads) words="open token" ;;
     --stop-signal | --warm-signal) words="TERM INT QUIT HUP USR1 USR2" ;;
     esac
@@ -89,11 +91,13 @@ _tenure()
     *)
         if [ "${COMP_WORDS[1]}" = state ] && [ "$COMP_CWORD" -eq 2 ]; then
             mapfile -t COMPREPLY < <(compgen -W "show get put delete repair export import" -- "$current")
+        elif [ "${COMP_WORDS[1]}" = cron ]; then
+            mapfile -t COMPREPLY < <(compgen -W "list $(_tenure_names)" -- "$current")
         elif [ "${COMP_WORDS[1]}" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
             mapfile -t COMPREPLY < <(compgen -W "options schema" -- "$current")
         elif [ "${COMP_WORDS[1]}" = config ] && [ "$COMP_CWORD" -eq 2 ]; then
             COMPREPLY=(check)
-        elif [[ " lock status watch history candidates handover step-down pause resume remove " == *" ${COMP_WORDS[1]} "* ]]; then
+        elif [[ " lock once status watch history candidates handover step-down pause resume remove " == *" ${COMP_WORDS[1]} "* ]]; then
             mapfile -t COMPREPLY < <(compgen -W "$(_tenure_names)" -- "$current")
         else
             mapfile -t COMPREPLY < <(compgen -f -- "$current")

@@ -506,7 +506,9 @@ static void tree_dead(struct tn_machine *m, int64_t at_ns)
 {
     if (!tn_machine_alive(m) || m->state == TN_PROGRAM_STOPPED)
         return;
-    act_at(m, TN_DO_ENDED, at_ns);
+    struct tn_machine_action *ended = act(m, TN_DO_ENDED);
+    ended->at_ns = at_ns;
+    ended->ok = m->life == TN_LIFE_ACTIVE && !m->stopping && !m->fired;
     if (m->life != TN_LIFE_ACTIVE && !m->failed)
         m->exit_code = tn_machine_program_code(m);
     /* The release waits for --on-stopped, which has no more time than the lease. */

@@ -108,7 +108,7 @@ struct tn_machine_event {
     X(RUNS)        /* the program runs: probe it */                                                \
     X(STOP)        /* signal, then KILL at at_ns */                                                \
     X(KILL)                                                                                        \
-    X(ENDED)       /* nothing of it is left, at at_ns */                                           \
+    X(ENDED)       /* nothing of it is left, at at_ns; ok: it ended by itself */                   \
     X(SERVED)      /* what clients were told has run out, at at_ns */                              \
     X(HOOK)        /* have the guard run a hook, and kill it at at_ns */                           \
     X(NO_HOOK)     /* it could not be run */                                                       \

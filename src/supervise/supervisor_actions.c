@@ -142,7 +142,7 @@ static void note_end(struct tn_supervisor *s, uint64_t epoch, int64_t at_ns)
     s->self.ended_ms = tn_wall_ms();
 }
 
-static void ended(struct tn_supervisor *s, uint64_t epoch, int64_t at_ns)
+static void ended(struct tn_supervisor *s, uint64_t epoch, int64_t at_ns, bool by_itself)
 {
     tell_end(&s->machine);
     /* Before the lease is released: what it asked for is not of the next term. */
@@ -152,7 +152,7 @@ static void ended(struct tn_supervisor *s, uint64_t epoch, int64_t at_ns)
     note_end(s, epoch, at_ns);
     if (epoch != 0)
         tn_trace_file_program(s->trace, s->id, "dead", epoch, at_ns);
-    tn_supervisor_once_ended(s, tn_machine_program_code(&s->machine));
+    tn_supervisor_once_ended(s, tn_machine_program_code(&s->machine), by_itself);
 }
 
 static const char *end_text(const struct tn_supervisor *s, enum tn_term_end end)
@@ -237,7 +237,7 @@ static enum tn_machine_event_kind perform_on_program(struct tn_supervisor *s,
         tn_guard_link_stop(&s->link, SIGKILL, 1);
         break;
     case TN_DO_ENDED:
-        ended(s, a->epoch, a->at_ns);
+        ended(s, a->epoch, a->at_ns, a->ok);
         break;
     case TN_DO_SERVED:
         note_end(s, a->epoch, a->at_ns);

@@ -76,6 +76,7 @@ struct tn_supervisor {
     uint64_t unsealed_epoch;        /* of the callbacks' thread: told that it is not sealed yet */
     uint64_t idle_epoch;            /* likewise: nothing is to be done in that term */
     struct tn_timer waited;         /* options->once gives up */
+    bool last_look;                 /* as soon as it knows who leads */
     struct tn_helpers helpers;
     struct tn_trace_file *trace; /* NULL: none */
     struct tn_role_file role_file;
@@ -186,7 +187,7 @@ void tn_supervisor_once_hooks(struct tn_supervisor *s, struct tn_driver_hooks *h
 /* Somebody else holds the lease; "": it is paused. */
 void tn_supervisor_once_held(struct tn_supervisor *s, const char *by);
 /* Nothing of the command is left. */
-void tn_supervisor_once_ended(struct tn_supervisor *s, int code);
+void tn_supervisor_once_ended(struct tn_supervisor *s, int code, bool by_itself);
 
 /* supervisor_reload.c */
 void tn_supervisor_reload(struct tn_supervisor *s);

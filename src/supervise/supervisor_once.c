@@ -6,6 +6,8 @@
 #include "driver/driver.h"
 #include "supervise/supervisor_inner.h"
 
+/* So long for the first look at the lease, if the wait was shorter. */
+#define LOOK_NS  (5 * TN_S)
 /* How long the owner may take to write down how it went. */
 #define ENDED_NS (5 * TN_S)
 
@@ -31,14 +33,20 @@ static void on_waited(void *arg, int64_t now)
     const struct tn_once *once = s->options->once;
     char leader[TENURE_ID_MAX + 1], trouble[TN_OUTAGE_TEXT];
 
-    (void)now;
     if (!waits(s))
         return;
     pthread_mutex_lock(&s->inbox.lock);
     memcpy(leader, s->inbox.leader, sizeof leader);
     memcpy(trouble, s->inbox.trouble, sizeof trouble);
     pthread_mutex_unlock(&s->inbox.lock);
-    if (trouble[0] || !(leader[0] || s->paused)) {
+    bool held = leader[0] && strcmp(leader, s->id) != 0;
+    if (!held && !trouble[0] && !s->paused && !once->try_only && !s->last_look) {
+        /* A short wait, or a slow machine: the lease has not been read yet. */
+        s->last_look = true;
+        s->waited.at_ns = now + LOOK_NS;
+        return;
+    }
+    if (trouble[0] || !(held || s->paused)) {
         tn_log("failed", "not acquired in time%s%s", trouble[0] ? ": " : "", trouble);
         give_up(s, s->codes->gave_up);
         return;
@@ -60,7 +68,7 @@ void tn_supervisor_once_held(struct tn_supervisor *s, const char *by)
 {
     const struct tn_once *once = s->options->once;
 
-    if (!waits(s) || !once->try_only)
+    if (!waits(s) || !(once->try_only || s->last_look))
         return;
     if (!once->quiet)
         tn_log("taken", "%s%s", by[0] ? "held by " : "it is paused", by);
@@ -95,9 +103,8 @@ void tn_supervisor_once_hooks(struct tn_supervisor *s, struct tn_driver_hooks *h
         hooks->seal = on_begin;
 }
 
-void tn_supervisor_once_ended(struct tn_supervisor *s, int code)
+void tn_supervisor_once_ended(struct tn_supervisor *s, int code, bool by_itself)
 {
-    const struct tn_machine *m = &s->machine;
     const struct tn_once *once = s->options->once;
     int64_t by = tenure_now() + ENDED_NS, deadline = atomic_load(&s->deadline_ns);
 
@@ -105,5 +112,5 @@ void tn_supervisor_once_ended(struct tn_supervisor *s, int code)
         return;
     if (deadline < by)
         by = deadline;
-    once->ended(once->arg, code, m->life == TN_LIFE_ACTIVE && !m->stopping && !m->fired, by);
+    once->ended(once->arg, code, by_itself, by);
 }

@@ -25,7 +25,7 @@ class Locks:
         self.procs = []
 
     def args(self, *options, command):
-        return [TENURE, "lock", "job", "--store", self.url, *options, "--", *command]
+        return [TENURE, "lock", "job", "--store", self.url, "--timeout", "30s", *options, "--", *command]
 
     def run(self, *options, command=("true",)):
         return subprocess.run(self.args(*options, command=command), capture_output=True, text=True,
@@ -103,7 +103,7 @@ def test_input_and_output_pass_through_and_nothing_else_is_said(on_file):
 
 def test_try_and_wait(locks):
     holder = locks.hold()
-    for options, code in ((["--try"], TAKEN), (["--wait", "200ms"], TAKEN),
+    for options, code in ((["--try"], TAKEN), (["--wait", "1ms"], TAKEN),
                           (["--try", "--conflict-exit-code", "9"], 9)):
         done = locks.run(*options, command=["touch", locks.dir / "ran"])
         assert done.returncode == code and "held by" in done.stderr, done
