@@ -48,6 +48,7 @@ struct tenure_candidate {
     uint64_t ended_epoch;   /* the last term in which its program ended */
     int64_t ended_ns;
     uint64_t ended_ms;
+    char page[192]; /* the URL of its page, for people; "": it has none, or not for others */
 };
 
 #define TENURE_CANDIDATE                                                                           \

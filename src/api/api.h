@@ -66,5 +66,12 @@ enum tenure_status tn_api_set(struct tn_api *api, struct tn_election *const *ele
 void tn_api_stop(struct tn_api *api);
 /* The TCP port of a listener; 0 for a Unix socket. */
 uint16_t tn_api_port(const struct tn_api *api, size_t listener);
+/*
+ * The URL under which others reach the page: of the first listener with an address or a name, or,
+ * if it listens everywhere, with the first of the further names.  "": there is none.  api tells the
+ * port that was given to port 0; it may be NULL.
+ */
+void tn_api_page_url(const struct tn_api_options *options, const struct tn_api *api, char *out,
+                     size_t size);
 
 #endif

@@ -13,7 +13,7 @@
 #include "status/snapshot.h"
 
 #define TN_WIRE_MAGIC    0x74656e75u
-#define TN_WIRE_VERSION  2 /* rises with every change of a struct that is sent */
+#define TN_WIRE_VERSION  3 /* rises with every change of a struct that is sent */
 #define TN_WIRE_BODY_MAX (4u << 20)
 #define TN_WIRE_PATH_MAX 16384
 #define TN_WIRE_EPOCH    65 /* bytes of a header Tenure-Epoch, with its NUL */

@@ -160,11 +160,13 @@ static const struct tn_run_options *reload_child(void *arg)
 }
 
 /* What the agent that listens for all sees of us, and where it asks. */
-static enum tenure_status join_agent(struct tn_run_options *o, struct tenure_error *err)
+static enum tenure_status join_agent(struct tn_run_options *o, const struct tn_api_options *api,
+                                     struct tenure_error *err)
 {
     fcntl(TN_FLEET_PAGE, F_SETFD, FD_CLOEXEC);
     fcntl(TN_FLEET_SOCKET, F_SETFD, FD_CLOEXEC);
     o->agent_socket = TN_FLEET_SOCKET;
+    o->agent_api = api;
     o->leader_page = tn_leader_page_map(TN_FLEET_PAGE);
     return o->leader_page ? TENURE_OK
                           : tenure_fail(err, TENURE_UNAVAILABLE,
@@ -194,7 +196,7 @@ static int run_child(struct agent *a)
     if (!a->env)
         return cli_fail(a->verb, AGAIN, "out of memory");
     tn_known_share(TN_FLEET_KNOWN); /* not in the programs' environment, which is made above */
-    if (a->inner && join_agent(o, &err) != TENURE_OK)
+    if (a->inner && join_agent(o, &a->config.api, &err) != TENURE_OK)
         return cli_fail(a->verb, AGAIN, "%s", err.text);
     tn_fleet_mask(&o->program.mask);
     o->reload = reload_child;

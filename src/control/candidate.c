@@ -18,13 +18,13 @@ char *tn_candidate_encode(const struct tenure_candidate *c)
 {
     json_t *object = json_pack(
         "{s:s, s:s, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, "
-        "s:I, s:I}",
+        "s:I, s:I, s:s}",
         "id", c->id, "state", c->state, "healthy", (int)c->healthy, "priority", (int)c->priority,
         "build", c->build, "address", c->address, "contain", c->contain, "since", c->since,
         "trouble", c->trouble, "answer", c->answer, "boot", c->boot, "started_epoch",
         (json_int_t)c->started_epoch, "started_ns", (json_int_t)c->started_ns, "started_ms",
         (json_int_t)c->started_ms, "ended_epoch", (json_int_t)c->ended_epoch, "ended_ns",
-        (json_int_t)c->ended_ns, "ended_ms", (json_int_t)c->ended_ms);
+        (json_int_t)c->ended_ns, "ended_ms", (json_int_t)c->ended_ms, "page", c->page);
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 
     json_decref(object);
@@ -62,6 +62,7 @@ enum tenure_status tn_candidate_decode(const void *data, size_t len,
     c.ended_epoch = tn_record_number(o, "ended_epoch", INT64_MAX);
     c.ended_ns = (int64_t)tn_record_number(o, "ended_ns", INT64_MAX);
     c.ended_ms = tn_record_number(o, "ended_ms", INT64_MAX);
+    TN_RECORD_TEXT(o, &c, page);
     json_decref(o);
     *candidate = c;
     return TENURE_OK;

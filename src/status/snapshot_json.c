@@ -50,23 +50,42 @@ static json_t *paused_json(const struct tenure_control *c)
                      "reason", text(c->reason));
 }
 
-static json_t *candidate_json(const struct tenure_candidate *c)
+/* A page on a loopback address can be opened on its own machine alone: boot is ours. */
+static const char *page_of(const struct tenure_candidate *c, const char *boot)
+{
+    static const char *const loopback[] = {"://127.", "://[::1]", "://localhost:"};
+
+    for (size_t i = 0; i < sizeof loopback / sizeof loopback[0]; i++) {
+        if (strstr(c->page, loopback[i]) && strcmp(c->boot, boot) != 0)
+            return "";
+    }
+    return c->page;
+}
+
+static json_t *candidate_json(const struct tenure_candidate *c, const char *boot)
 {
     uint64_t since = 0;
 
     tn_rfc3339_parse(c->since, &since);
-    return json_pack("{s:o, s:o, s:b, s:i, s:o, s:o, s:o, s:I, s:o}", "id", text(c->id), "state",
-                     text(c->state), "healthy", (int)c->healthy, "priority", (int)c->priority,
-                     "version", text(c->build), "address", text(c->address), "containment",
-                     text(c->contain), "since_ms", (json_int_t)since, "reason", text(c->trouble));
+    return json_pack("{s:o, s:o, s:b, s:i, s:o, s:o, s:o, s:I, s:o, s:o}", "id", text(c->id),
+                     "state", text(c->state), "healthy", (int)c->healthy, "priority",
+                     (int)c->priority, "version", text(c->build), "address", text(c->address),
+                     "containment", text(c->contain), "since_ms", (json_int_t)since, "reason",
+                     text(c->trouble), "page", text(page_of(c, boot)));
 }
 
 json_t *tn_snapshot_json_candidates(struct tn_election_snapshot *s)
 {
+    const struct tenure_candidate *all = tn_snapshot_candidates(s);
+    const char *boot = "?";
     json_t *array = json_array();
 
+    for (uint32_t i = 0; i < s->n_listed; i++) {
+        if (strcmp(all[i].id, s->driver.id) == 0)
+            boot = all[i].boot;
+    }
     for (uint32_t i = 0; i < s->n_listed; i++)
-        json_array_append_new(array, candidate_json(&tn_snapshot_candidates(s)[i]));
+        json_array_append_new(array, candidate_json(&all[i], boot));
     return array;
 }
 

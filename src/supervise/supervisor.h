@@ -38,9 +38,10 @@ struct tn_run_options {
     const char *state;       /* URL of the state that the program may use; NULL: no socket */
     const char *const *seal; /* its collections to seal whole; ends with NULL; may be NULL */
 
-    struct tn_api_options api;          /* HTTP, if it listens anywhere */
-    struct tn_leader_page *leader_page; /* where an agent sees who leads; NULL: nobody looks */
-    int agent_socket;                   /* to that agent (api/link.h); 0: none */
+    struct tn_api_options api;              /* HTTP, if it listens anywhere */
+    struct tn_leader_page *leader_page;     /* where an agent sees who leads; NULL: nobody looks */
+    int agent_socket;                       /* to that agent (api/link.h); 0: none */
+    const struct tn_api_options *agent_api; /* how that agent listens; NULL: there is none */
 
     /* Shell commands, or NULL. */
     const char *on_started, *on_stopped, *on_new_leader;

@@ -134,6 +134,8 @@ void tn_supervisor_register(struct tn_supervisor *s)
     snprintf(s->id, sizeof s->id, "%s", now.id);
     snprintf(c->build, sizeof c->build, "%s", o->build ? o->build : "");
     snprintf(c->address, sizeof c->address, "%s", o->address ? o->address : "");
+    tn_api_page_url(s->options->agent_api ? s->options->agent_api : &s->options->api, s->api,
+                    c->page, sizeof c->page);
     snprintf(c->contain, sizeof c->contain, "%s", tn_contain_text(s->link.contain));
     tn_rfc3339_format(tn_wall_ms(), c->since);
     read_boot(c->boot, sizeof c->boot);

@@ -2,10 +2,13 @@
 
 import gzip
 import http.client
+import os
 import pathlib
+import subprocess
 
 import pytest
-from agent import BUILD, Agent
+from agent import BUILD, TENURE, Agent
+from process import until
 
 pytestmark = pytest.mark.skipif(not (BUILD / "tenure-http.so").exists(), reason="without libmicrohttpd")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -76,3 +79,35 @@ def test_the_page_is_one_document_under_a_strict_policy(agent):
         assert name.read_text() in text
         for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
             assert sink not in name.read_text(), f"{name.name} uses {sink}"
+
+
+def pages(agent):
+    return {c["id"]: c["page"] for c in agent.status()["candidates"]}
+
+
+def test_candidates_name_the_address_of_their_page(tmp_path):
+    """Each its own: under the name that it was given, and none where nobody could open it."""
+    store = f"sqlite:{tmp_path}/db"
+    with Agent(tmp_path, store, "a") as a, \
+            Agent(tmp_path, store, "b", "--listen-host", "b.example", listen="0.0.0.0:0") as b, \
+            Agent(tmp_path, store, "c", listen="0.0.0.0:0") as c:
+        until(lambda: all(len(pages(one)) == 3 for one in (a, b, c)))
+        assert pages(b) == {"a": f"http://127.0.0.1:{a.port}/", "b": f"http://b.example:{b.port}/", "c": ""}
+
+
+def test_a_loopback_address_of_another_machine_is_no_link(tmp_path):
+    (tmp_path / "boot").write_text("00000000-0000-4000-8000-000000000000\n")
+    elsewhere = ["unshare", "--mount", "sh", "-c",
+                 f'mount --bind {tmp_path}/boot /proc/sys/kernel/random/boot_id && exec "$@"', "sh"]
+    if os.geteuid() or subprocess.run([*elsewhere, "true"], capture_output=True).returncode:
+        pytest.skip("mount namespaces are not allowed here")
+    store = f"sqlite:{tmp_path}/db"
+    with Agent(tmp_path, store, "near") as near:
+        far = subprocess.Popen([*elsewhere, TENURE, "run", "--name", "web", "--store", store, "--id", "far", "--log", "none",
+                                "--listen", "127.0.0.1:0", "--", "sleep", "600"], stdin=subprocess.DEVNULL)
+        try:
+            until(lambda: len(pages(near)) == 2)
+            assert pages(near) == {"near": f"http://127.0.0.1:{near.port}/", "far": ""}
+        finally:
+            far.terminate()
+            far.wait(60)

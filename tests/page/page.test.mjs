@@ -190,12 +190,13 @@ on('hostile words stay words', async (world, visit) => {
   const bad = evil(honest), twice = structuredClone(bad);
   twice.elections[0].name = '__proto__';
   bad.elections.push(twice.elections[0]);
+  for (const page of ['javascript:window.pwned=1', 'data:text/html,x', 'not an address']) bad.elections[0].candidates.push({ id: page, healthy: true, page });
   await page.route('**/_ha/status', (route) => route.fulfill({ json: bad }));
   await page.route('**/v1/leadership', (route) => route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(bad)}\n\n` }));
   await page.reload();
   await page.locator('.election').nth(1).waitFor();
   await page.locator('.leader', { hasText: '\\u202e' }).first().waitFor();
-  const made = await page.evaluate(() => [window.pwned, document.images.length, document.scripts.length, document.querySelectorAll('i, b, iframe, [onerror]').length]);
+  const made = await page.evaluate(() => [window.pwned, document.images.length, document.scripts.length, document.querySelectorAll('i, b, iframe, [onerror], a.page[href]').length]);
   assert.deepEqual(made, [undefined, 0, 1, 0]);
   assert.ok(!(await page.locator('body').innerText()).includes('\u202e'));
   page.faults.length = 0; // the answers above end at once, which is no fault of the page
@@ -340,6 +341,18 @@ on('3, 30 and 300 elections: labels, contrast and room, in light and dark, from 
     if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${count}-${width}-${colorScheme}.png` });
     page.faults.length = 0;
   }
+});
+
+on('each candidate links to the page of the others', async (world, visit) => {
+  const [a, b] = await world.fleets('orders', 'team/billing');
+  const page = await visit(b), card = page.locator('.election', { has: page.locator('h2', { hasText: 'team/billing' }) });
+  const link = card.getByRole('link', { name: 'Page of ship-a' });
+  assert.equal(await link.getAttribute('href'), a.url + '/#/team%2Fbilling');
+  assert.equal(await card.getByRole('link', { name: 'Page of ship-b' }).count(), 0); // this one
+  const other = await visit({ url: await link.getAttribute('href').then((href) => href.split('/#')[0]) });
+  await other.evaluate((href) => { location.href = href; }, await link.getAttribute('href'));
+  await other.locator('.election .chip', { hasText: 'this agent: leader' }).waitFor();
+  assert.deepEqual(await other.locator('.election h2').allTextContents(), ['team/billing']);
 });
 
 on('dates name their zone', async (world, visit) => {
