@@ -51,7 +51,7 @@ static void *dispatch_main(void *arg)
     struct epoll_event ready;
 
     tn_thread_name("tenure-callback");
-    while (tn_dispatch_run(d))
+    while (tn_dispatch_run(d, true) != TN_DISPATCH_END)
         epoll_wait(d->poll_fd, &ready, 1, -1);
     return NULL;
 }
@@ -75,7 +75,7 @@ void tn_dispatch_destroy(struct tn_dispatch *d)
     if (d->threaded)
         pthread_join(d->thread, NULL);
     else
-        tn_dispatch_run(d);
+        tn_dispatch_run(d, true);
     pthread_mutex_destroy(&d->lock);
     if (d->word_fd >= 0)
         close(d->word_fd);
@@ -163,7 +163,7 @@ static void run_expired(struct tn_dispatch *d, uint64_t epoch)
     d->calls.expired(d->calls.arg, epoch);
 }
 
-bool tn_dispatch_run(struct tn_dispatch *d)
+enum tn_dispatch_left tn_dispatch_run(struct tn_dispatch *d, bool may_block)
 {
     drain(d->word_fd);
     drain(d->timer_fd);
@@ -173,6 +173,11 @@ bool tn_dispatch_run(struct tn_dispatch *d)
         pthread_mutex_lock(&d->lock);
         word = *d;
         bool late = (d->running || d->start) && is_late(d);
+        bool blocks = d->stop || late ? d->running : d->seal;
+        if (blocks && !may_block) {
+            pthread_mutex_unlock(&d->lock);
+            return TN_DISPATCH_BLOCKS;
+        }
         if (d->stop)
             d->stop = false;
         else if (late)
@@ -198,7 +203,7 @@ bool tn_dispatch_run(struct tn_dispatch *d)
         } else if (word.announce) {
             d->calls.new_leader(d->calls.arg, word.leader, word.leader_epoch);
         } else {
-            return !word.end;
+            return word.end ? TN_DISPATCH_END : TN_DISPATCH_NOTHING;
         }
     }
 }

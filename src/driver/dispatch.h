@@ -1,5 +1,5 @@
 /*
- * driver/dispatch.h - the callbacks' own thread (or the caller's loop).
+ * driver/dispatch.h - the callbacks, on a thread of their own or in the caller's loop.
  *
  * The driver leaves word here and never waits.  What is left is merged: a stop
  * cancels a start that has not run, only the newest leader is announced.  A
@@ -65,7 +65,13 @@ void tn_dispatch_start(struct tn_dispatch *d, const struct tenure_grant *grant);
 void tn_dispatch_stop(struct tn_dispatch *d, enum tn_stop why);
 void tn_dispatch_leader(struct tn_dispatch *d, const char *leader, uint64_t epoch);
 
-/* Run what is due, now, in this thread.  Returns false once the end was reached. */
-bool tn_dispatch_run(struct tn_dispatch *d);
+enum tn_dispatch_left {
+    TN_DISPATCH_NOTHING,
+    TN_DISPATCH_BLOCKS, /* the next one is seal() or stopped(), and was not called */
+    TN_DISPATCH_END,    /* nothing, and nothing will come */
+};
+
+/* Run what is due, now, in this thread, of which there is one at a time.  Says what is left. */
+enum tn_dispatch_left tn_dispatch_run(struct tn_dispatch *d, bool may_block);
 
 #endif

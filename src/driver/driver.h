@@ -26,7 +26,7 @@ struct tn_driver_hooks {
      */
     void (*lead)(void *arg, int64_t lead_until_ns, int64_t deadline_ns, uint64_t epoch);
     /*
-     * OPTIONAL, on the callbacks' thread, before started(): seal the state
+     * OPTIONAL, where the callbacks run, before started(): seal the state
      * under (epoch, grant).  OK; FENCED with *floor set; anything else is
      * tried again until the elector gives the grant up: at once if the error is
      * permanent, else if it lasts and *gained (did this try get on?) stays false.
@@ -88,6 +88,9 @@ void tn_driver_control(tenure_elector *elector, bool may_claim, int64_t delay_ns
 enum tenure_status tn_driver_retime(tenure_elector *elector,
                                     const struct tenure_elector_options *options,
                                     _Atomic int64_t *notice_ns, struct tenure_error *err);
+/* tenure_elector_dispatch(), but only what never blocks.  false: tenure_elector_dispatch() has to
+ * follow, on a thread where a seal or a stop may. */
+bool tn_driver_dispatch(tenure_elector *elector);
 /* Ask for the shutdown and return at once; tenure_elector_stop() still has to follow. */
 void tn_driver_shutdown(tenure_elector *elector);
 /* After that: is there, or may there be, a lease of ours that has to be released (owes of the

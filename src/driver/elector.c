@@ -146,7 +146,7 @@ void tenure_elector_stop(tenure_elector *e)
         while (e->options.manual_dispatch && !atomic_load(&e->halted)) {
             struct epoll_event ready;
 
-            tn_dispatch_run(&e->dispatch);
+            tn_dispatch_run(&e->dispatch, true);
             epoll_wait(e->dispatch.poll_fd, &ready, 1, 100);
         }
         pthread_join(e->thread, NULL);
@@ -313,5 +313,10 @@ int tenure_elector_fd(const tenure_elector *e)
 void tenure_elector_dispatch(tenure_elector *e)
 {
     if (e->options.manual_dispatch)
-        tn_dispatch_run(&e->dispatch);
+        tn_dispatch_run(&e->dispatch, true);
+}
+
+bool tn_driver_dispatch(tenure_elector *e)
+{
+    return tn_dispatch_run(&e->dispatch, false) != TN_DISPATCH_BLOCKS;
 }

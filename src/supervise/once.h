@@ -19,7 +19,7 @@ struct tn_once {
 
     void *arg;
     /*
-     * OPTIONAL, on the callbacks' thread: a term has begun with this grant.  *wanted false: the
+     * OPTIONAL, on a worker's thread: a term has begun with this grant.  *wanted false: the
      * lease is released and the exit code is 0.  FENCED with *floor set; other failures are tried
      * again, perhaps with another grant.  May block.
      */

@@ -199,7 +199,8 @@ static void loop(struct tn_supervisor *s)
         tn_loop_turn(&s->loop);
         settle(s);
     } while (!tn_machine_is_over(&s->machine, tenure_now(),
-                                 s->peer_jobs == 0 && tn_peer_sync_idle(&s->peers)));
+                                 s->peer_jobs == 0 && tn_peer_sync_idle(&s->peers)) ||
+             (s->machine.life == TN_LIFE_HALTED && s->dispatching));
 }
 
 /* ---- Life ---------------------------------------------------------------- */
@@ -221,6 +222,7 @@ static enum tenure_status open_loop(struct tn_supervisor *s, struct tenure_error
     tn_loop_watch(l, &s->late, timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK), on_late,
                   s);
     s->drain.run = tn_supervisor_inbox_drain;
+    bool callbacks = tn_supervisor_callbacks_open(s);
     tn_helpers_open(&s->helpers, l, &s->options->program.mask);
     tn_supervisor_health_init(s);
     s->peer_worker = tn_worker_new("tenure-peers", l);
@@ -231,7 +233,7 @@ static enum tenure_status open_loop(struct tn_supervisor *s, struct tenure_error
     tn_supervisor_once_open(s);
     tn_loop_timer(l, &s->machine_timer, NULL, NULL); /* settle() steps it */
     tn_prepared_open(&s->prepared, l, &s->link);
-    if (!status && (!s->peer_worker || !s->name_worker))
+    if (!status && (!s->peer_worker || !s->name_worker || !callbacks))
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     if (!status && (s->signal.fd < 0 || s->late.fd < 0))
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make descriptors: %s", strerror(errno));
@@ -324,6 +326,7 @@ static void close_all(struct tn_supervisor *s)
         abandon(s);
     tn_worker_free(s->peer_worker);
     tn_worker_free(s->name_worker);
+    tn_worker_free(s->callback_worker);
     tn_election_free(s->election);
     tn_supervisor_health_close(s);
     tn_prepared_end(&s->prepared);
@@ -419,6 +422,7 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
             s.ping.at_ns = 0;
         s.machine.cfg.margin_ns = s.link.page->margin_ns;
         s.began = true;
+        tn_supervisor_callbacks_begin(&s);
         settle(&s);
         loop(&s);
     }

@@ -69,7 +69,7 @@ static void tell_renewal(struct tn_supervisor *s, int64_t took_ns)
     tn_supervisor_wake(s);
 }
 
-/* On the callbacks' thread, once a term. */
+/* On the worker that seals, once a term. */
 void tn_supervisor_unsealed(struct tn_supervisor *s, const char *why)
 {
     struct tn_inbox *m = &s->inbox;
@@ -164,6 +164,7 @@ void tn_supervisor_inbox_connect(struct tn_supervisor *s, struct tenure_elector_
                                  struct tn_driver_hooks *hooks)
 {
     o->arg = s;
+    o->manual_dispatch = true;
     o->started = on_started;
     o->stopped = on_stopped;
     o->new_leader = on_new_leader;

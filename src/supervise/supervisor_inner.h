@@ -63,17 +63,21 @@ struct tn_inbox {
 
 struct tn_supervisor {
     struct tn_loop loop;
-    struct tn_watch guard_report, guard_end, signal, late, notification;
+    struct tn_watch guard_report, guard_end, signal, late, notification, callbacks;
     const struct tn_run_options *options;
     struct tn_leader_page *leader_page; /* of the options; the driver writes there */
     const struct tn_run_codes *codes;
     struct tn_guard_link link;
     struct tn_prepared prepared; /* the releaser, for our own crash */
     struct tn_inbox inbox;
+    struct tn_worker *callback_worker;
+    struct tn_task blocking;        /* callbacks that block, on it */
+    bool dispatching;               /* it runs them; the loop does not, meanwhile */
+    struct tn_timer dispatch_again; /* it could not */
     struct tn_call drain; /* of the inbox, in the loop; under the loop's lock, not the inbox's */
     struct tn_notify notify;
     struct tn_state_socket *socket; /* NULL: the program has no state */
-    uint64_t unsealed_epoch;        /* of the callbacks' thread: told that it is not sealed yet */
+    uint64_t unsealed_epoch;        /* by who seals: told that it is not sealed yet */
     uint64_t idle_epoch;            /* likewise: nothing is to be done in that term */
     struct tn_timer waited;         /* options->once gives up */
     bool last_look;                 /* as soon as it knows who leads */
@@ -125,6 +129,12 @@ struct tn_supervisor {
     bool began;              /* the loop ran */
     bool broken;             /* it was not the store that failed before anything began */
 };
+
+/* supervisor_callbacks.c */
+/* false: out of memory. */
+bool tn_supervisor_callbacks_open(struct tn_supervisor *s);
+/* There is an elector, and the loop runs. */
+void tn_supervisor_callbacks_begin(struct tn_supervisor *s);
 
 /* supervisor_inbox.c */
 void tn_supervisor_wake(struct tn_supervisor *s);

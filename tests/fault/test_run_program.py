@@ -369,3 +369,11 @@ def test_a_store_that_says_no(tmp_path):
     done = run("true", store=f"file:{flat}/below")
     assert done.returncode in (1, 2)
     assert done.stderr.count(b"\n") == 1
+
+
+def test_two_threads_are_enough():
+    """The loop, and the one that talks to the store: others exist only while something blocks."""
+    with World() as world:
+        c = world.start()
+        world.next_leader(0)
+        eventually("two threads", lambda: len(os.listdir(f"/proc/{c.proc.pid}/task")) == 2)

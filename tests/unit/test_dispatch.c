@@ -12,13 +12,14 @@
 #include "driver/dispatch.h"
 
 struct heard {
-    int started, stopped, quiet, expired;
+    int sealed, started, stopped, quiet, expired;
     uint64_t expired_epoch;
 };
 
 static void on_seal(void *arg, const struct tenure_grant *grant)
 {
-    (void)arg, (void)grant;
+    (void)grant;
+    ((struct heard *)arg)->sealed++;
 }
 
 static void on_started(void *arg, const struct tenure_grant *grant)
@@ -83,12 +84,12 @@ static void nothing_starts_after_the_deadline(void **state)
     open_dispatch(&d, &h);
     tn_dispatch_start(&d, &(struct tenure_grant){.epoch = 7});
     tn_dispatch_deadline(&d, tenure_now());
-    assert_true(tn_dispatch_run(&d));
+    assert_int_equal(tn_dispatch_run(&d, true), TN_DISPATCH_NOTHING);
     assert_int_equal(h.started, 0);
     assert_int_equal(h.stopped, 0);
     assert_int_equal(h.expired, 1);
     assert_int_equal(h.expired_epoch, 7);
-    tn_dispatch_run(&d);
+    tn_dispatch_run(&d, true);
     assert_int_equal(h.started, 0);
     assert_int_equal(h.expired, 1);
     tn_dispatch_destroy(&d);
@@ -104,18 +105,18 @@ static void a_stop_at_the_deadline_is_told_to_the_driver_once(void **state)
     open_dispatch(&d, &h);
     tn_dispatch_deadline(&d, tenure_now() + 3600 * TN_S);
     tn_dispatch_start(&d, &(struct tenure_grant){.epoch = 7});
-    tn_dispatch_run(&d);
+    tn_dispatch_run(&d, true);
     assert_int_equal(h.started, 1);
     tn_dispatch_deadline(&d, tenure_now());
     wait_for_word(&d);
-    tn_dispatch_run(&d);
+    tn_dispatch_run(&d, true);
     assert_int_equal(h.stopped, 1);
     assert_int_equal(h.expired, 1);
     assert_int_equal(h.expired_epoch, 7);
     tn_dispatch_deadline(&d, tenure_now() + 3600 * TN_S);
-    tn_dispatch_run(&d);
+    tn_dispatch_run(&d, true);
     tn_dispatch_stop(&d, TN_STOP_EXPIRED);
-    tn_dispatch_run(&d);
+    tn_dispatch_run(&d, true);
     assert_int_equal(h.stopped, 1);
     assert_int_equal(h.expired, 1);
     assert_int_equal(h.quiet, 1);
@@ -132,17 +133,49 @@ static void a_deadline_that_moved_on_stops_nothing(void **state)
     open_dispatch(&d, &h);
     tn_dispatch_deadline(&d, tenure_now() + 3600 * TN_S);
     tn_dispatch_start(&d, &(struct tenure_grant){.epoch = 7});
-    tn_dispatch_run(&d);
+    tn_dispatch_run(&d, true);
     tn_dispatch_deadline(&d, tenure_now());
     wait_for_word(&d);
     tn_dispatch_deadline(&d, tenure_now() + 3600 * TN_S);
-    tn_dispatch_run(&d);
+    tn_dispatch_run(&d, true);
     assert_int_equal(h.stopped, 0);
     assert_int_equal(h.expired, 0);
     tn_dispatch_stop(&d, TN_STOP_SHUTDOWN);
-    tn_dispatch_run(&d);
+    tn_dispatch_run(&d, true);
     assert_int_equal(h.stopped, 1);
     assert_int_equal(h.quiet, 1);
+    tn_dispatch_destroy(&d);
+}
+
+/* A loop that must not block leaves to another thread what may, and runs all the rest. */
+static void what_blocks_is_left(void **state)
+{
+    struct tn_dispatch d;
+    struct heard h;
+
+    (void)state;
+    open_dispatch(&d, &h);
+    tn_dispatch_deadline(&d, tenure_now() + 3600 * TN_S);
+    tn_dispatch_stop(&d, TN_STOP_SHUTDOWN);
+    assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_NOTHING);
+    assert_int_equal(h.quiet, 1); /* nothing ran */
+    tn_dispatch_seal(&d, &(struct tenure_grant){.epoch = 7});
+    assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_BLOCKS);
+    assert_int_equal(h.sealed, 0);
+    assert_int_equal(tn_dispatch_run(&d, true), TN_DISPATCH_NOTHING);
+    assert_int_equal(h.sealed, 1);
+    tn_dispatch_start(&d, &(struct tenure_grant){.epoch = 7});
+    assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_NOTHING);
+    assert_int_equal(h.started, 1);
+    tn_dispatch_deadline(&d, tenure_now());
+    assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_BLOCKS);
+    tn_dispatch_stop(&d, TN_STOP_SHUTDOWN);
+    assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_BLOCKS);
+    assert_int_equal(h.stopped, 0);
+    assert_int_equal(h.quiet, 1);
+    assert_int_equal(tn_dispatch_run(&d, true), TN_DISPATCH_NOTHING);
+    assert_int_equal(h.stopped, 1);
+    assert_int_equal(h.quiet, 2);
     tn_dispatch_destroy(&d);
 }
 
@@ -152,6 +185,7 @@ int main(void)
         cmocka_unit_test(nothing_starts_after_the_deadline),
         cmocka_unit_test(a_stop_at_the_deadline_is_told_to_the_driver_once),
         cmocka_unit_test(a_deadline_that_moved_on_stops_nothing),
+        cmocka_unit_test(what_blocks_is_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
