@@ -22,6 +22,9 @@ struct tenure_election {
     struct tenure_control control; /* one that cannot be read: paused, as the candidates take it */
     uint32_t candidates;           /* that announced themselves and did not take leave */
     uint32_t healthy;              /* of these */
+    uint32_t troubled;             /* of these, those that say what is wrong with them; */
+    char trouble_of[128];          /* the first of them, */
+    char trouble[160];             /* and what it says */
 };
 
 /* Called for each election, by name.  It is the library's until the call returns.  false: enough.

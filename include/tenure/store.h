@@ -125,6 +125,8 @@ struct tenure_store_info {
     uint32_t ttl_min_ms;  /* shortest lease that makes sense here; 0 for the general bound */
     uint32_t ttl_step_ms; /* a lease lasts a multiple of this; 0 for any */
     uint32_t batch_bytes; /* of values in one swap_many(); 0 for any number */
+    const char
+        *weakness; /* why a restart of it may forget what it acknowledged; NULL: it may not */
 };
 
 /*

@@ -203,7 +203,9 @@ static int run_child(struct agent *a)
     o->reload_arg = a;
     tn_log_as("agent");
     tn_log_limit(o->log_level);
-    enum tenure_status status = o->program.args ? tn_program_check(&o->program, &err) : TENURE_OK;
+    enum tenure_status status = o->program.args && o->on_exit == TN_EXIT_EXIT
+                                    ? tn_program_check(&o->program, &err)
+                                    : TENURE_OK;
     if (status) {
         tn_log_setup(o->log, e->name.text, "");
         tn_log("failed", "%s", err.text);

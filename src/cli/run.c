@@ -167,7 +167,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     cli_no_core();
     o->program.env = environ;
     sigprocmask(SIG_SETMASK, NULL, &o->program.mask);
-    enum tenure_status status = tn_program_check(&o->program, &err);
+    /* Who wants it started again waits for one that is not there yet. */
+    enum tenure_status status =
+        o->on_exit == TN_EXIT_EXIT ? tn_program_check(&o->program, &err) : TENURE_OK;
     if (status)
         return cli_fail(verb, status == TENURE_DENIED ? CLI_CANNOT_RUN : CLI_NOT_FOUND, "%s",
                         err.text);

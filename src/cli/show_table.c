@@ -124,6 +124,9 @@ static void row_notes(FILE *to, const struct cli_row *r)
     }
     if (v->trouble[0])
         fprintf(to, "  %s%s%s\n", cli_red(), v->trouble, cli_plain());
+    if (r->election.troubled)
+        fprintf(to, "  %s%s: %s%s\n", cli_red(), r->election.trouble_of, r->election.trouble,
+                cli_plain());
 }
 
 void cli_table_rows(FILE *to, const struct cli_rows *rows, int width)
@@ -167,9 +170,10 @@ void cli_table_candidates(FILE *to, const struct cli_look *l, int width)
 
         fputs("  ", to);
         cell(to, strcmp(role, "leading") == 0 ? cli_green() : "", id_width, c->id);
-        fprintf(to, " %-9s %s%-9s%s %8d%s%s%s%s\n", role, c->healthy ? "" : cli_red(), health,
+        fprintf(to, " %-9s %s%-9s%s %8d%s%s%s%s%s%s\n", role, c->healthy ? "" : cli_red(), health,
                 c->healthy ? "" : cli_plain(), (int)c->priority, c->build[0] ? "  " : "", c->build,
-                c->trouble[0] ? "; " : "", c->trouble);
+                c->trouble[0] ? "; " : "", c->trouble[0] ? cli_red() : "", c->trouble,
+                c->trouble[0] ? cli_plain() : "");
     }
 }
 

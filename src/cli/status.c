@@ -200,6 +200,7 @@ static json_t *all_json(const struct cli_rows *rows)
 
         json_object_set_new(object, "candidates_count", json_integer(e->candidates));
         json_object_set_new(object, "healthy_count", json_integer(e->healthy));
+        json_object_set_new(object, "troubled_count", json_integer(e->troubled));
         json_array_append_new(array, object);
     }
     return json_pack("{s:o}", "elections", array);

@@ -58,6 +58,10 @@ static void count_candidate(struct tenure_election *e, const struct tenure_value
         return; /* nobody's: passed over, as tenure_candidates() does */
     e->candidates++;
     e->healthy += c.healthy;
+    if (c.trouble[0] && e->troubled++ == 0) {
+        memcpy(e->trouble_of, c.id, sizeof e->trouble_of);
+        memcpy(e->trouble, c.trouble, sizeof e->trouble);
+    }
 }
 
 static bool visit_key(void *arg, const char *key, const struct tenure_value *value)

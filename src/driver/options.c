@@ -1,10 +1,13 @@
 /* What the options of an elector come to: who it is, and times that are safe on its store. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/hex.h"
 #include "base/name.h"
+#include "base/url.h"
 #include "driver/inner.h"
 #include "driver/timing_text.h"
 
@@ -107,18 +110,47 @@ enum tenure_status tn_driver_configure(tenure_elector *e, struct tenure_error *e
     return TENURE_OK;
 }
 
+/* A store in files whose directory is not there: a share may be mounted later, and a directory
+ * made. For everybody but a candidate, who can wait, that is a wrong URL. */
+static bool may_be_mounted(const char *text)
+{
+    struct tn_url url = {0};
+    struct tenure_error ignored;
+    struct stat st;
+    bool missing = false;
+
+    if ((tn_url_traits(text) & TN_URL_IN_FILES) &&
+        tn_url_parse(text, &url, &ignored) == TENURE_OK) {
+        size_t n = strlen(url.path);
+
+        while (n > 1 && url.path[n - 1] == '/')
+            url.path[--n] = '\0';
+        char *slash = strrchr(url.path, '/');
+        if (slash && slash != url.path) {
+            *slash = '\0';
+            missing = stat(url.path, &st) != 0 && errno == ENOENT;
+        }
+    }
+    tn_url_free(&url);
+    return missing;
+}
+
 enum tenure_status tn_driver_open(tenure_elector *e, struct tenure_error *err)
 {
     struct tn_elector_config cfg = e->machine.cfg;
     enum tenure_status status =
         tenure_store_open(e->options.store, tenure_now() + OPEN_LIMIT_NS, &e->store, err);
 
+    if (status == TENURE_CONFIG && may_be_mounted(e->options.store))
+        status = err->code = TENURE_UNAVAILABLE;
     if (status)
         return status;
     pthread_mutex_lock(&e->lock);
     e->info = *tenure_store_info(e->store);
     status = plan_timing(&e->options, &e->info, &cfg.timing, err);
     e->planned = !status;
+    snprintf(e->snapshot.weakness, sizeof e->snapshot.weakness, "%s",
+             e->info.weakness ? e->info.weakness : "");
     pthread_mutex_unlock(&e->lock);
     if (!status)
         tn_elector_init(&e->machine, &cfg);

@@ -41,9 +41,10 @@ struct tn_snapshot {
     /* What operators ask, as last read; damaged counts as paused.  Only with a control hook. */
     struct tenure_control control;
 
-    uint64_t renewals; /* acknowledged */
-    uint64_t troubles; /* store requests that failed */
-    char trouble[256]; /* the last one; "" if the last request was fine */
+    uint64_t renewals;  /* acknowledged */
+    uint64_t troubles;  /* store requests that failed */
+    char trouble[256];  /* the last one; "" if the last request was fine */
+    char weakness[160]; /* of the store: what a restart of it may forget; "" */
 };
 
 static inline bool tn_snapshot_leads(const struct tn_snapshot *s, int64_t now_ns)

@@ -46,6 +46,7 @@ static const struct {
     {"socket", TN_LEVEL_WARN},
     {"unsealed", TN_LEVEL_WARN},
     {"limit", TN_LEVEL_WARN},
+    {"warning", TN_LEVEL_WARN},
     {"renewed", TN_LEVEL_DEBUG},
     {"probed", TN_LEVEL_DEBUG},
 };

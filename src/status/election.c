@@ -305,6 +305,27 @@ void tn_election_killed(struct tn_election *e)
     tn_election_notify(e, false);
 }
 
+void tn_election_exited(struct tn_election *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->record.exits++;
+    pthread_mutex_unlock(&e->lock);
+    tn_election_notify(e, true);
+}
+
+bool tn_election_warn(struct tn_election *e, unsigned warning, const char *text)
+{
+    pthread_mutex_lock(&e->lock);
+    char *kept = e->record.warnings[warning];
+    bool news = strncmp(kept, text, sizeof e->record.warnings[0] - 1) != 0;
+    snprintf(kept, sizeof e->record.warnings[0], "%.*s", (int)sizeof e->record.warnings[0] - 1,
+             text);
+    pthread_mutex_unlock(&e->lock);
+    if (news)
+        tn_election_notify(e, false);
+    return news;
+}
+
 void tn_election_probed(struct tn_election *e, enum tn_probe_of which, bool healthy)
 {
     pthread_mutex_lock(&e->lock);

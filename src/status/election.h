@@ -87,6 +87,10 @@ void tn_election_healthy(struct tn_election *e, bool healthy, const char *why);
 void tn_election_contain(struct tn_election *e, const char *containment);
 /* The guard ended the program. */
 void tn_election_killed(struct tn_election *e);
+/* The program ended by itself. */
+void tn_election_exited(struct tn_election *e);
+/* A warning, until it is taken back with "".  true: it is another one than before. */
+bool tn_election_warn(struct tn_election *e, unsigned warning, const char *text);
 enum tn_probe_of { TN_PROBE_OF_PROGRAM, TN_PROBE_OF_CANDIDATE };
 void tn_election_probed(struct tn_election *e, enum tn_probe_of which, bool healthy);
 /* The state: a commit succeeded, or met a later leader. */

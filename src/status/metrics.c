@@ -124,6 +124,7 @@ VALUE(gap, is_up(s) && s->gap_ms >= 0, (double)s->gap_ms / 1e3)
 VALUE(commits, is_up(s), s->record.commits)
 VALUE(fenced, is_up(s), s->record.fenced)
 VALUE(kills, is_up(s), s->record.kills)
+VALUE(exits, is_up(s), s->record.exits)
 VALUE(expired, is_up(s), s->record.takeovers[TN_CAUSE_EXPIRED])
 VALUE(active, is_up(s), s->leads)
 
@@ -175,6 +176,17 @@ static void takeovers(const struct page *p)
             fprintf(p->out, "tenure_takeovers_total{%s,cause=\"%s\"} %" PRIu64 "\n",
                     p->samples[i].labels, tn_cause_word((enum tn_cause)k),
                     p->samples[i].s->record.takeovers[k]);
+    }
+}
+
+static void warnings(const struct page *p)
+{
+    family(p, "tenure_warning", "gauge", "1: somebody should look at this, by kind.");
+    for (size_t i = 0; i < p->n; i++) {
+        for (int k = 0; is_up(p->samples[i].s) && k < TN_WARNINGS; k++)
+            fprintf(p->out, "tenure_warning{%s,kind=\"%s\"} %d\n", p->samples[i].labels,
+                    tn_warning_word((enum tn_warning)k),
+                    tn_snapshot_warning(p->samples[i].s, (enum tn_warning)k)[0] != '\0');
     }
 }
 
@@ -273,6 +285,9 @@ static void ours(const struct page *p)
          "Terms that were given up because the state could not be sealed.", unsealed);
     each(p, "tenure_guard_kills_total", "counter", "Times that the guard ended the program.",
          kills);
+    each(p, "tenure_program_exits_total", "counter", "Times that the program ended by itself.",
+         exits);
+    warnings(p);
     probes(p);
 }
 

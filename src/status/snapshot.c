@@ -23,6 +23,29 @@ const char *tn_cause_word(enum tn_cause cause)
     return words[cause];
 }
 
+const char *tn_warning_word(enum tn_warning warning)
+{
+    static const char *const words[] = {
+        [TN_WARNING_DUPLICATE_ID] = "duplicate-id",
+        [TN_WARNING_CRASH_LOOP] = "crash-loop",
+        [TN_WARNING_PROGRAM_MISSING] = "program-missing",
+        [TN_WARNING_STORE_FORGOT] = "store-forgot",
+        [TN_WARNING_TTL_DIFFERS] = "ttl-differs",
+        [TN_WARNING_STORE_VOLATILE] = "store-volatile",
+        [TN_WARNING_STORE_UNAVAILABLE] = "store-unavailable",
+    };
+
+    return words[warning];
+}
+
+const char *tn_snapshot_warning(const struct tn_election_snapshot *s, enum tn_warning warning)
+{
+    if (s->reach > TN_REACH_BEHIND)
+        return ""; /* its process says nothing any more */
+    return warning == TN_WARNING_STORE_UNAVAILABLE ? s->driver.trouble
+                                                   : s->record.warnings[warning];
+}
+
 /* ---- What follows it ----------------------------------------------------- */
 
 size_t tn_snapshot_size(uint32_t n_candidates, uint32_t n_terms)
@@ -64,6 +87,7 @@ static const struct text snapshot_texts[] = {
     TEXT(tn_election_snapshot, driver.lease.build),
     TEXT(tn_election_snapshot, driver.lease.cause),
     TEXT(tn_election_snapshot, driver.trouble),
+    TEXT(tn_election_snapshot, driver.weakness),
     TEXT(tn_election_snapshot, record.trouble),
     TEXT(tn_election_snapshot, record.end),
     TEXT(tn_election_snapshot, driver.control.paused_by),
@@ -118,6 +142,8 @@ static void settle_record(struct tn_election_record *r)
     }
     for (size_t i = 0; i < TN_COLLECTIONS; i++)
         settle_text(r->collections[i], sizeof r->collections[i]);
+    for (size_t i = 0; i < TN_WARNINGS; i++)
+        settle_text(r->warnings[i], sizeof r->warnings[i]);
     for (size_t i = 0; i < TN_RECENT; i++) {
         if (r->recent_ns[i] < 0 || r->recent_ns[i] > INT64_MAX / 2)
             r->recent_ns[i] = 0;
@@ -261,6 +287,8 @@ static void describe(const struct tn_election_snapshot *s, char *out, size_t siz
     else
         why_standing_by(s, out, size);
     append(out, size, "; the state could not be sealed: ", r->unsealed);
+    for (int i = 0; i < TN_WARNINGS; i++)
+        append(out, size, "; WARNING: ", r->warnings[i]);
     if (s->driver.seen != TN_SEEN_NOTHING)
         append(out, size, "; the store: ", s->driver.trouble);
 }

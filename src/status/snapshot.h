@@ -35,6 +35,19 @@ enum tn_cause {
 };
 const char *tn_cause_word(enum tn_cause cause);
 
+/* What somebody should do something about; the words are in snapshot.c. */
+enum tn_warning {
+    TN_WARNING_DUPLICATE_ID,
+    TN_WARNING_CRASH_LOOP,
+    TN_WARNING_PROGRAM_MISSING, /* or cannot be started for another reason */
+    TN_WARNING_STORE_FORGOT,
+    TN_WARNING_TTL_DIFFERS,
+    TN_WARNING_STORE_VOLATILE,
+    TN_WARNING_STORE_UNAVAILABLE, /* seen by the driver; the others are reported */
+    TN_WARNINGS
+};
+const char *tn_warning_word(enum tn_warning warning);
+
 /* Upper bounds in nanoseconds. */
 extern const int64_t tn_buckets_ns[TN_BUCKETS];
 
@@ -64,6 +77,8 @@ struct tn_election_record {
     char unhealthy[160];
     char containment[48];
     uint64_t kills;
+    uint64_t exits;                  /* of the program, by itself */
+    char warnings[TN_WARNINGS][160]; /* "": nothing to warn of */
     struct {
         uint8_t asked, healthy;
         uint64_t good, bad;
@@ -122,6 +137,8 @@ bool tn_snapshot_check(struct tn_election_snapshot *s, size_t len);
 
 /* Does somebody lead, as far as it has seen? */
 bool tn_snapshot_has_leader(const struct tn_election_snapshot *s);
+/* "": nothing to warn of. */
+const char *tn_snapshot_warning(const struct tn_election_snapshot *s, enum tn_warning warning);
 const char *tn_snapshot_role(const struct tn_election_snapshot *s);
 /* One sentence on why it leads or does not. */
 void tn_snapshot_reason(const struct tn_election_snapshot *s, char *out, size_t size);

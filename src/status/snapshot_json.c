@@ -184,10 +184,26 @@ static json_t *reason_json(const struct tn_election_snapshot *s)
     return text(reason);
 }
 
+/* The gravest first. */
+static json_t *warnings_json(const struct tn_election_snapshot *s)
+{
+    json_t *array = json_array();
+
+    for (int i = 0; i < TN_WARNINGS; i++) {
+        const char *what = tn_snapshot_warning(s, (enum tn_warning)i);
+
+        if (what[0])
+            json_array_append_new(array, json_pack("{s:s, s:o}", "kind",
+                                                   tn_warning_word((enum tn_warning)i), "text",
+                                                   text(what)));
+    }
+    return array;
+}
+
 json_t *tn_snapshot_json(struct tn_election_snapshot *s)
 {
     return json_pack("{s:s, s:o, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, "
-                     "s:o, s:o}",
+                     "s:o, s:o, s:o}",
                      "name", s->driver.name, "id", text(s->driver.id), "role", tn_snapshot_role(s),
                      "leading", (int)s->leads, "reason", reason_json(s), "epoch",
                      (json_int_t)s->epoch, "left_ms", (json_int_t)(s->left_ns / TN_MS), "ttl_ms",
@@ -196,7 +212,7 @@ json_t *tn_snapshot_json(struct tn_election_snapshot *s)
                      leader_json(s), "paused", paused_json(&s->driver.control), "candidates",
                      tn_snapshot_json_candidates(s), "history", tn_snapshot_json_history(s),
                      "renewals", renewals_json(&s->record), "state", state_json(&s->record),
-                     "guard", guard_json(&s->record));
+                     "guard", guard_json(&s->record), "warnings", warnings_json(s));
 }
 
 json_t *tn_snapshot_json_leadership(const struct tn_election_snapshot *s)

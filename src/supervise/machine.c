@@ -11,6 +11,7 @@
 
 /* A program that lives this long has not crashed in a loop. */
 #define STEADY_NS       (60 * TN_S)
+#define FORGET_NS       (600 * TN_S)
 #define PAUSE_MAX_NS    (30 * TN_S)
 /* Before a warm program is started again: the grant must be over everywhere. */
 #define WARM_NS         (50 * TN_MS)
@@ -458,9 +459,13 @@ static void end_term(struct tn_machine *m, enum tn_term_end end)
 static void ended_by_itself(struct tn_machine *m)
 {
     enum tn_on_exit then = m->cfg.on_exit;
-    bool hopeless = m->exec_error && !m->passing;
+    /* Who wants it started again wants that too if it is missing: it may be back soon. */
+    bool hopeless = m->exec_error && !m->passing && then == TN_EXIT_EXIT;
+    bool soon = m->ev->now_ns - m->started_ns < STEADY_NS;
 
-    m->crashes = m->ev->now_ns - m->started_ns < STEADY_NS ? m->crashes + 1 : 1;
+    m->crashes = soon ? m->crashes + 1 : 1;
+    m->looping = soon ? m->looping + 1 : 1;
+    act(m, TN_DO_EXITED)->count = m->looping;
     if (m->restart_wanted || (m->epoch == 0 && then != TN_EXIT_EXIT && !hopeless)) {
         m->restart_ns = m->ev->now_ns + pause_after(m->crashes);
     } else if (then == TN_EXIT_EXIT || hopeless) {
@@ -700,6 +705,16 @@ static void see_to_the_end(struct tn_machine *m)
     }
 }
 
+/* When a program that crashed is steady; of a standby, when nobody remembers. */
+static int64_t steady_at(const struct tn_machine *m)
+{
+    if (m->looping == 0 || m->life != TN_LIFE_ACTIVE)
+        return TN_NEVER;
+    if (m->state == TN_PROGRAM_RUNNING)
+        return m->started_ns + STEADY_NS;
+    return m->state == TN_PROGRAM_NONE && m->epoch == 0 ? m->started_ns + FORGET_NS : TN_NEVER;
+}
+
 /* At most one at a time: tn_machine_next() brings the next one at once. */
 static void timer(struct tn_machine *m)
 {
@@ -719,6 +734,9 @@ static void timer(struct tn_machine *m)
         m->restart_ns = TN_NEVER;
         start_program(m);
         return; /* what it asked for is answered first */
+    } else if (m->ev->now_ns >= steady_at(m)) {
+        m->looping = m->crashes = 0;
+        act(m, TN_DO_TELL_STEADY);
     }
     see_to_the_end(m);
 }
@@ -729,6 +747,8 @@ int64_t tn_machine_next(const struct tn_machine *m, int64_t now_ns)
                             m->state == TN_PROGRAM_REQUESTED ? m->started_ns + ANSWER_NS
                                                              : TN_NEVER};
     int64_t next = min64(min64(m->orphans_ns, m->quiet_ns), min64(m->hook.kept_ns, m->restart_ns));
+
+    next = min64(next, steady_at(m));
 
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         next = ends[i] > now_ns ? min64(next, ends[i]) : next;

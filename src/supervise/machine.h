@@ -129,7 +129,9 @@ struct tn_machine_event {
     X(STEP_DOWN) /* find a healthy candidate, and request a hand-over to it */                     \
     X(TELL_HANDOVER)                                                                               \
     X(TELL_RESTART)                                                                                \
-    X(TELL_LOST) /* ok: it exits then */                                                           \
+    X(EXITED)      /* it ended by itself: so many times in a row, each soon after its start */     \
+    X(TELL_STEADY) /* it has not done so for a while */                                            \
+    X(TELL_LOST)   /* ok: it exits then */                                                         \
     X(TELL_LEAVING)                                                                                \
     X(TELL_HURRY)                                                                                  \
     X(LEAVE)    /* shut the elector down */                                                        \
@@ -151,7 +153,7 @@ struct tn_machine_action {
     uint64_t epoch; /* of the term that it is about */
     int64_t at_ns;
     int signal;
-    unsigned count; /* YIELD: crashes */
+    unsigned count; /* YIELD, EXITED: crashes */
     bool ok;
     enum tn_hook_kind hook;
     enum tn_term_end end;
@@ -197,6 +199,7 @@ struct tn_machine {
     bool restart_wanted; /* we end it to start it again */
     bool unhealthy;      /* and something is being done about it */
     unsigned crashes;    /* in a row, each soon after its start */
+    unsigned looping;    /* likewise, and in all terms: 0 again once it lives */
     int64_t started_ns;  /* it was requested */
     int64_t restart_ns;  /* the pause ends */
     int64_t quiet_ns;    /* SERVING: what clients were told has run out */

@@ -226,6 +226,7 @@ static enum tn_machine_event_kind perform_on_program(struct tn_supervisor *s,
         tn_guard_link_signal(&s->link, a->signal);
         break;
     case TN_DO_RUNS:
+        tn_supervisor_warn(s, TN_WARNING_PROGRAM_MISSING, "%s", "");
         tn_supervisor_health_program(s, true);
         if (a->epoch == 0)
             tn_log("warm", "the program runs as a standby");
@@ -272,6 +273,9 @@ static void perform_on_term(struct tn_supervisor *s, const struct tn_machine_act
         break;
     case TN_DO_RELEASE:
         tn_driver_ended(s->elector, a->epoch);
+        break;
+    case TN_DO_EXITED:
+        tn_supervisor_exited(s, a->count);
         break;
     case TN_DO_YIELD:
         yield(s, a->count, a->at_ns);
@@ -321,6 +325,9 @@ static void tell(struct tn_supervisor *s, const struct tn_machine_action *a)
         break;
     case TN_DO_TELL_RESTART:
         tn_log("restarting", "restarting the program: no healthy candidate stands by");
+        break;
+    case TN_DO_TELL_STEADY:
+        tn_supervisor_warn(s, TN_WARNING_CRASH_LOOP, "%s", "");
         break;
     case TN_DO_TELL_LOST:
         tn_log("lost", "leadership is over: %s; %sthen it %s", s->why,

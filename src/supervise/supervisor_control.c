@@ -177,6 +177,8 @@ static void post_sync(struct tn_supervisor *s)
     struct tenure_candidate self = s->self;
 
     snprintf(self.state, sizeof self.state, "%s", state_of(s));
+    if (!self.trouble[0])
+        snprintf(self.trouble, sizeof self.trouble, "%s", tn_supervisor_warning(s));
     self.healthy = self.healthy && !s->unsealed;
     s->announced |= (s->peer_jobs & TN_PEER_ANNOUNCE) != 0;
     tn_peer_sync_post(&s->peers, s->peer_jobs, &self);
@@ -207,6 +209,7 @@ static void on_synced(void *arg, const struct tn_peer_result *result)
     struct tn_supervisor *s = arg;
 
     if (result->done & TN_PEER_RANK) {
+        tn_supervisor_compare_lease(s);
         pthread_mutex_lock(&s->inbox.lock);
         bool changed = s->inbox.better != result->better;
         s->inbox.better = result->better;

@@ -113,6 +113,8 @@ static void failed_to_start(struct tn_supervisor *s, const struct tn_guard_repor
     if (error == ENOENT && stage != TN_STAGE_EXEC)
         error = EINVAL;
     tn_log("failed", "%s %s: %s", s->options->program.args[0], stages[stage], strerror(r->error));
+    tn_supervisor_warn(s, TN_WARNING_PROGRAM_MISSING, "%.60s %s: %s", s->options->program.args[0],
+                       stages[stage], strerror(r->error));
     tn_supervisor_step(
         s, &(struct tn_machine_event){.kind = TN_ON_FAILED, .error = error, .passing = passing});
 }

@@ -92,6 +92,25 @@ static void tell_given_up(struct tn_supervisor *s)
     tn_supervisor_wake(s);
 }
 
+/* Nothing was there to claim, or an older term is shown: the store does not hold what it held. */
+static void compare_epochs(struct tn_supervisor *s, const struct tenure_trace *t)
+{
+    struct tn_inbox *m = &s->inbox;
+
+    pthread_mutex_lock(&m->lock);
+    uint64_t was = m->known_epoch;
+    bool lost = was && (t->epoch < was || (t->epoch > was && strcmp(t->text, "absent") == 0));
+    if (lost || t->epoch > was) {
+        m->memory_changed |= lost || m->forgot_epoch;
+        m->forgot_epoch = lost ? was : 0;
+    }
+    m->known_epoch = t->epoch;
+    bool news = m->memory_changed;
+    pthread_mutex_unlock(&m->lock);
+    if (news)
+        tn_supervisor_wake(s);
+}
+
 /* On the driver's thread: whoever reads our stderr must not be able to hold it up. */
 static void on_trace(void *arg, const struct tenure_trace *t)
 {
@@ -104,6 +123,8 @@ static void on_trace(void *arg, const struct tenure_trace *t)
         tell_renewal(s, t->took_ns);
     if (t->kind == TENURE_TRACE_STOPPING && strcmp(t->text, tn_stop_text(TN_STOP_UNSEALED)) == 0)
         tell_given_up(s);
+    if (t->kind == TENURE_TRACE_LEADER && t->leader[0])
+        compare_epochs(s, t);
     tn_trace_file_event(s->trace, t);
     tn_election_trace(s->election, t);
     if (!ill && t->kind != TENURE_TRACE_RECOVERED)
@@ -237,6 +258,7 @@ static void take_leader(struct tn_supervisor *s, const char *leader, uint64_t ep
     if (s->unsealed) /* which is another state now */
         tn_supervisor_sync(s, TN_PEER_ANNOUNCE);
     tn_supervisor_hook_leader(s, leader, epoch);
+    tn_supervisor_compare_lease(s);
     if (strcmp(leader, s->id) == 0)
         return;
     if (leader[0])
@@ -286,7 +308,7 @@ void tn_supervisor_inbox_drain(struct tn_call *call)
     pthread_mutex_lock(&m->lock);
     news = *m;
     m->start = m->unsealed = m->gave_up = m->renewed = m->leader_changed = m->control_changed =
-        m->request_fresh = m->troubled = false;
+        m->request_fresh = m->troubled = m->memory_changed = false;
     m->failed = TENURE_OK;
     pthread_mutex_unlock(&m->lock);
 
@@ -294,6 +316,8 @@ void tn_supervisor_inbox_drain(struct tn_call *call)
         take_failure(s, news.failed, news.failure);
     if (news.troubled)
         take_trouble(s, news.trouble, news.refused, news.gone_ns);
+    if (news.memory_changed)
+        tn_supervisor_forgot(s, news.forgot_epoch);
     if (news.renewed)
         tn_log("renewed", "the lease was renewed in %.1f ms", (double)news.renewal_ns / 1e6);
     if (news.unsealed)

@@ -10,6 +10,7 @@
 #include "os/worker.h"
 #include "state/http/socket.h"
 #include "status/outage.h"
+#include "status/snapshot.h"
 #include "supervise/helpers.h"
 #include "supervise/machine.h"
 #include "supervise/notified.h"
@@ -41,7 +42,10 @@ struct tn_inbox {
     bool gave_up;  /* a term was given up for that */
     bool troubled; /* a store request failed since the last look */
     char trouble[TN_OUTAGE_TEXT];
-    bool refused; /* it is about the record, not about the store */
+    uint64_t known_epoch;  /* of the last leader that was seen */
+    bool memory_changed;   /* that of the store: */
+    uint64_t forgot_epoch; /* what it held and does not hold any more; 0: it knows all */
+    bool refused;          /* it is about the record, not about the store */
     int64_t
         gone_ns;  /* until trouble became "": how long the store was gone; 0: it was the record */
     bool renewed; /* told at level debug */
@@ -124,10 +128,11 @@ struct tn_supervisor {
     struct tn_timer sync, yield, preempt;
     int64_t yield_for_ms;
 
-    struct tn_outage outage; /* of the store, as it was told */
-    struct tn_timer ping;    /* word to the service manager */
-    bool began;              /* the loop ran */
-    bool broken;             /* it was not the store that failed before anything began */
+    struct tn_outage outage;         /* of the store, as it was told */
+    char warnings[TN_WARNINGS][160]; /* "": none */
+    struct tn_timer ping;            /* word to the service manager */
+    bool began;                      /* the loop ran */
+    bool broken;                     /* it was not the store that failed before anything began */
 };
 
 /* supervisor_callbacks.c */
@@ -226,6 +231,16 @@ void tn_supervisor_health_result(struct tn_supervisor *s, enum tn_helper_kind ki
 void tn_supervisor_health_notified(void *arg, short events);
 /* What follows from the results; after each turn. */
 void tn_supervisor_health_judge(struct tn_supervisor *s);
+
+/* supervisor_warnings.c */
+__attribute__((format(printf, 3, 4))) void tn_supervisor_warn(struct tn_supervisor *s,
+                                                              unsigned warning, const char *format,
+                                                              ...);
+/* The gravest one; "" if there is none. */
+const char *tn_supervisor_warning(const struct tn_supervisor *s);
+void tn_supervisor_exited(struct tn_supervisor *s, unsigned in_a_row);
+void tn_supervisor_compare_lease(struct tn_supervisor *s);
+void tn_supervisor_forgot(struct tn_supervisor *s, uint64_t was);
 
 /* supervisor_control.c */
 void tn_supervisor_register(struct tn_supervisor *s);

@@ -535,6 +535,22 @@ def test_those_who_ask(place):
     assert get(place.dir / "a", "/leader")[0] == 503
 
 
+def test_what_is_missing_for_a_moment(place):
+    """A program and a share: an agent that restarts its programs waits for both."""
+    share, program = place.dir / "share", place.dir / "program"
+    agent = place.start("a", f"coordinate: {{type: file, path: {share}/store, ttl: 15s}}\n"
+                        f"name: x\nrun: {{command: [{program}]}}\n")
+    agent.says("mount it, or make it first")
+    share.mkdir(mode=0o700)
+    agent.says("No such file or directory")
+    new = place.dir / "new"
+    new.write_text("#!/bin/sh\nexec sleep 600\n")
+    new.chmod(0o755)
+    new.rename(program)
+    agent.says("leading, epoch")
+    assert agent.proc.poll() is None
+
+
 def test_how_it_ends(place):
     base = f"coordinate: {{type: sqlite, path: {place.dir}/lease.db, ttl: 2s}}\n"
     agent = place.start("a", base + "elections:\n"
@@ -542,7 +558,7 @@ def test_how_it_ends(place):
                         "  - {name: y, run: {command: [sh, -c, 'exit 5'], on_exit: exit}}\n")
     assert agent.wait() == 5
     assert "x has ended with code 3" in agent.words()
-    agent = place.start("b", base + "name: x\nrun: {command: [/no/such/program]}\n")
+    agent = place.start("b", base + "name: x\nrun: {command: [/no/such/program], on_exit: exit}\n")
     assert agent.wait() == 127
     agent = place.start("c", "nonsense: 1\n")
     assert agent.wait() == 2

@@ -99,6 +99,9 @@ static void print_action(struct world *w, const struct tn_machine_action *a)
     case TN_DO_RELEASE:
         fprintf(w->out, " %" PRIu64, a->epoch);
         break;
+    case TN_DO_EXITED:
+        fprintf(w->out, " %u in a row", a->count);
+        break;
     case TN_DO_YIELD:
         fprintf(w->out, " after %u crashes", a->count);
         print_time(w, "for", a->at_ns);

@@ -127,7 +127,7 @@ static enum tenure_status make_root(struct tn_file *f, const struct settings *se
         if (errno == ENOENT)
             return tenure_fail(err, TENURE_CONFIG,
                                "file: %.300s cannot be made: the directory above it is not there; "
-                               "make that first",
+                               "mount it, or make it first",
                                f->root);
         return tn_file_fail(err, errno, "cannot make", f->root, "");
     }

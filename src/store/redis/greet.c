@@ -175,6 +175,7 @@ static void write_promise(struct tn_redis *h, const char *info)
     info_field(info, "maxmemory_policy", policy, sizeof policy);
     info_field(info, "maxmemory", memory, sizeof memory);
     info_field(info, "aof_enabled", aof, sizeof aof);
+    h->no_log = aof[0] == '0';
     bool evicts = strcmp(memory, "0") != 0 && memory[0] && strncmp(policy, "noev", 4) != 0 &&
                   strncmp(policy, "volatile", 8) != 0;
     if (h->conf.replicas)
@@ -184,7 +185,7 @@ static void write_promise(struct tn_redis *h, const char *info)
              "Redis %s: one script per change; a fail-over or a crash of Redis can lose the "
              "latest changes, which fencing makes harmless%s%s%s%s%s%s",
              version, confirm,
-             aof[0] == '0' ? "; no append-only file: a restart may forget all" : "",
+             h->no_log ? "; WARNING: no append-only file, a restart may forget everything" : "",
              evicts ? "; WARNING: maxmemory-policy " : "", evicts ? policy : "",
              evicts ? " may evict leases, set noeviction" : "",
              h->conf.remote.blind ? "; WARNING: verify=none, anybody may pose as the server" : "");

@@ -71,6 +71,9 @@ static void redis_info(void *impl, struct tenure_store_info *info)
 
     info->scheme = h->conf.remote.url.scheme;
     info->promise = h->promise;
+    info->weakness = h->no_log ? "Redis keeps no append-only file: a restart of it may forget "
+                                 "everything; set appendonly yes"
+                               : NULL;
     info->notifies = true;
     info->shared = true;
     info->batch_max = TN_REDIS_BATCH_MAX;

@@ -47,6 +47,7 @@ struct tn_redis {
     char log[TN_REDIS_PREFIX_MAX + 10];
     char sync[TN_REDIS_PREFIX_MAX + 10];
     char promise[512];
+    bool no_log; /* appendonly no */
     struct tn_redis_news *news;
 };
 

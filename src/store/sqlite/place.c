@@ -132,9 +132,11 @@ static enum tenure_status make_file(const char *path, struct tenure_error *err)
         return TENURE_OK;
     int code = errno;
     if (code == ENOENT && stat(dir, &st) != 0)
-        return tenure_fail(err, TENURE_CONFIG,
-                           "sqlite: the directory %s does not exist; make it: mkdir -p -m 700 %s",
-                           dir, dir);
+        return tenure_fail(
+            err, TENURE_CONFIG,
+            "sqlite: the directory %s does not exist; mount it, or make it: mkdir -p "
+            "-m 700 %s",
+            dir, dir);
     return tn_sqlite_fail_errno(path, code, err);
 }
 

@@ -1,0 +1,116 @@
+"""What somebody should look at is said in the log, over HTTP (which is what the page shows), as a metric and by
+`tenure status`; what can heal is tried again, and then it is said no more."""
+
+import json
+import re
+import subprocess
+
+import pytest
+import server_redis
+from agent import TENURE, Agent
+from process import until
+
+needs_redis = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
+
+
+def warnings(agent):
+    return {w["kind"]: w["text"] for w in agent.status()["warnings"]}
+
+
+def metric(agent, kind):
+    return int(re.search(rf'^tenure_warning\{{.*kind="{kind}"\}} (\d)$', agent.ask("/metrics").text, re.M)[1])
+
+
+def logged(agent, text):
+    return [line for line in agent.events() if line["level"] in ("warn", "error") and text in line["text"]]
+
+
+def show(store, *options):
+    return subprocess.run([TENURE, "status", "--store", store, *options], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL).stdout
+
+
+def is_said(agent, store, kind, text):
+    """Everywhere."""
+    assert text in until(lambda: warnings(agent).get(kind))
+    assert metric(agent, kind) == 1
+    assert text in agent.status()["reason"]
+    until(lambda: logged(agent, text))
+    until(lambda: text in show(store))  # of all elections
+    until(lambda: text in show(store, "--name", "web"))
+    (found,) = [c["trouble"] for c in json.loads(show(store, "--name", "web", "--json"))["candidates"]
+                if text in c["trouble"]]
+    assert found
+
+
+def test_a_crash_loop(tmp_path):
+    store = f"file:{tmp_path}/store"
+    with Agent(tmp_path, store, "a", "--on-exit", "restart", "--crash-limit", "1000",
+               program=["sh", "-c", "exit 3"]) as agent:
+        is_said(agent, store, "crash-loop", "crash loop")
+        assert int(re.search(r"^tenure_program_exits_total\{.*\} (\d+)$", agent.ask("/metrics").text,
+                             re.M)[1]) >= 3
+
+
+def test_a_program_that_is_missing_for_a_moment(tmp_path):
+    store, program = f"file:{tmp_path}/store", tmp_path / "program"
+    with Agent(tmp_path, store, "a", "--on-exit", "restart", "--crash-limit", "1000",
+               program=[str(program)]) as agent:
+        is_said(agent, store, "program-missing", "No such file")
+        new = tmp_path / "new"
+        new.write_text("#!/bin/sh\nexec sleep 600\n")
+        new.chmod(0o755)
+        new.rename(program)
+        until(lambda: agent.ask("/readyz").status == 200)
+        until(lambda: "program-missing" not in warnings(agent))
+        assert metric(agent, "program-missing") == 0
+
+
+def test_ttls_that_differ(tmp_path):
+    store = f"file:{tmp_path}/store"
+    with Agent(tmp_path, store, "a", ttl="15s") as leader:
+        leader.leads()
+        with Agent(tmp_path, store, "b", ttl="10s") as other:
+            is_said(other, store, "ttl-differs", "a leads with 15 s, this candidate has 10 s")
+            assert metric(leader, "ttl-differs") == 0
+
+
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_a_share_that_is_not_mounted_yet(scheme, tmp_path):
+    place = tmp_path / "share"
+    with Agent(tmp_path, f"{scheme}:{place}/store", "a") as agent:
+        assert str(place) in until(lambda: warnings(agent).get("store-unavailable"))
+        assert metric(agent, "store-unavailable") == 1
+        until(lambda: logged(agent, str(place)))
+        place.mkdir(mode=0o700)
+        agent.leads()
+        until(lambda: not warnings(agent))
+        assert metric(agent, "store-unavailable") == 0
+
+
+@needs_redis
+def test_a_redis_without_persistence_that_forgets(tmp_path):
+    with server_redis.Redis() as redis:
+        with Agent(tmp_path, redis.url(), "a") as leader:
+            leader.leads()
+            is_said(leader, redis.url(), "store-volatile", "no append-only file")
+            epoch = leader.status()["epoch"]
+            with Agent(tmp_path, redis.url(), "b") as other:
+                until(lambda: any(line["event"] == "standby" for line in other.events()))
+                redis.kill()
+                redis.start()  # empty
+                for agent in (leader, other):
+                    assert f"epoch {epoch} " in until(lambda: warnings(agent).get("store-forgot"))
+                    assert metric(agent, "store-forgot") == 1
+                    assert logged(agent, "the store forgot what it held")
+                until(lambda: "forgot" in show(redis.url(), "--name", "web"))
+
+
+@needs_redis
+def test_a_redis_with_persistence(tmp_path):
+    with server_redis.Redis(("appendonly", "yes")) as redis:
+        with Agent(tmp_path, redis.url(), "a") as agent:
+            agent.leads()
+            until(lambda: any(c["state"] == "leading" for c in
+                              json.loads(show(redis.url(), "--name", "web", "--json"))["candidates"]))
+            assert not warnings(agent)
