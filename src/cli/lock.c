@@ -101,35 +101,54 @@ static int contend_for_one(struct lock *l)
                    l->try ? tenure_now() + l->command.common.timeout_ns : l->until_ns);
 }
 
-static int give_up(const struct lock *l)
+/* Find a place that looks free, or wait until then.  0: *code is the exit code.  The store is open
+ * no longer than that: the command may run for days. */
+static unsigned find_place(struct lock *l, struct cli_places *places, bool *silent, int *code)
 {
-    return cli_fail(l->command.verb, l->code_taken, "%s: all %d places are held", l->command.name,
-                    l->holders);
+    const struct cli_command *c = &l->command;
+    struct tenure_error err;
+    unsigned found = 0;
+
+    places->store = cli_open(c->verb, &c->common, code);
+    while (places->store) {
+        int64_t by = tenure_now() + c->common.timeout_ns;
+        enum tenure_status status = cli_places_choose(places, &found, silent, by, &err);
+        bool over = l->try || tenure_now() >= l->until_ns;
+
+        if (status && (over || tenure_status_class(status) != TENURE_CLASS_TRANSIENT)) {
+            *code = cli_fail_with(c->verb, &err);
+            break;
+        }
+        if (found == 0 && over)
+            *code =
+                cli_fail(c->verb, l->code_taken, "%s: all %d places are held", c->name, l->holders);
+        if (found || over)
+            break;
+        cli_places_wait(places, l->until_ns);
+    }
+    tenure_store_close(places->store);
+    return found;
 }
 
-static int contend_for_any(struct lock *l, struct cli_places *places)
+static int contend_for_any(struct lock *l)
 {
-    int64_t limit = l->command.common.timeout_ns;
+    static struct cli_places places;
 
+    cli_places_init(&places, l->command.name, (unsigned)l->holders);
     for (;;) {
-        struct tenure_error err;
-        unsigned found;
         bool silent;
+        int code;
+        unsigned found = find_place(l, &places, &silent, &code);
 
-        if (cli_places_choose(places, &found, &silent, tenure_now() + limit, &err))
-            return cli_fail_with(l->command.verb, &err);
-        int64_t now = tenure_now();
-        if ((found == 0 && l->try) || now >= l->until_ns)
-            return give_up(l);
-        if (found == 0) {
-            cli_places_wait(places, l->until_ns);
-            continue;
-        }
-        int64_t ttl_ns = places->place[found - 1].view.ttl_ms * INT64_C(1000000);
-        int64_t until = now + (silent ? SILENT_TTLS * ttl_ns : limit);
-        if (until > l->until_ns)
+        if (found == 0)
+            return code;
+        /* A free one is had at once or not at all. */
+        int64_t ttl_ns = places.place[found - 1].view.ttl_ms * INT64_C(1000000);
+        int64_t until =
+            tenure_now() + (silent ? SILENT_TTLS * ttl_ns : l->command.common.timeout_ns);
+        if (silent && until > l->until_ns)
             until = l->until_ns;
-        int code = contend(l, found, !silent, until);
+        code = contend(l, found, !silent, until);
         if (!l->command.once.taken || code != l->code_taken)
             return code;
     }
@@ -144,7 +163,6 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         {"holders", required_argument, NULL, OPT_HOLDERS},
         {0}};
     static struct lock l = {.holders = 1, .code_taken = CLI_TAKEN};
-    static struct cli_places places;
     char last[TENURE_KEY_MAX + 1];
     int code;
 
@@ -160,15 +178,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     l.until_ns = l.waits && !l.try ? tenure_now() + l.wait_ns : TN_NEVER;
     if (!cli_command_prepare(&l.command, &code))
         return code;
-    if (l.holders == 1)
-        return contend_for_one(&l);
-    tenure_store *store = cli_open(verb, &l.command.common, &code);
-    if (!store)
-        return code;
-    cli_places_init(&places, store, l.command.name, (unsigned)l.holders);
-    code = contend_for_any(&l, &places);
-    tenure_store_close(store);
-    return code;
+    return l.holders == 1 ? contend_for_one(&l) : contend_for_any(&l);
 }
 
 const struct cli_verb cli_lock = {"lock", "run a command once, while holding a lock", help, run};

@@ -8,10 +8,9 @@
 /* How often they are all read again: silence makes no noise, and not all of many are watched. */
 #define AGAIN_NS S
 
-void cli_places_init(struct cli_places *p, tenure_store *store, const char *name, unsigned n)
+void cli_places_init(struct cli_places *p, const char *name, unsigned n)
 {
     memset(p, 0, sizeof *p);
-    p->store = store;
     p->n = n;
     for (unsigned i = 0; i < n; i++)
         tn_key_holder(name, i + 1, p->place[i].election);
@@ -64,8 +63,10 @@ enum tenure_status cli_places_choose(struct cli_places *p, unsigned *found, bool
         struct cli_place *place = &p->place[(first + i) % p->n];
         enum tenure_status status = look(p, place, deadline, err);
 
-        if (status)
+        if (status) {
+            *found = 0;
             return status;
+        }
         bool free = is_free(place);
         if (free || (is_silent(place) && *found == 0)) {
             *found = (first + i) % p->n + 1;

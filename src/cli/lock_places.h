@@ -18,13 +18,13 @@ struct cli_place {
 };
 
 struct cli_places {
-    tenure_store *store;
+    tenure_store *store; /* the caller's */
     unsigned n;
     struct cli_place place[TN_KEY_HOLDERS_MAX];
 };
 
 /* n places of name, nothing read yet. */
-void cli_places_init(struct cli_places *p, tenure_store *store, const char *name, unsigned n);
+void cli_places_init(struct cli_places *p, const char *name, unsigned n);
 
 /*
  * Read them all and choose: *found, from 1, is one that is free, at random among those, or silent

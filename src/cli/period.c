@@ -9,6 +9,9 @@
 #include "os/clock.h"
 #include "tenure/lease.h"
 
+/* By how much clocks may differ without a word. */
+#define SKEW_S 60
+
 /* ---- Options ------------------------------------------------------------- */
 
 int cli_period_choose(const struct cli_period *p, const char *option, const char *const *words)
@@ -149,13 +152,21 @@ static void ended(void *arg, int code, bool by_itself, int64_t by_ns)
 
 /* ---- One call ------------------------------------------------------------ */
 
-/* Begun and not ended, and nobody holds the lock: somebody should know. */
-static void tell_lost(const struct cli_period *p, const struct tn_period_record *last)
+/* Somebody should know: a period that was begun and not ended, and nobody holds the lock; or one
+ * that is still to come. */
+static void warn_of_odd(const struct cli_period *p, const struct tn_period_record *last)
 {
     struct tenure_lease_view view = TENURE_LEASE_VIEW;
     int code;
 
-    if (last->state != TN_PERIOD_RUNNING || p->command.run.o.log_level < TN_LEVEL_WARN)
+    if (p->command.run.o.log_level < TN_LEVEL_WARN)
+        return;
+    if (last->at_s > (int64_t)(tn_wall_ms() / 1000) + SKEW_S)
+        cli_fail(p->command.verb, 0,
+                 "%s: the last period %s is in the future, and nothing runs until then; check the "
+                 "clock of this machine and of %s",
+                 p->command.name, last->period, last->by);
+    if (last->state != TN_PERIOD_RUNNING)
         return;
     tenure_store *store = cli_open(p->command.verb, &p->command.common, &code);
     if (!store)
@@ -187,7 +198,7 @@ static bool is_due(struct cli_period *p, int *code)
     }
     if (p->plan(p, &last, &next).kind != TN_PLAN_NOTHING)
         return true;
-    tell_lost(p, &last);
+    warn_of_odd(p, &last);
     return false;
 }
 

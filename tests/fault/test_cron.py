@@ -211,6 +211,12 @@ def test_a_record_that_cannot_be_read_stops_the_job(on_file):
     assert done.returncode == 1 and "cannot be read" in done.stderr and not on_file.runs()
 
 
+def test_a_period_in_the_future_is_told(on_file):
+    on_file.set_last(time.gmtime().tm_year + 2)
+    done = on_file.run("cron", "--at", "@yearly", "--utc")
+    assert done.returncode == 0 and "in the future" in done.stderr and not on_file.runs()
+
+
 def test_usage(on_file):
     for options, words in ((["--at", "61 * * * *"], "is not a minute"), ([], "--every 1h or --at"),
                            (["--every", "1h", "--at", "@daily"], "--every 1h or --at"),
