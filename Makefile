@@ -28,12 +28,12 @@ test:
 	@scripts/deps test
 	@scripts/test
 
-# As test, but what that leaves out where it is not installed must be there: kube-apiserver, built if
-# need be beside the first stages, and a browser.
+# As test, but what that leaves out where it is not installed must be there: kube-apiserver, helm and
+# kustomize, built if need be beside the first stages, and a browser.
 test-all:
 	@scripts/deps test page
 	@tests/page/install >/dev/null
-	@scripts/kube-server >/dev/null & TENURE_KUBE=required TENURE_PAGE=required scripts/test; \
+	@{ scripts/kube-server && scripts/kube-tools; } >/dev/null & TENURE_KUBE=required TENURE_PAGE=required scripts/test; \
 	    status=$$?; wait; exit $$status
 
 coverage:
@@ -99,7 +99,7 @@ help:
 	@echo 'make               build the program, the library and the tests in build/'
 	@echo 'make demo          see a leader die and another take over'
 	@echo 'make test          run every test; the last line counts them'
-	@echo 'make test-all      the same, with a real kube-apiserver and a real browser, which it gets once'
+	@echo 'make test-all      the same, with a real kube-apiserver, helm and a real browser, which it gets once'
 	@echo 'make coverage      which lines and branches of the core its timelines reach'
 	@echo 'make bench         measure, beside peers'
 	@echo 'make bench-agent   measure the HTTP side, beside peers'

@@ -74,11 +74,12 @@ static bool has_reason(const json_t *root, const char *one, const char *other)
 
 /* ---- Requests ------------------------------------------------------------ */
 
-static bool compose_url(const struct tn_kube *h, const char *name, const char *query,
-                        char url[URL_SIZE])
+static bool compose_url(const struct tn_kube *h, const char *resource, const char *name,
+                        const char *query, char url[URL_SIZE])
 {
-    int n = snprintf(url, URL_SIZE, "%s/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s%s%s",
-                     h->access.server, h->namespace, name ? "/" : "", name ? name : "",
+    int n = snprintf(url, URL_SIZE, "%s/%s/namespaces/%s/%s%s%s%s%s", h->access.server,
+                     resource ? "api/v1" : "apis/coordination.k8s.io/v1", h->namespace,
+                     resource ? resource : "leases", name ? "/" : "", name ? name : "",
                      query ? "?" : "", query ? query : "");
 
     return n > 0 && n < URL_SIZE;
@@ -138,7 +139,7 @@ static enum tenure_status send_once(struct tn_kube *h, const struct tn_kube_requ
     enum tenure_status status;
 
     memset(answer, 0, sizeof *answer);
-    if (!compose_url(h, rq->name, rq->query, url))
+    if (!compose_url(h, rq->resource, rq->name, rq->query, url))
         return tenure_fail(err, TENURE_CONFIG, "kube: the address of the server is too long");
     status = leave_alone(h, deadline, err);
     if (!status)
@@ -240,7 +241,7 @@ static enum tenure_status follow_once(struct tn_kube *h, const char *name, const
              rv ? "&resourceVersion=" : "", rv ? rv : "",
              name ? "fieldSelector=metadata.name%3D" : "labelSelector=tenure%2Fscope%3D",
              name ? name : h->scope);
-    status = compose_url(h, NULL, query, url)
+    status = compose_url(h, NULL, NULL, query, url)
                  ? tn_http_stream_join(h->http, &http, deadline, stream, code, err)
                  : tenure_fail(err, TENURE_CONFIG, "kube: the address of the server is too long");
     tn_secret_free(who);

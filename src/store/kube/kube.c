@@ -9,8 +9,6 @@
 #include "base/options.h"
 #include "store/open.h"
 
-TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
-
 /* What the URL says beside the path. */
 struct choice {
     struct tn_kube_choice access;

@@ -68,8 +68,9 @@ bool tn_kube_version(const char *version, char rv[TN_KUBE_RV_MAX + 1], char uid[
 
 struct tn_kube_request {
     const char *method;
-    const char *name;  /* of the object; NULL: all of them */
-    const char *query; /* behind '?', or NULL */
+    const char *resource; /* of the core API, such as "pods"; NULL: Leases */
+    const char *name;     /* of the object; NULL: all of them */
+    const char *query;    /* behind '?', or NULL */
     const json_t *body;
     bool change; /* sent at most once */
 };
@@ -122,6 +123,8 @@ enum tenure_status tn_kube_repair(struct tn_kube *h, struct tenure_swap *swap, i
                                   struct tenure_error *err);
 
 /* ---- kube.c */
+
+TENURE_API extern const struct tenure_store_ops *const tenure_store_module[];
 
 /* GET the object of key: *object is a new reference, NULL if there is none. */
 enum tenure_status tn_kube_get(struct tn_kube *h, const char *key, int64_t deadline,
