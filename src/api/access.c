@@ -202,28 +202,19 @@ static bool is_any(const char *host)
     return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
 }
 
-void tn_api_page_url(const struct tn_api_options *o, const struct tn_api *api, char *out,
-                     size_t size)
+bool tn_access_url(const struct tn_api_options *o, size_t listener, unsigned port, char *out,
+                   size_t size)
 {
     char host[HOST_BYTES];
 
-    *out = '\0';
-    for (size_t i = 0; o->listen[i]; i++) {
-        const char *port = strrchr(o->listen[i], ':');
-
-        if (tn_access_is_local(o->listen[i]) || !port || !host_part(o->listen[i], host))
-            continue;
-        unsigned number = api ? tn_api_port(api, i) : (unsigned)strtoul(port + 1, NULL, 10);
-        if (is_any(host) && !(o->hosts && o->hosts[0] && host_part(o->hosts[0], host)))
-            continue;
-        if (number == 0)
-            continue;
-        int n = snprintf(out, size, strchr(host, ':') ? "%s://[%s]:%u/" : "%s://%s:%u/",
-                         o->tls_cert ? "https" : "http", host, number);
-        if (n > 0 && (size_t)n < size)
-            return;
-        *out = '\0';
-    }
+    if (port == 0 || tn_access_is_local(o->listen[listener]) ||
+        !host_part(o->listen[listener], host))
+        return false;
+    if (is_any(host) && !(o->hosts && o->hosts[0] && host_part(o->hosts[0], host)))
+        return false;
+    int n = snprintf(out, size, strchr(host, ':') ? "%s://[%s]:%u/" : "%s://%s:%u/",
+                     o->tls_cert ? "https" : "http", host, port);
+    return n > 0 && (size_t)n < size;
 }
 
 bool tn_access_is_loopback(const char *listen)

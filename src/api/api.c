@@ -155,3 +155,19 @@ uint16_t tn_api_port(const struct tn_api *api, size_t listener)
 {
     return listener < api->n_servers ? api->http->port(api->servers[listener]) : 0;
 }
+
+void tn_api_page_url(const struct tn_api_options *o, const struct tn_api *api, char *out,
+                     size_t size)
+{
+    for (size_t i = 0; o->listen[i]; i++) {
+        const char *port = strrchr(o->listen[i], ':');
+
+        if (tn_access_url(o, i,
+                          api    ? tn_api_port(api, i)
+                          : port ? (unsigned)atoi(port + 1)
+                                 : 0,
+                          out, size))
+            return;
+    }
+    *out = '\0';
+}

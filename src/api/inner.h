@@ -48,6 +48,9 @@ bool tn_access_host(const struct tn_access *a, const char *host);
 bool tn_access_is_loopback(const char *listen);
 /* A Unix socket. */
 bool tn_access_is_local(const char *listen);
+/* Under which URL others reach a listener that has this port.  false: under none. */
+bool tn_access_url(const struct tn_api_options *options, size_t listener, unsigned port, char *out,
+                   size_t size);
 
 /* ---- What may block: jobs.c ---------------------------------------------- */
 

@@ -19,6 +19,7 @@ static void check_texts(const struct tenure_candidate *c)
     CHECK_TEXT(c->trouble);
     CHECK_TEXT(c->answer);
     CHECK_TEXT(c->boot);
+    CHECK_TEXT(c->page);
 }
 
 /* Whatever an id holds, its key is one, and under the election's name. */
