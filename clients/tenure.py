@@ -1,0 +1,172 @@
+"""Am I the leader?  For a program that `tenure run --state ...` has started.  Standard library only; copy the file.
+
+    import signal, tenure
+
+    with tenure.leadership() as term:          # waits until this program leads
+        signal.signal(signal.SIGTERM, term.stop)
+        position = int(term.state.get("work/position") or 0)
+        while not term.lost.wait(1):
+            position += 1
+            term.state.put("work/position", str(position))
+
+term.epoch   carries the fence: pass it to whatever else the work writes to
+term.lost    a threading.Event: stop now (the lease is lost, or leadership is being given up)
+term.left()  seconds until the work must have ended; 0.0 after that.  What was left is counted from BEFORE each
+             request, on CLOCK_BOOTTIME, which goes on while the machine sleeps: it is never too long
+term.state   get, put and delete of documents "COLLECTION/ID", each under this term's epoch, and list of a collection
+"""
+
+import http.client
+import json
+import os
+import socket
+import threading
+import time
+import urllib.parse
+
+WAIT_S = 10.0  # a long poll lasts so long at most
+
+
+class Error(Exception):
+    """An answer that is no success: status (HTTP) and error, the word to branch on."""
+
+    def __init__(self, status, error, detail=""):
+        super().__init__(f"{error} ({status}): {detail}")
+        self.status, self.error = status, error
+
+
+class Fenced(Error):
+    """Another term has begun: nothing was changed.  Final; stop."""
+
+
+class NotLeader(Error):
+    """The term is over: nothing was changed."""
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path, timeout):
+        super().__init__("tenure", timeout=timeout)
+        self._path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _now():
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _ask(path, method, target, body=None, headers=None, timeout=10.0):
+    connection = _Connection(path, timeout)
+    try:
+        connection.request(method, target, body, headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+class State:
+    """Documents that only the leader can change.  A put has returned: it is durable."""
+
+    def __init__(self, path, epoch):
+        self._path, self._headers = path, {"Tenure-Epoch": str(epoch)}
+
+    def _call(self, method, name, body=None):
+        target = "/v1/state/" + urllib.parse.quote(name)
+        status, text = _ask(self._path, method, target, body, self._headers)
+        if status in (200, 404):
+            return status, text
+        said = json.loads(text or b"{}")
+        error = said.get("error", "?")
+        kind = {"fenced": Fenced, "not-leader": NotLeader}.get(error, Error)
+        raise kind(status, error, said.get("detail", ""))
+
+    def get(self, name):
+        """The bytes of a document; None if there is none."""
+        status, body = self._call("GET", name)
+        return body if status == 200 else None
+
+    def put(self, name, data):
+        self._call("PUT", name, data.encode() if isinstance(data, str) else data)
+
+    def delete(self, name):
+        """False: there was none."""
+        return self._call("DELETE", name)[0] == 200
+
+    def list(self, collection):
+        """The ids of its documents."""
+        return [d["id"] for d in json.loads(self._call("GET", collection)[1])["documents"]]
+
+
+class Term:
+    """One term of this program.  As a context manager it is over at the end of the block."""
+
+    def __init__(self, path, told, before):
+        self._path, self._version = path, told["version"]
+        self._until = before + told["left_ms"] / 1000
+        self._closed = threading.Event()
+        self.epoch = told["epoch"]
+        self.lost = threading.Event()
+        self.state = State(path, self.epoch)
+        self._thread = threading.Thread(target=self._watch, name="tenure", daemon=True)
+        self._thread.start()
+
+    def left(self):
+        return max(0.0, self._until - _now())
+
+    def leads(self):
+        """Ask right before what only a leader may do."""
+        return self.left() > 0
+
+    def stop(self, *_):
+        """Sets lost; also for signal.signal()."""
+        self.lost.set()
+
+    def _is_over(self):
+        """What is left is counted from before the question.  A drain sets lost; the term goes on."""
+        before = _now()
+        status, body = _ask(self._path, "GET", "/v1/leadership", timeout=max(0.05, self.left()))
+        told = json.loads(body) if status == 200 else {}
+        if not told.get("leading") or told["epoch"] != self.epoch:
+            return True
+        self._version = told["version"]
+        self._until = before + told["left_ms"] / 1000
+        if told["draining"]:
+            self.lost.set()
+        return False
+
+    def _watch(self):
+        while not self._closed.is_set() and self.leads():
+            wait = max(0.05, min(self.left() / 3, WAIT_S))
+            target = f"/v1/leadership?wait={wait:.3f}&since={self._version}"
+            try:
+                _ask(self._path, "GET", target, timeout=max(0.05, min(wait + 1, self.left())))
+                if self._is_over():
+                    break
+            except (OSError, http.client.HTTPException, ValueError):
+                self._closed.wait(min(0.2, self.left()))  # tenure may be gone: time decides
+        self.lost.set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._closed.set()
+        self.lost.set()
+
+
+def leadership(path=None):
+    """Wait until this program leads, and return its Term.  A program without --warm leads from the start."""
+    path = path or os.environ.get("TENURE_SOCKET")
+    if not path:
+        raise RuntimeError("TENURE_SOCKET is not set: start the program with `tenure run --state store -- ...`")
+    while True:
+        before = _now()
+        status, body = _ask(path, "GET", "/v1/leadership")
+        told = json.loads(body)
+        if status == 200 and told["leading"] and not told["draining"]:
+            return Term(path, told, before)
+        _ask(path, "GET", f"/v1/leadership?wait={WAIT_S}&since={told['version']}", timeout=WAIT_S + 5)
