@@ -83,9 +83,9 @@ def test_the_library_goes_where_the_loader_looks(tmp_path):
 # ---- Debian
 
 @pytest.fixture(scope="module")
-def debs(tmp_path_factory):
+def debs():
     """{name: package}, built from what a tarball holds, with an invented commit."""
-    return packages.build(tmp_path_factory.mktemp("debian"))
+    return packages.build_once()
 
 
 MODULES = {"tenure-http": "libmicrohttpd12", "tenure-store-sqlite": "libsqlite3-0",
