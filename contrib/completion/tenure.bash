@@ -6,9 +6,9 @@ _tenure_verbs()
     "${COMP_WORDS[0]}" help 2>/dev/null | sed -n '/^  tenure /d; s/^  \([a-z][a-z-]*\)  *.*/\1/p'
 }
 
-# Elections of the store that the line or the environment names, if it answers soon.  A password is
-# not shown in process lists.
-_tenure_names()
+# Asks the store that the line or the environment names, if it answers soon: a verb and its arguments
+# in, JSON out.  A password is not shown in process lists.
+_tenure_ask()
 {
     local store=${TENURE_STORE-} i
     for ((i = 2; i < COMP_CWORD; i++)); do
@@ -21,8 +21,29 @@ _tenure_names()
         done
     done
     store=${store#=}
-    TENURE_STORE=$store timeout 2 "${COMP_WORDS[0]}" status --all --json --timeout 1s \
-        2>/dev/null </dev/null | grep -o '"name":"[^"]*"' | cut -d'"' -f4
+    TENURE_STORE=$store timeout 2 "${COMP_WORDS[0]}" "$@" --json --timeout 1s 2>/dev/null </dev/null
+}
+
+_tenure_names()
+{
+    _tenure_ask status --all | grep -o '"name":"[^"]*"' | cut -d'"' -f4
+}
+
+# The candidates of the election that the line names, before or behind, but for its leader.
+_tenure_candidates()
+{
+    local name=${TENURE_NAME-} i
+    for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
+        case ${COMP_WORDS[i]} in
+        --name) name=${COMP_WORDS[i + 1]-} ;;
+        --* | [:=@]*) ;;
+        *) [[ ${COMP_WORDS[i - 1]} == --* || ${COMP_WORDS[i - 1]} =~ ^[:=@]+$ ||
+            ${COMP_WORDS[i + 1]-} =~ ^[:=@]+$ ]] || name=${COMP_WORDS[i]} ;;
+        esac
+    done
+    [ -n "$name" ] || return
+    _tenure_ask status --name "$name" | grep -o '"candidates":\[.*' | sed 's/"history":.*//' |
+        grep -o '{[^}]*}' | grep -v '"state":"leading"' | grep -o '"id":"[^"]*"' | cut -d'"' -f4
 }
 
 # Behind the -- at place $1 stands a command line of its own.  bash-completion, where it is there,
@@ -64,6 +85,10 @@ _tenure()
         ;;
     --name)
         mapfile -t COMPREPLY < <(compgen -W "$(_tenure_names)" -- "$current")
+        return
+        ;;
+    --to)
+        mapfile -t COMPREPLY < <(compgen -W "$(_tenure_candidates)" -- "$current")
         return
         ;;
     --on-loss) words="standby exit restart-program" ;;

@@ -92,6 +92,8 @@ bool cli_common_take(struct cli_common *c, const struct cli_verb *verb, int opt)
 int cli_fail(const struct cli_verb *verb, int code, const char *format, ...) TENURE_PRINTF(3, 4);
 /* The same with CLI_USAGE: the text says what to give. */
 int cli_misuse(const struct cli_verb *verb, const char *format, ...) TENURE_PRINTF(2, 3);
+/* A word that is none of the subcommands in list (spaces between), or "".  CLI_USAGE. */
+int cli_no_subcommand(const struct cli_verb *verb, const char *word, const char *list);
 /* Say err.  CLI_USAGE if somebody has to write something else (CONFIG, INVALID), or CLI_FAILED. */
 int cli_fail_with(const struct cli_verb *verb, const struct tenure_error *err);
 /* For verbs that live long with passwords in memory: no core of this process is written.  What it
@@ -144,7 +146,8 @@ bool cli_begin(const struct cli_verb *verb, int argc, char **argv, const struct 
 
 /* Is there somebody at a terminal who can be asked? */
 bool cli_may_ask(void);
-/* Ask before what cannot be undone.  true: yes was given, or is the answer. */
+/* Ask before what cannot be undone.  true: yes was given, or is the answer.  Where nobody can be
+ * asked it is for the caller to refuse. */
 bool cli_confirm(const struct cli_verb *verb, bool yes, const char *format, ...)
     TENURE_PRINTF(3, 4);
 

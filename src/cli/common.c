@@ -41,6 +41,16 @@ int cli_misuse(const struct cli_verb *verb, const char *format, ...)
     return CLI_USAGE;
 }
 
+int cli_no_subcommand(const struct cli_verb *verb, const char *word, const char *list)
+{
+    char hint[64];
+
+    if (!*word)
+        return cli_misuse(verb, "missing subcommand, one of: %s", list);
+    tn_did_you_mean(word, list, hint, sizeof hint);
+    return cli_misuse(verb, "unknown subcommand '%.40s'%s, not one of: %s", word, hint, list);
+}
+
 int cli_fail_with(const struct cli_verb *verb, const struct tenure_error *err)
 {
     bool ours = err->code == TENURE_CONFIG || err->code == TENURE_INVALID;

@@ -130,8 +130,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
             return cli_misuse(verb, "give a FILE and --json, nothing else");
         cli_common_take(&c, verb, opt);
     }
-    if (optind >= argc || strcmp(argv[optind], "check") != 0)
-        return cli_misuse(verb, "missing subcommand: check");
+    const char *word = optind < argc ? argv[optind] : "";
+    if (strcmp(word, "check") != 0)
+        return cli_no_subcommand(verb, word, "check");
     if (argc - optind > 2)
         return cli_misuse(verb, "give one FILE at a time");
     return check(verb, cli_config_path(argv[optind + 1]), c.json);

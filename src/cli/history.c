@@ -55,22 +55,13 @@ static int print_json(const char *name, const struct shown *s)
     return cli_print_json(object);
 }
 
-static void when(uint64_t ms, char *out, size_t size)
-{
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm tm;
-
-    localtime_r(&seconds, &tm);
-    strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm);
-}
-
 static void print_term(const struct shown *s, uint32_t i, int width)
 {
     const struct tenure_term_record *t = &s->history.terms[i];
     struct cli_term_words words;
-    char from[32];
+    char from[CLI_TIME_SIZE];
 
-    when(t->from_ms, from, sizeof from);
+    cli_time(t->from_ms, from);
     cli_term_words(&s->history, i, s->current, &words);
     printf("%s%s%s  %s%-*s%s %s%-8s %-9s %s%9s%s%s%s\n", cli_dim(), from, cli_plain(),
            words.now ? cli_green() : cli_bold(), width, t->holder, cli_plain(),
@@ -87,7 +78,7 @@ static int print_head(const struct tenure_history *h)
 
         width = n > width && n <= 40 ? n : width;
     }
-    printf("%s%-19s  %-*s  %-8s %-9s %9s  %s%s\n", cli_dim(), "from", width, "leader", "for",
+    printf("%s%-20s  %-*s  %-8s %-9s %9s  %s%s\n", cli_dim(), "from", width, "leader", "for",
            "began by", "gap", "ended by", cli_plain());
     return width;
 }

@@ -170,6 +170,14 @@ static int64_t wall_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+void cli_time(uint64_t unix_ms, char out[CLI_TIME_SIZE])
+{
+    tn_rfc3339_format(unix_ms, out);
+    char *dot = strchr(out, '.');
+    if (dot)
+        memcpy(dot, "Z", sizeof "Z");
+}
+
 int64_t cli_left_ms(const struct tenure_lease_view *lease, int64_t renewed_ns)
 {
     uint64_t at;

@@ -53,6 +53,7 @@ static int unknown(const char *name)
 
 int main(int argc, char **argv)
 {
+    static char long_help[] = "--help";
     static char title[48]; /* as getopt_long() calls us */
     const char *name = argc > 1 ? argv[1] : "";
     const struct cli_verb *verb;
@@ -62,8 +63,9 @@ int main(int argc, char **argv)
         verb = find(argv[2]);
         if (!verb)
             return unknown(argv[2]);
-        fputs(verb->help, stdout);
-        return CLI_OK;
+        argv[1] = argv[2];
+        argv[2] = long_help;
+        return verb->run(verb, 2, argv + 1);
     }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         usage(stdout);
@@ -73,6 +75,8 @@ int main(int argc, char **argv)
         return cli_version(argc - 2, argv + 2);
     }
     verb = find(name);
+    if (verb && argc == 3 && strcmp(argv[2], "-h") == 0)
+        argv[2] = long_help;
     if (verb) {
         snprintf(title, sizeof title, "tenure %s", name);
         argv[1] = title;

@@ -10,6 +10,7 @@
 
 static const char help[] =
     "usage: tenure reset --name NAME [--store URL] [--epoch-above N] [--force]\n"
+    "                    [--yes]\n"
     "\n"
     "Replaces an unusable lease record (corrupt, or with an epoch or ttl out of\n"
     "range) by a free one with a higher epoch.  Inspect it first with `tenure\n"
@@ -21,10 +22,11 @@ static const char help[] =
     "  --force          reset it even if a candidate holds it: the holder loses\n"
     "                   leadership at once, so make sure that it is really gone;\n"
     "                   or if no epoch is known: the new one is then the time\n"
+    "  --yes            do not ask; at a terminal it does\n"
     "\n"
     "Exit: 0 done, 1 refused or failed, 2 usage error or no such store.\n";
 
-enum { OPT_EPOCH = CLI_OPT_OWN, OPT_FORCE };
+enum { OPT_EPOCH = CLI_OPT_OWN, OPT_FORCE, OPT_YES };
 
 static bool parse_epoch(const char *text, uint64_t *out)
 {
@@ -63,11 +65,12 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     static const struct option options[] = {CLI_COMMON_OPTIONS,
                                             {"epoch-above", required_argument, NULL, OPT_EPOCH},
                                             {"force", no_argument, NULL, OPT_FORCE},
+                                            {"yes", no_argument, NULL, OPT_YES},
                                             {0}};
     struct tenure_lease_view view = TENURE_LEASE_VIEW;
     struct tenure_error err;
     struct cli_common c;
-    bool force = false, above = false;
+    bool force = false, above = false, yes = false;
     uint64_t at_least = 0, epoch = 0;
     int opt, code;
 
@@ -76,6 +79,8 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     while ((opt = cli_getopt(verb, argc, argv, CLI_ANY_ORDER, options)) != -1) {
         if (opt == OPT_FORCE)
             force = true;
+        else if (opt == OPT_YES)
+            yes = true;
         else if (opt == OPT_EPOCH && !parse_epoch(optarg, &at_least))
             return cli_misuse(verb, "--epoch-above '%.40s': give an epoch, a whole number", optarg);
         else if (opt == OPT_EPOCH)
@@ -103,6 +108,10 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
                  "the last epoch of %s cannot be read from its record; give --epoch-above N, the "
                  "highest that your data has seen, or --force to go by the time alone",
                  c.name);
+    } else if (cli_may_ask() &&
+               !cli_confirm(verb, yes, "Replace the lease record of %s%s%s?", c.name,
+                            view.holder[0] ? ", held by " : "", view.holder)) {
+        cli_fail(verb, 0, "%s was not reset", c.name);
     } else if (tenure_lease_reset(store, c.name, &view, at_least, &epoch, deadline, &err)) {
         cli_fail(verb, 0, "%s", err.text);
     } else {

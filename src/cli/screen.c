@@ -90,12 +90,9 @@ static bool rest(struct screen *s)
 
 static void draw_head(const struct screen *s, FILE *to)
 {
-    char now[16];
-    time_t t = time(NULL);
-    struct tm tm;
+    char now[CLI_TIME_SIZE];
 
-    localtime_r(&t, &tm);
-    strftime(now, sizeof now, "%H:%M:%S", &tm);
+    cli_time((uint64_t)time(NULL) * 1000, now);
     fprintf(to, "%s%s  tenure watch, q quits  %s%s\n", cli_dim(), now, s->store_text, cli_plain());
     if (s->trouble.code)
         fprintf(to, "%sthe store: %s%s\n", cli_red(), s->trouble.text, cli_plain());

@@ -76,6 +76,10 @@ int64_t cli_left_ms(const struct tenure_lease_view *lease, int64_t renewed_ns);
 /* Since it was acquired, by the wall clocks; -1: unknown. */
 int64_t cli_age_ms(const struct tenure_lease_view *lease);
 
+/* A wall-clock time, as everywhere: RFC 3339 in UTC; of a table without fractions. */
+#define CLI_TIME_SIZE 40
+void cli_time(uint64_t unix_ms, char out[CLI_TIME_SIZE]);
+
 /* ---- JSON ---------------------------------------------------------------- */
 
 /* control may be NULL. */

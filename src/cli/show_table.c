@@ -201,13 +201,10 @@ static void term_line(FILE *to, const struct cli_look *l, uint32_t i, int leader
 {
     const struct tenure_term_record *t = &l->history.terms[i];
     struct cli_term_words words;
-    char from[24];
-    time_t at = (time_t)(t->from_ms / 1000);
-    struct tm tm;
+    char from[CLI_TIME_SIZE];
 
     cli_term_words(&l->history, i, cli_current(&l->lease), &words);
-    localtime_r(&at, &tm);
-    strftime(from, sizeof from, "%m-%d %H:%M:%S", &tm);
+    cli_time(t->from_ms, from);
     fprintf(to, "  %s%s%s ", cli_dim(), from, cli_plain());
     cell(to, words.now ? cli_green() : "", leader_width, t->holder);
     fprintf(to, " %s%-8s %-9s %s%9s%s%s%s\n", t->estimated ? "~" : " ", words.lasted, t->cause,
@@ -221,8 +218,8 @@ void cli_table_terms(FILE *to, const struct cli_look *l, unsigned most, int widt
 
     for (uint32_t i = first; i < l->history.n; i++)
         leader_width = max(leader_width, (int)strlen(l->history.terms[i].holder));
-    leader_width = fit(leader_width, width, 63);
-    fprintf(to, "%s  %-14s %-*s  %-8s %-9s %9s  %s%s\n", cli_dim(), "from", leader_width, "leader",
+    leader_width = fit(leader_width, width, 69);
+    fprintf(to, "%s  %-20s %-*s  %-8s %-9s %9s  %s%s\n", cli_dim(), "from", leader_width, "leader",
             "for", "began by", "gap", "ended by", cli_plain());
     for (uint32_t i = l->history.n; i > first; i--)
         term_line(to, l, i - 1, leader_width);

@@ -14,7 +14,7 @@ static const char help[] =
     "usage: tenure state show   --name NAME [COLLECTION] [--json]\n"
     "       tenure state get    --name NAME COLLECTION/ID\n"
     "       tenure state put    --name NAME COLLECTION/ID [FILE] [--force]\n"
-    "       tenure state delete --name NAME COLLECTION/ID [--force]\n"
+    "       tenure state delete --name NAME COLLECTION/ID [--force] [--yes]\n"
     "       tenure state repair --name NAME COLLECTION[/ID] [FILE | --delete]\n"
     "                           [--force]\n"
     "       tenure state export --name NAME [FILE]\n"
@@ -28,6 +28,7 @@ static const char help[] =
     "  --force  change a document although a leader holds the lease: its next commit\n"
     "           of that document fails with 'conflict', and it loads yours\n"
     "  --delete repair: leave no document in its place\n"
+    "  --yes    delete: do not ask; at a terminal it does\n"
     "  --lease URL  the store of the lease, if it is not the state's\n"
     "\n"
     "put, delete and import keep the stored epoch, so they never fence the leader.\n"
@@ -40,7 +41,7 @@ static const char help[] =
     "Exit: 0 done, 1 refused or failed, 2 usage error or no such store, 3 get: no\n"
     "      such document.\n";
 
-enum { OPT_FORCE = CLI_OPT_OWN, OPT_DELETE, OPT_LEASE };
+enum { OPT_FORCE = CLI_OPT_OWN, OPT_DELETE, OPT_LEASE, OPT_YES };
 
 /* ---- Pieces -------------------------------------------------------------- */
 
@@ -305,6 +306,11 @@ static int edit(struct cli_state_call *c, bool remove)
         code = cli_fail(c->verb, CLI_NOT_HELD, "there is no document %s", c->where);
         goto done;
     }
+    if (!status && remove && cli_may_ask() &&
+        !cli_confirm(c->verb, c->yes, "Delete %s (%zu bytes)?", c->where, d.value.len)) {
+        code = cli_fail(c->verb, CLI_FAILED, "%s was not deleted", c->where);
+        goto done;
+    }
     if (!status)
         status = tenure_state_edit(c->state, collection, id, &d, text, len, c->deadline, &err);
     code = status ? cli_state_fail(c, status, &err) : CLI_OK;
@@ -360,6 +366,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     static const struct option options[] = {CLI_COMMON_OPTIONS,
                                             {"force", no_argument, NULL, OPT_FORCE},
                                             {"delete", no_argument, NULL, OPT_DELETE},
+                                            {"yes", no_argument, NULL, OPT_YES},
                                             {"lease", required_argument, NULL, OPT_LEASE},
                                             {0}};
     struct cli_state_call c = {.verb = verb, .code = CLI_FAILED};
@@ -373,6 +380,8 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
             c.force = true;
         else if (opt == OPT_DELETE)
             c.remove = true;
+        else if (opt == OPT_YES)
+            c.yes = true;
         else if (opt == OPT_LEASE)
             c.lease = optarg;
         else
@@ -382,8 +391,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     while (which < sizeof words / sizeof words[0] && strcmp(words[which].word, word) != 0)
         which++;
     if (which == sizeof words / sizeof words[0])
-        return cli_misuse(verb,
-                          "missing subcommand: show, get, put, delete, repair, export or import");
+        return cli_no_subcommand(verb, word, "show get put delete repair export import");
     if (argc - optind > words[which].most || !c.common.name)
         return cli_misuse(verb, c.common.name ? "too many arguments: give one document or FILE"
                                               : "missing --name NAME");

@@ -15,6 +15,7 @@ struct cli_state_call {
     tenure_state *state;
     bool force;
     bool remove;       /* repair --delete */
+    bool yes;          /* delete: do not ask */
     const char *lease; /* URL of the lease's store; NULL: the same */
     const char *where; /* COLLECTION or COLLECTION/ID */
     const char *file;

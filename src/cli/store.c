@@ -43,7 +43,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     const char *what = optind == argc - 1 ? argv[optind] : "";
     bool schema = strcmp(what, "schema") == 0;
     if (!schema && (strcmp(what, "options") != 0 || role))
-        return cli_misuse(verb, "missing subcommand: options or schema");
+        return cli_no_subcommand(verb, what, "options schema");
     if (!c.store)
         c.store = schema ? "postgres://" : "sqlite:";
     if ((schema ? tenure_store_schema(c.store, role, &text, &err)

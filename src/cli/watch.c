@@ -31,12 +31,9 @@ static const char help[] =
 
 static void print_line(const char *name, const struct tenure_lease_view *v)
 {
-    char now[16];
-    time_t t = time(NULL);
-    struct tm tm;
+    char now[CLI_TIME_SIZE];
 
-    localtime_r(&t, &tm);
-    strftime(now, sizeof now, "%H:%M:%S", &tm);
+    cli_time((uint64_t)time(NULL) * 1000, now);
     if (v->state == TENURE_LEASE_HELD)
         printf("%s%s%s %s: %s%s%s leads, epoch %" PRIu64 " (%s)\n", cli_dim(), now, cli_plain(),
                name, cli_green(), v->holder, cli_plain(), v->epoch, v->cause);

@@ -53,6 +53,30 @@ def test_verbs_that_are_not_there():
     assert "unknown verb 'nosuch'" in run("help", "nosuch", code=2)
 
 
+@pytest.mark.parametrize("args,known", [(("state", "exprot"), "export"), (("config", "chekc"), "check"),
+                                        (("store", "optoins"), "options")])
+def test_subcommands_that_are_not_there(args, known):
+    assert f"unknown subcommand '{args[1]}' (did you mean '{known}'?)" in run(*args, code=2)
+    assert "missing subcommand, one of: " in run(args[0], code=2)
+
+
+def test_help_in_every_way():
+    verbs = re.findall(r"^  ([a-z][a-z-]*)  ", subprocess.run([TENURE, "help"], capture_output=True, text=True,
+                                                               check=True).stdout, re.M)
+    for verb in verbs:
+        told = {subprocess.run([TENURE, *words], capture_output=True, text=True, check=True,
+                               stdin=subprocess.DEVNULL).stdout
+                for words in ((verb, "--help"), (verb, "-h"), ("help", verb))}
+        assert len(told) == 1 and told.pop().startswith("usage: tenure"), verb
+
+
+def test_an_agent_without_a_store(tmp_path):
+    file = tmp_path / "tenure.yaml"
+    file.write_text("elections: [{name: web, run: {command: [sleep, '600']}}]\n")
+    said = run("agent", "--config", file, code=2)
+    assert "coordinate: no store is given: write 'coordinate:" in said
+
+
 def test_other_mistakes(tmp_path):
     env = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": ""}
     assert "must be greater than 0" in run("status", "--timeout", "0", code=2, env=env)

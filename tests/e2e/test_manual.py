@@ -12,11 +12,13 @@ For each verb that `tenure help` lists there is a page in docs/reference/man: on
 A page of another program (PROGRAMS) names the very options of that program's --help.
 """
 
+import contextlib
 import functools
 import os
 import pathlib
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -134,6 +136,31 @@ def test_completion_of_verbs():
     assert complete("hand") == {"handover"}
     assert complete("help", "") == set(verbs())
     assert complete("help", "st") == {"status", "state", "step-down", "store"}
+
+
+def await_words(words, *args):
+    end = time.monotonic() + 60
+    while words not in subprocess.run([TENURE, *args], capture_output=True, text=True, check=False,
+                                      stdin=subprocess.DEVNULL).stdout:
+        assert time.monotonic() < end, words
+        time.sleep(0.05)
+
+
+def test_completion_of_candidates(tmp_path):
+    """Who may be handed over to: those of that election that do not lead."""
+    url = f"sqlite:{tmp_path}/db"
+    with contextlib.ExitStack() as stack:
+        for name, ident in ("web", "node-a"), ("web", "node-b"), ("mail", "node-c"):
+            one = stack.enter_context(subprocess.Popen(
+                [TENURE, "run", "--name", name, "--id", ident, "--store", url, "--log", "none", "--", "sleep", "600"],
+                stdin=subprocess.DEVNULL))
+            stack.callback(one.terminate)
+            await_words(ident, "status", "--name", name, "--store", url, "--json")
+        end = time.monotonic() + 60
+        while complete("handover", "web", "--store", url, "--to", "") != {"node-b"}:
+            assert time.monotonic() < end
+        assert complete("handover", "--name", "web", "--store", url, "--to", "x") == set()
+        assert complete("handover", "--store", url, "--name", "web", "--to", "node-") == {"node-b"}
 
 
 def test_completion_of_commands(tmp_path, monkeypatch):

@@ -86,7 +86,7 @@ def still(text):
     """Without what moves: ages and remaining times keep their width."""
     text = re.sub(r"(?<!expired     )~\d+\.\d s", lambda m: "~LEFT".rjust(len(m[0])), text)
     text = re.sub(r" *\d+\.\d d\b", lambda m: "AGE".rjust(len(m[0])), text)
-    text = re.sub(r"^\d\d:\d\d:\d\d  (tenure watch, q quits)  .*", r"TIME  \1  STORE", text)
+    text = re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  (tenure watch, q quits)  .*", r"TIME  \1  STORE", text)
     return re.sub(r"(renewed +)20\S+", r"\1STAMP", text)
 
 
@@ -117,10 +117,10 @@ web is led by node-a
   node-b    standby   healthy         10  1.2
   node-c    unhealthy unhealthy        0  1.2; the probe failed
 
-  from           leader  for      began by        gap  ended by
-  01-02 01:00:20 node-a  now      expired     ~15.0 s
-  01-02 00:00:05 node-c ~60.0 min released      50 ms
-  01-02 00:00:00 node-b  5.0 s    first             -  asked to stop
+  from                 leader  for      began by        gap  ended by
+  1970-01-02T01:00:20Z node-a  now      expired     ~15.0 s
+  1970-01-02T00:00:05Z node-c ~60.0 min released      50 ms
+  1970-01-02T00:00:00Z node-b  5.0 s    first             -  asked to stop
 """
 
 
@@ -151,7 +151,7 @@ def test_just_after_a_take_over(place):
     assert told.startswith("web is led by node-b")
     assert "  node-a    former    -                0  1.2\n" in told
     assert "  node-b    leading   healthy         10  1.2\n" in told
-    assert "  01-02 01:00:20 node-a  -        expired     ~15.0 s\n" in told and " now " not in told
+    assert "  1970-01-02T01:00:20Z node-a  -        expired     ~15.0 s\n" in told and " now " not in told
     one = json.loads(tenure("status", "web", "--store", url, "--json").stdout)
     assert [c["state"] for c in one["candidates"]] == ["former", "leading", "unhealthy"]
     assert not any(t["current"] for t in one["history"])
@@ -294,6 +294,9 @@ def test_a_store_that_is_gone_is_told():
             assert "the store" not in t.until("^new +held +node-z")
 
 
+MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+
+
 def test_lines_elsewhere(place):
     """A line for every change of hands, of one election or of all."""
     url, store = place
@@ -302,9 +305,9 @@ def test_lines_elsewhere(place):
         with subprocess.Popen([TENURE, "watch", *args, "--store", url], text=True,
                               stdout=subprocess.PIPE) as watch:
             first = [watch.stdout.readline() for _ in range(1 + others)]
-            assert [line for line in first if re.match(r"\d\d:\d\d:\d\d mail: free$", line)]
+            assert [line for line in first if re.match(rf"{MOMENT} mail: free$", line)]
             put(store, "mail/lease", lease("node-d", 1700000000006))
-            assert re.match(r"\d\d:\d\d:\d\d mail: node-d leads, epoch 1700000000006 \(expired\)$",
+            assert re.match(rf"{MOMENT} mail: node-d leads, epoch 1700000000006 \(expired\)$",
                             watch.stdout.readline())
             watch.kill()
     with subprocess.Popen([TENURE, "watch", "--store", url, "--json"], text=True,

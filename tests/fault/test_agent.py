@@ -216,6 +216,11 @@ def test_reload(place):
     assert agent.wait() == 0
 
 
+def runs(word):
+    """Is there a process whose command line has it?"""
+    return subprocess.run(["pgrep", "-f", "--", f"touch {word}"], capture_output=True, check=False).returncode == 0
+
+
 def test_a_reload_adds_a_hook_and_takes_one_away(place):
     """The release waits for on_stopped also if a reload brought it."""
     stopped, led = place.dir / "stopped", place.dir / "led"
@@ -228,7 +233,7 @@ run: {{command: [sleep, "600"], {hook}}}
 """
     agent = place.start("a", text(f"on_new_leader: 'touch {led}'"))
     agent.says("e0: leading")
-    eventually("the hook", led.exists)
+    eventually("the hook, and its end", lambda: led.exists() and not runs(led))
     agent.write(text(f"on_stopped: 'touch {stopped}'"))
     agent.signal(signal.SIGHUP)
     agent.says("e0: changed: on_stopped, on_new_leader")

@@ -142,3 +142,19 @@ def test_it_is_asked_for(tmp_path):
             eventually("a question", lambda: terminal.read() and "[y/N]" in terminal.raw)
             terminal.press(answer + "\n")
             assert terminal.ends() == code
+
+
+def test_other_things_that_cannot_be_undone_are_asked_for(tmp_path):
+    """At a terminal; a script that deletes a document or resets a lease goes on as before."""
+    url = f"sqlite:{tmp_path}/db"
+    tenure("run", "--name", "web", "--store", url, "--", "true")
+    tenure("state", "put", "--name", "web", "--store", url, "jobs/a", "-", text="17")
+    for words in (["state", "delete", "jobs/a"], ["reset"]):
+        command = [TENURE, *words, "--name", "web", "--store", url]
+        for answer, code in (("n", 1), ("y", 0)):
+            with Terminal(*command) as terminal:
+                eventually("a question", lambda: terminal.read() and "[y/N]" in terminal.raw)
+                terminal.press(answer + "\n")
+                assert terminal.ends() == code
+    with Terminal(TENURE, "reset", "--yes", "--name", "web", "--store", url) as terminal:
+        assert terminal.ends() == 0
