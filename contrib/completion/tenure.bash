@@ -118,6 +118,9 @@ _tenure()
             mapfile -t COMPREPLY < <(compgen -W "show get put delete repair export import" -- "$current")
         elif [ "${COMP_WORDS[1]}" = cron ]; then
             mapfile -t COMPREPLY < <(compgen -W "list $(_tenure_names)" -- "$current")
+        elif [ "${COMP_WORDS[1]}" = jobs ] && [ "$COMP_CWORD" -eq 2 ]; then
+            words="add import list explain pause resume remove weigh move unpin workers drain evict admit plan watch repair"
+            mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
         elif [ "${COMP_WORDS[1]}" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
             mapfile -t COMPREPLY < <(compgen -W "options schema" -- "$current")
         elif [ "${COMP_WORDS[1]}" = config ] && [ "$COMP_CWORD" -eq 2 ]; then

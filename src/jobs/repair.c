@@ -1,0 +1,163 @@
+/* tenure jobs repair: complete what was left half done, replace what is damaged or lost. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/key.h"
+#include "jobs/registers.h"
+#include "os/clock.h"
+
+struct repair {
+    const struct tn_jobs *group;
+    tn_repair_fn told;
+    void *arg;
+};
+
+static void tell(const struct repair *r, const char *id, const char *what)
+{
+    char key[TENURE_KEY_MAX + 1];
+
+    if (tn_key_item(r->group->name, TN_KEY_JOB, id, key, NULL) == TENURE_OK)
+        r->told(r->arg, key, what);
+}
+
+/* The bytes that are replaced stay where nobody looks but a person. */
+static enum tenure_status keep_damaged(const struct tn_jobs *g, const char *id,
+                                       const struct tenure_value *value, struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+    struct tenure_value there = {0};
+    struct tenure_swap swap = {.key = key, .data = value->data, .len = value->len};
+    enum tenure_status status = tn_key_item(g->name, "/damaged/", id, key, err);
+
+    if (!status)
+        status = tenure_store_read(g->store, key, &there, g->deadline, err);
+    swap.expect = there.token;
+    if (!status)
+        status = tenure_nonce(swap.nonce, err);
+    if (!status)
+        status = tenure_store_swap(g->store, &swap, g->deadline, err);
+    tenure_value_free(&there);
+    return status;
+}
+
+/* A new register: paused, under an epoch above all that the clock ever gave. */
+static enum tenure_status replace_register(const struct tn_jobs *g, const char *id,
+                                           struct tenure_error *err)
+{
+    struct tn_job fresh = {.epoch = tn_epoch_next(0, tn_wall_ms(), 0), .wanted = TN_WANTED_PAUSED};
+    unsigned char bytes[TN_JOB_HEADER_MAX];
+    char key[TENURE_KEY_MAX + 1];
+    struct tenure_value value = {0};
+    struct tenure_swap swap = {.key = key, .data = bytes};
+    enum tenure_status status = tn_key_item(g->name, TN_KEY_JOB, id, key, err);
+
+    if (!status)
+        status = tenure_store_read(g->store, key, &value, g->deadline, err);
+    if (!status && value.len)
+        status = keep_damaged(g, id, &value, err);
+    swap.len = tn_job_put(&fresh, NULL, 0, bytes);
+    swap.expect = value.token;
+    if (!status)
+        status = tenure_nonce(swap.nonce, err);
+    if (!status)
+        status = tenure_store_swap(g->store, &swap, g->deadline, err);
+    tenure_value_free(&value);
+    return status;
+}
+
+static enum tenure_status want(const struct tn_jobs *g, const char *id, enum tn_wanted wanted,
+                               struct tenure_error *err)
+{
+    size_t owned;
+
+    return tn_jobs_want(g, &id, 1, wanted, false, &owned, err);
+}
+
+static enum tenure_status repair_job(const struct repair *r, const struct tn_row *row,
+                                     const struct tn_job_now *now, struct tenure_error *err)
+{
+    const struct tn_jobs *g = r->group;
+    enum tenure_status status;
+
+    if (now->status && now->status != TENURE_CORRUPT)
+        return tn_register_fault(g, now, err); /* not damage: a newer format */
+    if (now->absent || now->status) {
+        status = replace_register(g, row->id, err);
+        if (!status && row->wanted != TN_WANTED_REMOVED)
+            status = want(g, row->id, TN_WANTED_PAUSED, err);
+        if (!status)
+            tell(r, row->id,
+                 now->absent ? "was lost; made again, paused: resume it when nobody runs it"
+                             : "was damaged; replaced, paused: resume it when nobody runs it");
+        return status;
+    }
+    if (row->wanted == TN_WANTED_REMOVED) {
+        size_t owned;
+
+        status = tn_jobs_want(g, &row->id, 1, TN_WANTED_REMOVED, false, &owned, err);
+        if (!status)
+            tell(r, row->id,
+                 owned ? "is being removed; it still has an owner" : "its removal was completed");
+        return status;
+    }
+    if (row->wanted == TN_WANTED_PAUSED && now->job.wanted == TN_WANTED_RUNNING) {
+        status = want(g, row->id, TN_WANTED_PAUSED, err);
+        if (!status)
+            tell(r, row->id, "its pause was completed; resume it if that was meant");
+        return status;
+    }
+    if (row->wanted == TN_WANTED_RUNNING && now->job.wanted != TN_WANTED_RUNNING)
+        tell(r, row->id, "is paused by its register alone: pause or resume it");
+    return TENURE_OK;
+}
+
+static enum tenure_status complete(void *arg, struct tn_catalogue *c, struct tenure_error *err)
+{
+    (void)err;
+    *(bool *)arg |= c->unfinished;
+    return TENURE_OK;
+}
+
+static enum tenure_status repair_jobs(const struct repair *r, const struct tn_catalogue *c,
+                                      struct tenure_error *err)
+{
+    uint32_t size = tn_catalogue_size(c), n = 0;
+    const char **ids = calloc((size_t)size + 1, sizeof *ids);
+    const struct tn_row **rows = calloc((size_t)size + 1, sizeof *rows);
+    struct tn_job_now *now = calloc((size_t)size + 1, sizeof *now);
+    enum tenure_status status =
+        ids && rows && now ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
+
+    for (uint32_t i = 0; i < size && !status; i++) {
+        rows[n] = tn_catalogue_row(c, i);
+        if (rows[n]->id)
+            ids[n] = rows[n]->id, n++;
+    }
+    if (!status)
+        status = tn_jobs_read(r->group, ids, n, now, err);
+    for (uint32_t i = 0; i < n && !status; i++)
+        status = repair_job(r, rows[i], &now[i], err);
+    free(ids);
+    free(rows);
+    free(now);
+    return status;
+}
+
+enum tenure_status tn_jobs_repair(const struct tn_jobs *g, tn_repair_fn told, void *arg,
+                                  struct tenure_error *err)
+{
+    const struct repair r = {g, told, arg};
+    struct tn_catalogue c;
+    bool half = false;
+    enum tenure_status status =
+        tn_catalogue_edit(g->store, g->name, complete, &half, &c, g->deadline, err);
+
+    if (status)
+        return status;
+    if (half)
+        told(arg, "catalogue", "an edit was left half done; completed");
+    status = repair_jobs(&r, &c, err);
+    tn_catalogue_free(&c);
+    return status;
+}
