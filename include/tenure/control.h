@@ -48,7 +48,8 @@ struct tenure_candidate {
     uint64_t ended_epoch;   /* the last term in which its program ended */
     int64_t ended_ns;
     uint64_t ended_ms;
-    char page[192]; /* the URL of its page, for people; "": it has none, or not for others */
+    char page[192];       /* the URL of its page, for people; "": it has none, or not for others */
+    char incarnation[33]; /* of its process, in hex: another one under the same id is a duplicate */
 };
 
 #define TENURE_CANDIDATE                                                                           \

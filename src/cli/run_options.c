@@ -55,6 +55,7 @@ static const struct row rows[] = {
     {"build", TEXT, AT(o.elector.build)},
     {"user", TEXT, AT(o.program.user)},
     {"chdir", TEXT, AT(o.program.cwd)},
+    {"allow-duplicate-id", FLAG, AT(o.allow_duplicate_id)},
     {"allow-new-privs", FLAG, AT(o.program.privs)},
     {"contain", CHOICE, AT(o.contain), containments},
     {"orphan-grace", NS, AT(o.orphan_grace_ns)},

@@ -116,6 +116,7 @@ void tn_config_change(const struct tn_config_election *now, const struct tn_conf
         {"env", !same_list(now->env, next->env)},
         {"user", !same(first->program.user, b->program.user)},
         {"chdir", !same(first->program.cwd, b->program.cwd)},
+        {"allow_duplicate_id", first->allow_duplicate_id != b->allow_duplicate_id},
         {"allow_new_privs", first->program.privs != b->program.privs},
         {"contain", first->contain != b->contain},
         {"stop_signal", first->stop_signal != b->stop_signal},

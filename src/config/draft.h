@@ -44,7 +44,7 @@ struct tn_draft_run {
     int stop_signal, on_loss, on_exit, contain, watchdog, warm_signal;
     struct tn_text user, chdir, watchdog_device, warm_file;
     struct tn_text on_started, on_stopped, on_new_leader;
-    bool allow_new_privs, warm;
+    bool allow_duplicate_id, allow_new_privs, warm;
 };
 
 struct tn_draft_http {

@@ -89,6 +89,7 @@ static const struct tn_key run_keys[] = {
     {"warm", NULL, TN_KEY_BOOL, offsetof(R, warm)},
     {"warm_file", NULL, TN_KEY_TEXT, offsetof(R, warm_file)},
     {"warm_signal", NULL, TN_KEY_SIGNAL, offsetof(R, warm_signal)},
+    {"allow_duplicate_id", NULL, TN_KEY_BOOL, offsetof(R, allow_duplicate_id)},
     {"allow_new_privs", NULL, TN_KEY_BOOL, offsetof(R, allow_new_privs)},
     {"start_timeout", NULL, TN_KEY_NS, offsetof(R, start_timeout_ns)},
     {"contain", NULL, TN_KEY_WORD, offsetof(R, contain), .words = tn_config_contains},

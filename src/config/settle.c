@@ -201,6 +201,7 @@ static void take_run(struct tn_reader *r, const struct tn_draft *d, struct tn_co
     o->program.user = run->user.text;
     o->program.cwd = run->chdir.text;
     o->program.privs = run->allow_new_privs;
+    o->allow_duplicate_id = run->allow_duplicate_id;
     o->stop_signal = run->stop_signal;
     o->on_loss = (enum tn_on_loss)run->on_loss;
     o->on_exit = (enum tn_on_exit)run->on_exit;

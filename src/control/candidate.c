@@ -16,15 +16,16 @@
 
 char *tn_candidate_encode(const struct tenure_candidate *c)
 {
-    json_t *object = json_pack(
-        "{s:s, s:s, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:s}",
-        "id", c->id, "state", c->state, "healthy", (int)c->healthy, "priority", (int)c->priority,
-        "build", c->build, "address", c->address, "contain", c->contain, "since", c->since,
-        "trouble", c->trouble, "answer", c->answer, "boot", c->boot, "started_epoch",
-        (json_int_t)c->started_epoch, "started_ns", (json_int_t)c->started_ns, "started_ms",
-        (json_int_t)c->started_ms, "ended_epoch", (json_int_t)c->ended_epoch, "ended_ns",
-        (json_int_t)c->ended_ns, "ended_ms", (json_int_t)c->ended_ms, "page", c->page);
+    json_t *object =
+        json_pack("{s:s, s:s, s:b, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, "
+                  "s:I, s:I, s:s, s:s}",
+                  "id", c->id, "state", c->state, "healthy", (int)c->healthy, "priority",
+                  (int)c->priority, "build", c->build, "address", c->address, "contain", c->contain,
+                  "since", c->since, "trouble", c->trouble, "answer", c->answer, "boot", c->boot,
+                  "started_epoch", (json_int_t)c->started_epoch, "started_ns",
+                  (json_int_t)c->started_ns, "started_ms", (json_int_t)c->started_ms, "ended_epoch",
+                  (json_int_t)c->ended_epoch, "ended_ns", (json_int_t)c->ended_ns, "ended_ms",
+                  (json_int_t)c->ended_ms, "page", c->page, "incarnation", c->incarnation);
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 
     json_decref(object);
@@ -56,6 +57,7 @@ enum tenure_status tn_candidate_decode(const void *data, size_t len,
     TN_RECORD_TEXT(o, &c, trouble);
     TN_RECORD_TEXT(o, &c, answer);
     TN_RECORD_TEXT(o, &c, boot);
+    TN_RECORD_TEXT(o, &c, incarnation);
     c.started_epoch = tn_record_number(o, "started_epoch", INT64_MAX);
     c.started_ns = (int64_t)tn_record_number(o, "started_ns", INT64_MAX);
     c.started_ms = tn_record_number(o, "started_ms", INT64_MAX);
@@ -79,11 +81,18 @@ static enum tenure_status put(void *arg, const struct tenure_value *value, struc
     return edit->text ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
 }
 
+/* Not that of another process under the same id. */
 static enum tenure_status erase(void *arg, const struct tenure_value *value, struct tn_edit *edit,
                                 struct tenure_error *err)
 {
-    (void)arg, (void)err;
+    const char *incarnation = arg;
+    struct tenure_candidate c = TENURE_CANDIDATE;
+
+    (void)err;
     edit->tombstone = !tenure_token_absent(&value->token) && !value->tombstone;
+    if (edit->tombstone && incarnation[0] &&
+        tn_candidate_decode(value->data, value->len, &c, NULL) == TENURE_OK && c.incarnation[0])
+        edit->tombstone = strcmp(c.incarnation, incarnation) == 0;
     return TENURE_OK;
 }
 
@@ -99,12 +108,14 @@ enum tenure_status tn_candidate_announce(tenure_store *store, const char *name,
 }
 
 enum tenure_status tn_candidate_withdraw(tenure_store *store, const char *name, const char *id,
-                                         int64_t deadline, struct tenure_error *err)
+                                         const char *incarnation, int64_t deadline,
+                                         struct tenure_error *err)
 {
-    char key[TENURE_KEY_MAX + 1];
+    char key[TENURE_KEY_MAX + 1], whose[33];
 
     tn_key_candidate(name, id, key);
-    return tn_edit_register(store, key, erase, NULL, deadline, err);
+    snprintf(whose, sizeof whose, "%s", incarnation);
+    return tn_edit_register(store, key, erase, whose, deadline, err);
 }
 
 /* ---- Listing ------------------------------------------------------------- */

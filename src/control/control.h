@@ -33,8 +33,10 @@ enum tenure_status tn_candidate_announce(tenure_store *store, const char *name,
                                          const struct tenure_candidate *candidate, int64_t deadline,
                                          struct tenure_error *err);
 /* It goes: a tombstone. */
+/* incarnation: of the process that wrote it; "": of any. */
 enum tenure_status tn_candidate_withdraw(tenure_store *store, const char *name, const char *id,
-                                         int64_t deadline, struct tenure_error *err);
+                                         const char *incarnation, int64_t deadline,
+                                         struct tenure_error *err);
 /* Somebody came, went or fell ill: let the others look. */
 enum tenure_status tn_control_roll(tenure_store *store, const char *name, int64_t deadline,
                                    struct tenure_error *err);

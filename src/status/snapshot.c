@@ -98,9 +98,11 @@ static const struct text snapshot_texts[] = {
     TEXT(tn_election_snapshot, record.unsealed),
 };
 static const struct text candidate_texts[] = {
-    TEXT(tenure_candidate, id),      TEXT(tenure_candidate, state),   TEXT(tenure_candidate, build),
-    TEXT(tenure_candidate, address), TEXT(tenure_candidate, contain), TEXT(tenure_candidate, since),
-    TEXT(tenure_candidate, trouble),
+    TEXT(tenure_candidate, id),          TEXT(tenure_candidate, state),
+    TEXT(tenure_candidate, build),       TEXT(tenure_candidate, address),
+    TEXT(tenure_candidate, contain),     TEXT(tenure_candidate, since),
+    TEXT(tenure_candidate, trouble),     TEXT(tenure_candidate, page),
+    TEXT(tenure_candidate, incarnation),
 };
 static const struct text term_texts[] = {
     TEXT(tenure_term_record, holder),

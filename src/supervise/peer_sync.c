@@ -26,12 +26,16 @@ struct ranking {
     const struct tn_peer_sync *sync;
     const struct tenure_candidate *self;
     unsigned better;
+    struct tenure_candidate duplicate;
 };
 
 static bool rank(void *arg, const struct tenure_candidate *other)
 {
     struct ranking *r = arg;
 
+    if (strcmp(other->id, r->self->id) == 0 && other->incarnation[0] &&
+        strcmp(other->incarnation, r->self->incarnation) != 0)
+        r->duplicate = *other;
     if (strcmp(other->id, r->self->id) != 0 && strcmp(other->state, "standby") == 0 &&
         tn_peer_outranks(other, r->self, r->sync->prefer))
         r->better++;
@@ -112,6 +116,7 @@ static void do_jobs(const struct tn_peer_sync *p, tenure_store *store, struct sy
     if (jobs & TN_PEER_RANK) {
         tenure_candidates(store, p->name, rank, &ranking, within(p, LIMIT_NS), NULL);
         t->result.better = ranking.better;
+        t->result.duplicate = ranking.duplicate;
     }
     if (jobs & TN_PEER_STEP_DOWN) {
         within(p, CALL_NS + 3 * LIMIT_NS);
@@ -122,7 +127,8 @@ static void do_jobs(const struct tn_peer_sync *p, tenure_store *store, struct sy
         preempt(p, store, &t->self);
     }
     if (jobs & TN_PEER_WITHDRAW)
-        tn_candidate_withdraw(store, p->name, t->self.id, within(p, LIMIT_NS), NULL);
+        tn_candidate_withdraw(store, p->name, t->self.id, t->self.incarnation, within(p, LIMIT_NS),
+                              NULL);
     within(p, LIMIT_NS); /* to close may mean to write */
 }
 

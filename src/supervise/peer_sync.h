@@ -27,6 +27,8 @@ struct tn_peer_result {
     unsigned done; /* jobs */
     unsigned better;
     bool successor; /* a healthy candidate answers that it stands by */
+    /* RANK: what stands in our record, if another process wrote it; its id is "" if none did. */
+    struct tenure_candidate duplicate;
 };
 
 struct tn_peer_sync {

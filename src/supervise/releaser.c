@@ -134,7 +134,7 @@ static enum tenure_status release(const struct tn_release_ticket *f, tenure_stor
 static void withdraw(const struct tn_release_ticket *f, tenure_store *store)
 {
     usleep(20 * 1000); /* the next leader first */
-    tn_candidate_withdraw(store, f->name, f->id, tenure_now() + REQUEST_NS, NULL);
+    tn_candidate_withdraw(store, f->name, f->id, "", tenure_now() + REQUEST_NS, NULL);
 }
 
 enum tenure_status tn_release_from(int fd, struct tenure_error *err)

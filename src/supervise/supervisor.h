@@ -54,6 +54,9 @@ struct tn_run_options {
     const char *warm_file; /* where it finds out; NULL: nowhere */
     int warm_signal;       /* sent when that has changed; 0: none */
 
+    /* Contend although another process is there under the same id, and was there first. */
+    bool allow_duplicate_id;
+
     enum tn_prefer prefer;
     bool preempt; /* ask a lower leader to hand over to us */
     int64_t preempt_delay_ns;

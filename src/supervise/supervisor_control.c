@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "base/rfc3339.h"
 #include "control/control.h"
 #include "core/timing.h"
@@ -37,13 +38,13 @@ static void decide_claim(const struct tn_supervisor *s, bool *may_claim, int64_t
 {
     const struct tn_inbox *m = &s->inbox;
 
-    *may_claim = !m->control.paused && !m->unhealthy;
+    *may_claim = !m->control.paused && !m->unhealthy && !m->duplicate;
     *delay_ns = (int64_t)m->better * RANK_NS;
     if (m->held_for[0] && strcmp(m->held_for, m->self) != 0 && *delay_ns < HOLD_BACK_NS)
         *delay_ns = HOLD_BACK_NS;
 }
 
-static void apply_claim(struct tn_supervisor *s)
+void tn_supervisor_apply_claim(struct tn_supervisor *s)
 {
     bool may_claim;
     int64_t delay_ns;
@@ -90,7 +91,7 @@ void tn_supervisor_seen_leader(struct tn_supervisor *s, uint64_t epoch)
         m->held_for[0] = '\0';
     pthread_mutex_unlock(&m->lock);
     if (over)
-        apply_claim(s);
+        tn_supervisor_apply_claim(s);
     if (s->options->preempt && epoch != 0 && epoch != s->machine.epoch)
         s->preempt.at_ns = tenure_now() + s->options->preempt_delay_ns;
 }
@@ -105,7 +106,7 @@ void tn_supervisor_healthy(struct tn_supervisor *s, bool healthy)
         return;
     s->self.healthy = healthy;
     tn_election_healthy(s->election, healthy, NULL);
-    apply_claim(s);
+    tn_supervisor_apply_claim(s);
     tn_supervisor_sync(s, TN_PEER_ANNOUNCE | TN_PEER_MEMBERSHIP);
 }
 
@@ -132,6 +133,7 @@ void tn_supervisor_register(struct tn_supervisor *s)
     *c = (struct tenure_candidate)TENURE_CANDIDATE;
     snprintf(c->id, sizeof c->id, "%s", now.id);
     snprintf(s->id, sizeof s->id, "%s", now.id);
+    tn_hex_encode(now.incarnation, sizeof now.incarnation, c->incarnation);
     snprintf(c->build, sizeof c->build, "%s", o->build ? o->build : "");
     snprintf(c->address, sizeof c->address, "%s", o->address ? o->address : "");
     tn_api_page_url(s->options->agent_api ? s->options->agent_api : &s->options->api, s->api,
@@ -210,12 +212,14 @@ static void on_synced(void *arg, const struct tn_peer_result *result)
 
     if (result->done & TN_PEER_RANK) {
         tn_supervisor_compare_lease(s);
+        if (result->duplicate.id[0])
+            tn_supervisor_duplicate_found(s, &result->duplicate);
         pthread_mutex_lock(&s->inbox.lock);
         bool changed = s->inbox.better != result->better;
         s->inbox.better = result->better;
         pthread_mutex_unlock(&s->inbox.lock);
         if (changed)
-            apply_claim(s);
+            tn_supervisor_apply_claim(s);
     }
     if (result->done & TN_PEER_STEP_DOWN) {
         if (result->successor && s->machine.unhealthy && s->machine.epoch != 0)
@@ -312,4 +316,5 @@ void tn_supervisor_control_open(struct tn_supervisor *s)
     tn_loop_timer(&s->loop, &s->yield, yield_now, s);
     tn_loop_timer(&s->loop, &s->preempt, preempt_now, s);
     tn_loop_timer(&s->loop, &s->sync, sync_now, s);
+    tn_supervisor_duplicate_open(s);
 }

@@ -60,6 +60,7 @@ struct tn_inbox {
 
     /* What else decides whether we may claim. */
     bool unhealthy;
+    bool duplicate;  /* another process has our id, and was there first */
     unsigned better; /* candidates that should go first */
 };
 
@@ -126,6 +127,9 @@ struct tn_supervisor {
     bool registered;    /* the store is open, and has our record */
     bool announced;
     struct tn_timer sync, yield, preempt;
+    struct tn_timer duplicate; /* our record is written again, or nobody has replaced it since */
+    int64_t duplicate_ns;      /* when another process was last seen in our record; 0: never */
+    int64_t rewritten_ns;      /* when we last replaced it for that */
     int64_t yield_for_ms;
 
     struct tn_outage outage;         /* of the store, as it was told */
@@ -232,6 +236,11 @@ void tn_supervisor_health_notified(void *arg, short events);
 /* What follows from the results; after each turn. */
 void tn_supervisor_health_judge(struct tn_supervisor *s);
 
+/* supervisor_duplicate.c */
+void tn_supervisor_duplicate_open(struct tn_supervisor *s);
+/* RANK has found this in our own record. */
+void tn_supervisor_duplicate_found(struct tn_supervisor *s, const struct tenure_candidate *other);
+
 /* supervisor_warnings.c */
 __attribute__((format(printf, 3, 4))) void tn_supervisor_warn(struct tn_supervisor *s,
                                                               unsigned warning, const char *format,
@@ -250,6 +259,8 @@ void tn_supervisor_take_control(struct tn_supervisor *s, const struct tenure_con
                                 bool fresh);
 void tn_supervisor_seen_leader(struct tn_supervisor *s, uint64_t epoch);
 void tn_supervisor_healthy(struct tn_supervisor *s, bool healthy);
+/* What decides whether we may claim has changed. */
+void tn_supervisor_apply_claim(struct tn_supervisor *s);
 /* Jobs of the peer sync, soon; or at once. */
 void tn_supervisor_sync(struct tn_supervisor *s, unsigned jobs);
 void tn_supervisor_sync_now(struct tn_supervisor *s, unsigned jobs);

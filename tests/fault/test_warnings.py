@@ -114,3 +114,51 @@ def test_a_redis_with_persistence(tmp_path):
             until(lambda: any(c["state"] == "leading" for c in
                               json.loads(show(redis.url(), "--name", "web", "--json"))["candidates"]))
             assert not warnings(agent)
+
+
+def test_two_with_one_id(tmp_path):
+    """Both notice; the second one does not contend, not even when nobody leads, until the first is gone."""
+    store, text = f"file:{tmp_path}/store", "same id"
+    with Agent(tmp_path, store, "a", ttl="2s") as first:
+        first.leads()
+        with Agent(tmp_path, store, "a", ttl="2s") as second:
+            assert "does not contend" in until(lambda: warnings(second).get("duplicate-id"))
+            is_said(first, store, "duplicate-id", text)
+            assert metric(second, "duplicate-id") == 1 and logged(second, text)
+            assert "does not contend" not in warnings(first)["duplicate-id"]
+            # Whoever else is there takes over, not the second.
+            with Agent(tmp_path, store, "b", ttl="2s") as other:
+                other.waits()
+                until(lambda: subprocess.run([TENURE, "handover", "--to", "b", "--name", "web", "--store", store],
+                                             capture_output=True).returncode == 0)
+                until(lambda: other.status()["leading"])
+                other.end()
+                first.leads()
+            assert not any(line["event"] == "running" for line in second.events())
+            first.end()
+            second.leads()
+            until(lambda: "duplicate-id" not in warnings(second))
+
+
+def test_two_with_one_id_on_purpose(tmp_path):
+    store = f"file:{tmp_path}/store"
+    with Agent(tmp_path, store, "a", ttl="2s") as first:
+        first.leads()
+        with Agent(tmp_path, store, "a", "--allow-duplicate-id", ttl="2s") as second:
+            until(lambda: "duplicate-id" in warnings(second) and "duplicate-id" in warnings(first))
+            first.process.kill()
+            first.process.wait()
+            second.leads()
+
+
+def test_one_that_is_started_again_is_no_duplicate(tmp_path):
+    store = f"file:{tmp_path}/store"
+    with Agent(tmp_path, store, "a") as first:
+        first.leads()
+        first.process.kill()
+        first.process.wait()
+    with Agent(tmp_path, store, "a") as second:
+        second.leads()
+        until(lambda: any(c["state"] == "leading" for c in
+                          json.loads(show(store, "--name", "web", "--json"))["candidates"]))
+        assert not warnings(second)

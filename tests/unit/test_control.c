@@ -263,9 +263,9 @@ static void test_announce_and_withdraw(void **state)
     assert_true(l.last.healthy);
     assert_int_equal(l.last.priority, -4);
     assert_int_equal(l.last.started_epoch, 99);
-    assert_int_equal(tn_candidate_withdraw(b->store, "w", c.id, soon(), NULL), TENURE_OK);
+    assert_int_equal(tn_candidate_withdraw(b->store, "w", c.id, "", soon(), NULL), TENURE_OK);
     assert_int_equal(candidates(b).n, 0);
-    assert_int_equal(tn_candidate_withdraw(b->store, "w", c.id, soon(), NULL), TENURE_OK);
+    assert_int_equal(tn_candidate_withdraw(b->store, "w", c.id, "", soon(), NULL), TENURE_OK);
 }
 
 static void test_hostile_candidates_are_passed_over(void **state)
