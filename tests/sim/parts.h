@@ -1,6 +1,6 @@
 /*
  * sim/parts.h - what a simulated world is made of: the register, messages, a
- * candidate with its driver, program and guard, the state's store, jobs.
+ * candidate with its driver, program and guard, the state's store.
  */
 #ifndef SIM_PARTS_H
 #define SIM_PARTS_H
@@ -287,49 +287,6 @@ struct sim_state {
     uint8_t top_grant[SIM_DOCS][TENURE_NONCE_SIZE];
     uint64_t acked_epoch[SIM_DOCS];
     uint64_t acked_data[SIM_DOCS];
-};
-
-/* ---- Jobs ---------------------------------------------------------------- */
-
-#define SIM_JOBS 3
-
-/* One register each: a worker's member record, a job's owner. */
-struct sim_member {
-    uint64_t version, nonce, incarnation;
-    bool dead;
-};
-
-struct sim_job {
-    uint64_t version, nonce, incarnation, epoch;
-    uint8_t owner; /* SIM_NODES_MAX: nobody */
-};
-
-struct sim_worker {
-    bool out; /* a request is */
-    uint8_t doing;
-    uint8_t target;
-    uint32_t no;
-    uint64_t nonce;       /* of that request */
-    int64_t sent_ns;      /* its own clock */
-    bool joined;          /* its member record is, or was lately, alive */
-    uint64_t incarnation; /* one per join */
-    int64_t deadline_ns;  /* D, of its own clock */
-    int64_t renew_ns;
-    unsigned turn; /* what it looks at next */
-    struct sim_member seen[SIM_NODES_MAX];
-    int64_t since_ns[SIM_NODES_MAX];  /* its clock when it first saw that version */
-    uint64_t dead_inc[SIM_NODES_MAX]; /* known to be dead for good */
-    struct sim_job job[SIM_JOBS];
-    bool mine[SIM_JOBS];
-    uint64_t draft_inc; /* that the join on its way carries */
-};
-
-struct sim_jobs {
-    struct sim_member members[SIM_NODES_MAX];
-    struct sim_job jobs[SIM_JOBS];
-    struct sim_worker workers[SIM_NODES_MAX];
-    uint64_t version;
-    uint64_t drawn; /* incarnations so far */
 };
 
 #endif

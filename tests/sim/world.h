@@ -109,7 +109,6 @@ struct sim_world {
     uint16_t free_msg;
     struct sim_state state;
     struct sim_docs docs;
-    struct sim_jobs jobs;
     struct sim_grant grants[SIM_GRANTS_MAX];
     uint32_t n_grants;
     uint32_t exempt_serial; /* exclusion is not promised for grants up to this one */

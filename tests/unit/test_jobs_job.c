@@ -67,11 +67,12 @@ static void test_claims_and_releases(void **unused)
 
     (void)unused;
     memcpy(run.grant, grant, sizeof grant);
-    assert_true(tn_job_claim(&j, &a, grant, 3));
+    assert_true(tn_job_claim(&j, &a, 5000, grant, 3));
     assert_true(tn_job_is_run(&j, &run));
     assert_int_equal(j.seq, 4);
+    assert_int_equal(j.ttl_ms, 5000);
     /* The same worker claims it again: the run before is not this one. */
-    assert_true(tn_job_claim(&j, &a, grant, 1000));
+    assert_true(tn_job_claim(&j, &a, 5000, grant, 1000));
     assert_int_equal(j.epoch, 1000);
     assert_false(tn_job_release(&j, &run));
     run.epoch = 1000;
@@ -85,7 +86,7 @@ static void test_claims_and_releases(void **unused)
     assert_false(tn_job_owned(&j));
     assert_int_equal(j.epoch, 1000);
     j.epoch = TN_EPOCH_MAX;
-    assert_false(tn_job_claim(&j, &a, grant, 3));
+    assert_false(tn_job_claim(&j, &a, 5000, grant, 3));
     assert_false(tn_job_owned(&j));
 }
 

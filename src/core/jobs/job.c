@@ -33,7 +33,7 @@ enum tn_job_state tn_job_state(const struct tn_job *job, const struct tn_owner *
     }
 }
 
-bool tn_job_claim(struct tn_job *job, const struct tn_owner *own,
+bool tn_job_claim(struct tn_job *job, const struct tn_owner *own, uint32_t ttl_ms,
                   const uint8_t grant[TENURE_NONCE_SIZE], uint64_t wall_ms)
 {
     uint64_t epoch = tn_epoch_next(job->epoch, wall_ms, 0);
@@ -42,6 +42,7 @@ bool tn_job_claim(struct tn_job *job, const struct tn_owner *own,
     if (epoch == 0)
         return false;
     job->owner = *own;
+    job->ttl_ms = ttl_ms;
     job->epoch = epoch;
     memcpy(job->grant, grant, sizeof job->grant);
     return true;
@@ -58,6 +59,7 @@ bool tn_job_release(struct tn_job *job, const struct tn_run *run)
     if (!tn_job_is_run(job, run))
         return false;
     memset(&job->owner, 0, sizeof job->owner);
+    job->ttl_ms = 0;
     return true;
 }
 

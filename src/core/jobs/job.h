@@ -24,7 +24,8 @@ struct tn_owner {
 
 struct tn_job {
     struct tn_owner owner;
-    uint64_t epoch;                   /* of the latest claim; a release and a removal keep it */
+    uint32_t ttl_ms; /* of its lease: how long it may live on if its record is lost */
+    uint64_t epoch;  /* of the latest claim; a release and a removal keep it */
     uint8_t grant[TENURE_NONCE_SIZE]; /* one per claim */
     uint64_t seq;                     /* how many checkpoints were committed */
     enum tn_wanted wanted;
@@ -54,7 +55,7 @@ enum tn_job_state tn_job_state(const struct tn_job *job, const struct tn_owner *
  * Make `job`, as read, the next claim: epoch max(stored + 1, wall-clock ms), a fresh grant.
  * False: no epoch is left, an operator must help; job is untouched.
  */
-bool tn_job_claim(struct tn_job *job, const struct tn_owner *own,
+bool tn_job_claim(struct tn_job *job, const struct tn_owner *own, uint32_t ttl_ms,
                   const uint8_t grant[TENURE_NONCE_SIZE], uint64_t wall_ms);
 
 /* One run of a job by this worker. */

@@ -41,10 +41,11 @@ struct tn_member {
     uint32_t flaps;    /* joins, halved every TN_FLAPS_HALVED renewals */
     bool draining;
     bool standby;
-    uint32_t format;  /* the highest format of records that it reads */
-    uint32_t share;   /* its part of the whole, 1 .. TN_PLAN_SHARE_MAX */
-    uint32_t limit;   /* the most weight that it takes; UINT32_MAX: any */
-    uint64_t applied; /* the sequence number of the plan that it has applied */
+    uint32_t linger_ms; /* after it has left, its jobs stay planned for it for so long */
+    uint32_t format;    /* the highest format of records that it reads */
+    uint32_t share;     /* its part of the whole, 1 .. TN_PLAN_SHARE_MAX */
+    uint32_t limit;     /* the most weight that it takes; UINT32_MAX: any */
+    uint64_t applied;   /* the sequence number of the plan that it has applied */
     uint32_t ask_count;
     uint32_t unfit_count;
     uint32_t asks[TN_MEMBER_ASKS_MAX];     /* jobs planned for it that a living member owns */

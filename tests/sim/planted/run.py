@@ -60,7 +60,7 @@ class Builder:
         with open(os.path.join(self.objects, "tn_version.h"), "w", encoding="utf-8") as f:
             f.write('#define TN_VERSION "planted"\n')
         self.sources = [os.path.relpath(path, root)
-                        for pattern in (CORE + "/*.c", SIM + "/*.c", *STATE)
+                        for pattern in (CORE + "/*.c", SIM + "/*.c", SIM + "/jobs/*.c", *STATE)
                         for path in sorted(glob.glob(os.path.join(root, pattern)))]
 
     def includes(self):

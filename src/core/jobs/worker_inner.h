@@ -1,0 +1,59 @@
+/*
+ * core/jobs/worker_inner.h - what the worker's files share.
+ *
+ *   worker.c       the events, and the round
+ *   worker_view.c  what was read: plan, members, catalogue; burials, placeholders
+ *   worker_jobs.c  the registers of the jobs: claims, commits, releases
+ *   worker_plan.c  the need of a plan, and its making
+ */
+#ifndef TN_CORE_JOBS_WORKER_INNER_H
+#define TN_CORE_JOBS_WORKER_INNER_H
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/jobs/worker.h"
+
+static inline bool nonce_equal(const uint8_t *a, const uint8_t *b)
+{
+    return memcmp(a, b, TENURE_NONCE_SIZE) == 0;
+}
+
+static inline struct tn_held *held_of(const struct tn_worker *w, uint32_t job)
+{
+    uint32_t at = job < w->cfg.jobs_max ? w->cfg.known[job].held : 0;
+
+    return at ? &w->cfg.held[at - 1] : NULL;
+}
+
+/* The place of a member in the table; peer_count: it is not there. */
+uint32_t tn_worker_peer(const struct tn_worker *w, const char *id);
+/* The job is planned for this worker, and is to run. */
+bool tn_worker_planned(const struct tn_worker *w, uint32_t job);
+struct tn_owner tn_worker_owner(const struct tn_worker *w);
+
+/* ---- worker_view.c ------------------------------------------------------- */
+void tn_view_plan(struct tn_worker *w, const struct tn_work_event *ev);
+void tn_view_members(struct tn_worker *w, const struct tn_work_event *ev);
+void tn_view_catalogue(struct tn_worker *w, const struct tn_work_event *ev);
+/* Swap a silent member to dead, or put a placeholder; false: there is nothing to do. */
+bool tn_view_bury(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
+
+/* ---- worker_jobs.c ------------------------------------------------------- */
+/* The membership is over: nothing is claimed, committed or released under it any more. */
+void tn_jobs_forget(struct tn_worker *w);
+/* By the plan and the catalogue: what is to be read, stopped, released. */
+void tn_jobs_review(struct tn_worker *w, struct tn_work_actions *out);
+void tn_jobs_read(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
+void tn_jobs_swapped(struct tn_worker *w, const struct tn_work_event *ev,
+                     struct tn_work_actions *out);
+void tn_jobs_stopped(struct tn_worker *w, uint32_t job);
+void tn_jobs_commit(struct tn_worker *w, uint32_t job);
+/* The next batch; false: nothing is due. */
+bool tn_jobs_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
+
+/* ---- worker_plan.c ------------------------------------------------------- */
+/* Plan, if it is needed and this worker's turn; false: it is not. */
+bool tn_plan_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
+
+#endif
