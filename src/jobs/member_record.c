@@ -64,11 +64,12 @@ static bool take_jobs(const json_t *object, const char *member, uint32_t *jobs, 
 
 static bool take_counts(const json_t *object, struct tn_member *m)
 {
-    uint64_t ttl, renewals, flaps, format, share, limit;
+    uint64_t ttl, renewals, flaps, format, share, limit, linger;
     bool well = take_count(object, "number", TN_MEMBER_NUMBER_MAX, 0, &m->identity.number) &&
                 take_count(object, "ttl_ms", TN_TTL_MAX_MS, 0, &ttl) &&
                 take_count(object, "renewals", UINT32_MAX, 0, &renewals) &&
                 take_count(object, "flaps", 64, 0, &flaps) &&
+                take_count(object, "linger_ms", UINT32_MAX, 0, &linger) &&
                 take_count(object, "reads_format", UINT32_MAX, 1, &format) &&
                 take_count(object, "share", TN_PLAN_SHARE_MAX, 1, &share) &&
                 take_count(object, "limit", UINT32_MAX, UINT32_MAX, &limit) &&
@@ -79,6 +80,7 @@ static bool take_counts(const json_t *object, struct tn_member *m)
     m->ttl_ms = (uint32_t)ttl;
     m->renewals = (uint32_t)renewals;
     m->flaps = (uint32_t)flaps;
+    m->linger_ms = (uint32_t)linger;
     m->format = (uint32_t)format;
     m->share = (uint32_t)share;
     m->limit = (uint32_t)limit;
@@ -158,7 +160,7 @@ char *tn_member_encode(const struct tn_member_record *record)
     tn_rfc3339_format(record->renewed_ms + m->ttl_ms, expires);
     json_t *object = json_pack(
         "{s:i, s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:b, s:I, s:s, s:s,"
-        " s:I, s:s}",
+        " s:I, s:s, s:I}",
         "format", TN_JOBS_FORMAT, "id", record->id, "state", states[m->state], "mark",
         marks[m->mark], "number", (json_int_t)m->identity.number, "incarnation", incarnation,
         "ttl_ms", (json_int_t)m->ttl_ms, "renewals", (json_int_t)m->renewals, "flaps",
@@ -166,7 +168,8 @@ char *tn_member_encode(const struct tn_member_record *record)
         (json_int_t)(m->share ? m->share : 1), "limit", (json_int_t)m->limit, "labels", m->labels,
         "draining", (int)m->draining, "standby", (int)m->standby, "plan_applied",
         (json_int_t)m->applied, "host", record->host, "build", record->build, "renewed_ms",
-        (json_int_t)record->renewed_ms, "lease_expires", expires);
+        (json_int_t)record->renewed_ms, "lease_expires", expires, "linger_ms",
+        (json_int_t)m->linger_ms);
 
     if (object && put_jobs(object, "asks", m->asks, m->ask_count) &&
         put_jobs(object, "unfit", m->unfit, m->unfit_count))
