@@ -63,7 +63,7 @@ static void act(struct tn_worker *w, const struct tn_work_event *ev, struct tn_w
 {
     if (w->round_at_ns <= w->now_ns)
         w->round_at_ns = w->now_ns + w->cfg.timing.poll_ns;
-    if (tn_view_bury(w, ev, out) || tn_plan_ask(w, ev, out) || tn_jobs_ask(w, ev, out))
+    if (tn_view_bury(w, ev, out) || tn_plan_ask(w, ev, out) || tn_held_ask(w, ev, out))
         return;
     w->stage = TN_STAGE_IDLE;
 }
@@ -74,7 +74,7 @@ static void ask_next(struct tn_worker *w, const struct tn_work_event *ev,
     if (w->out != TN_WORK_NOTHING || !w->in)
         return;
     if (w->leaving) /* the last commits; the swap to `left` frees the jobs */
-        tn_jobs_ask(w, ev, out);
+        tn_held_ask(w, ev, out);
     else if (w->stage == TN_STAGE_MEMBERS)
         ask_stage(w, TN_WORK_LIST_MEMBERS, out);
     else if (w->stage == TN_STAGE_CATALOGUE)
@@ -84,7 +84,7 @@ static void ask_next(struct tn_worker *w, const struct tn_work_event *ev,
     if (w->stage == TN_STAGE_IDLE && !w->leaving && (w->bell || w->now_ns >= w->round_at_ns))
         begin_round(w, out);
     else if (w->stage == TN_STAGE_IDLE && !w->leaving)
-        tn_jobs_ask(w, ev, out);
+        tn_held_ask(w, ev, out);
     w->out = out->request;
 }
 
@@ -112,15 +112,15 @@ static void take_event(struct tn_worker *w, const struct tn_work_event *ev,
         if (w->out == TN_WORK_READ_CATALOGUE && ev->status == TENURE_OK)
             tn_view_catalogue(w, ev);
         if (advance(w, TN_WORK_READ_CATALOGUE, ev->status == TENURE_OK))
-            tn_jobs_review(w, out);
+            tn_held_review(w, out);
         break;
     case TN_WORK_READ:
         w->out = TN_WORK_NOTHING;
-        tn_jobs_read(w, ev, out);
+        tn_held_read(w, ev, out);
         break;
     case TN_WORK_SWAPPED:
         w->out = TN_WORK_NOTHING;
-        tn_jobs_swapped(w, ev, out);
+        tn_held_swapped(w, ev, out);
         break;
     case TN_WORK_MEMBER_SWAPPED:
     case TN_WORK_PLAN_SWAPPED:
@@ -130,10 +130,10 @@ static void take_event(struct tn_worker *w, const struct tn_work_event *ev,
         end_round(w, ev->status == TENURE_OK ? 0 : w->cfg.timing.retry_ns);
         break;
     case TN_WORK_STOPPED:
-        tn_jobs_stopped(w, ev->job);
+        tn_held_stopped(w, ev->job);
         break;
     case TN_WORK_COMMIT:
-        tn_jobs_commit(w, ev->job);
+        tn_held_commit(w, ev->job);
         break;
     }
 }
@@ -142,7 +142,7 @@ static void take_event(struct tn_worker *w, const struct tn_work_event *ev,
 static void take_membership(struct tn_worker *w, const struct tn_work_event *ev)
 {
     if (w->in && (!ev->in || !tn_identity_equal(&w->identity, &ev->identity))) {
-        tn_jobs_forget(w);
+        tn_held_forget(w);
         w->stage = TN_STAGE_IDLE;
         w->bell = true;
     }

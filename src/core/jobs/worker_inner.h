@@ -41,16 +41,16 @@ bool tn_view_bury(struct tn_worker *w, const struct tn_work_event *ev, struct tn
 
 /* ---- worker_jobs.c ------------------------------------------------------- */
 /* The membership is over: nothing is claimed, committed or released under it any more. */
-void tn_jobs_forget(struct tn_worker *w);
+void tn_held_forget(struct tn_worker *w);
 /* By the plan and the catalogue: what is to be read, stopped, released. */
-void tn_jobs_review(struct tn_worker *w, struct tn_work_actions *out);
-void tn_jobs_read(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
-void tn_jobs_swapped(struct tn_worker *w, const struct tn_work_event *ev,
+void tn_held_review(struct tn_worker *w, struct tn_work_actions *out);
+void tn_held_read(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
+void tn_held_swapped(struct tn_worker *w, const struct tn_work_event *ev,
                      struct tn_work_actions *out);
-void tn_jobs_stopped(struct tn_worker *w, uint32_t job);
-void tn_jobs_commit(struct tn_worker *w, uint32_t job);
+void tn_held_stopped(struct tn_worker *w, uint32_t job);
+void tn_held_commit(struct tn_worker *w, uint32_t job);
 /* The next batch; false: nothing is due. */
-bool tn_jobs_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
+bool tn_held_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
 
 /* ---- worker_plan.c ------------------------------------------------------- */
 /* Plan, if it is needed and this worker's turn; false: it is not. */

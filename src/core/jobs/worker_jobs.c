@@ -55,7 +55,7 @@ static void drop(struct tn_worker *w, struct tn_held *h)
     w->cfg.known[h->job].held = (uint32_t)(h - w->cfg.held) + 1;
 }
 
-void tn_jobs_forget(struct tn_worker *w)
+void tn_held_forget(struct tn_worker *w)
 {
     for (uint32_t i = w->held_count; i-- > 0;) {
         struct tn_held *h = &w->cfg.held[i];
@@ -107,7 +107,7 @@ static void claimed(struct tn_worker *w, struct tn_held *h, struct tn_work_actio
     out->start_count++;
 }
 
-void tn_jobs_stopped(struct tn_worker *w, uint32_t job)
+void tn_held_stopped(struct tn_worker *w, uint32_t job)
 {
     struct tn_held *h = held_of(w, job);
 
@@ -122,7 +122,7 @@ void tn_jobs_stopped(struct tn_worker *w, uint32_t job)
     /* Else a commit is out or in doubt: its answer comes first. */
 }
 
-void tn_jobs_commit(struct tn_worker *w, uint32_t job)
+void tn_held_commit(struct tn_worker *w, uint32_t job)
 {
     struct tn_held *h = held_of(w, job);
 
@@ -203,7 +203,7 @@ static bool is_applied(const struct tn_worker *w)
     return true;
 }
 
-void tn_jobs_review(struct tn_worker *w, struct tn_work_actions *out)
+void tn_held_review(struct tn_worker *w, struct tn_work_actions *out)
 {
     for (uint32_t i = 0; i < w->held_count; i++)
         review_held(w, &w->cfg.held[i], out);
@@ -370,7 +370,7 @@ static void read_one(struct tn_worker *w, const struct tn_read *r, struct tn_wor
         read_fresh(w, h, r);
 }
 
-void tn_jobs_read(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out)
+void tn_held_read(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out)
 {
     for (unsigned i = 0; i < ev->n; i++)
         read_one(w, &ev->reads[i], out);
@@ -412,7 +412,7 @@ static void swapped_one(struct tn_worker *w, uint32_t job, enum tenure_status st
     h->request = status == TENURE_CONFLICT ? TN_REQUEST_READ : TN_REQUEST_LATER;
 }
 
-void tn_jobs_swapped(struct tn_worker *w, const struct tn_work_event *ev,
+void tn_held_swapped(struct tn_worker *w, const struct tn_work_event *ev,
                      struct tn_work_actions *out)
 {
     for (unsigned i = 0; i < w->batch_n; i++)
@@ -488,7 +488,7 @@ static bool ask_swaps(struct tn_worker *w, const struct tn_work_event *ev,
     return out->n > 0;
 }
 
-bool tn_jobs_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out)
+bool tn_held_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out)
 {
     int64_t most_ns = w->cfg.timing.hold_ns / 10;
 

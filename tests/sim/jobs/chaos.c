@@ -268,6 +268,7 @@ static void restore_member(struct world *w, unsigned id, bool lose)
         /* An observer that had seen nothing since then counts on: beyond J1, as I1 has it. */
         for (unsigned i = 0; i < w->nodes; i++)
             set_node_strange(w, i, id);
+        w->member_restored_ns[id] = w->now_ns;
         w->member[id] = *past;
     }
     say(w, "the record of member %c is %s", 'a' + id, lose ? "lost" : "restored");

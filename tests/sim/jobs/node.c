@@ -44,6 +44,16 @@ static void stop_program(struct world *w, struct node *n, unsigned job, int64_t 
     end_at(w, n, job, by_ns > w->now_ns ? span(w, w->now_ns, by_ns) : w->now_ns);
 }
 
+/* Its claim, or its membership, may be what a restore has undone: beyond J1. */
+static bool is_strange(const struct world *w, const struct node *n, unsigned job)
+{
+    int64_t since_ns = w->restored_ns[job] > w->member_restored_ns[n->id]
+                           ? w->restored_ns[job]
+                           : w->member_restored_ns[n->id];
+
+    return since_ns > 0 && w->now_ns - since_ns < 10 * TN_S;
+}
+
 static void start_program(struct world *w, struct node *n, const struct tn_start *s)
 {
     struct program *p = &n->programs[s->job];
@@ -56,9 +66,7 @@ static void start_program(struct world *w, struct node *n, const struct tn_start
                           .epoch = s->epoch,
                           .value = n->seen_value[s->job],
                           .gen = p->gen + 1,
-                          /* Its claim may be what was lost. */
-                          .strange = w->restored_ns[s->job] > 0 &&
-                                     w->now_ns - w->restored_ns[s->job] < 10 * TN_S,
+                          .strange = is_strange(w, n, s->job),
                           .started_ns = w->now_ns};
     w->starts++;
     say(w, "n%u STARTS job %u, epoch %llu, value %llu", n->index, s->job,
