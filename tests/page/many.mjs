@@ -26,7 +26,7 @@ export function many(count, trouble, now) {
       e.candidates = e.candidates.map((c) => ({ ...c, state: 'unhealthy', healthy: false, reason: 'the probe http://127.0.0.1:8080/healthz answered 503' }));
     } else if (i % 4 === 1) e.paused = { by: 'ops', at: new Date(now - 4e6).toISOString(), reason: 'moving the database' };
     else if (i % 4 === 2) Object.assign(e, { role: 'silent', leading: false, left_ms: 0, reason: 'its process does not answer' });
-    else e.warnings = [{ code: 'crash-loop', severity: 'bad', text: 'The program ended 7 times within 10 min, last with code 1.', action: 'Look at its log; tenure handover moves it to another machine.', since_ms: now - 540000 }];
+    else e.warnings = [{ kind: 'crash-loop', text: 'the program ended 7 times in a row, last with code 1' }, { kind: 'from-the-future', text: 'a warning that this page does not know' }];
   }
   return { agent: { host: 'node-a', pid: 4711, version: '0.9.0', started_ms: now - 9e8, now_ms: now }, elections };
 }

@@ -187,6 +187,7 @@ on('hostile words stay words', async (world, visit) => {
   const e = honest.elections[0];
   Object.assign(e, { paused: { by: 'x', at: 'x', reason: 'x' }, state: { collections: ['x'], commits: 1, fenced: 1, last: [{ collection: 'x', id: 'x', seq: 1, at_ms: 1 }] } });
   e.renewals.failed = { '__proto__<b>': 3, constructor: 2 };
+  e.warnings = [{ kind: 'x', text: 'x' }, null, 'x'];
   const bad = evil(honest), twice = structuredClone(bad);
   twice.elections[0].name = '__proto__';
   bad.elections.push(twice.elections[0]);
@@ -283,6 +284,7 @@ on('thirty elections: a summary, trouble first, filter, search, an address for e
   assert.deepEqual(await page.locator('#trouble .name').allTextContents(), ['search', 'cleanup-1', 'export-2', 'orders-1']);
   await page.locator('#trouble li', { hasText: 'search' }).getByText('Repair what the candidates’ reasons name.').waitFor();
   await page.locator('#trouble li', { hasText: 'export-2' }).getByText('ended 7 times').waitFor(); // whatever the status warns of
+  await page.locator('#trouble li[data-mood=bad]', { hasText: 'export-2' }).getByText('from the future').waitFor();
   assert.match(await page.title(), /^\(1 without leader\) tenure/);
   // Filter and search are part of the address.
   await page.locator('#show-trouble').click();

@@ -6,6 +6,17 @@ const off = (e) => e.role === 'silent' || e.role === 'ended'; /* the process of 
 const lastEnd = (e) => list(e.history).reduce((latest, t) => Math.max(latest, number(t.to_ms)), 0);
 const standbys = (e) => list(e.candidates).filter((c) => c.healthy !== false && !(e.leader && c.id === e.leader.id) && c.state !== 'stopping');
 
+/* What a warning of the status means for the work, and what helps.  A kind that is not known is shown as it is. */
+const WARNINGS = {
+  'duplicate-id': ['bad', 'Give each candidate an id of its own (--id), or none.'],
+  'crash-loop': ['bad', 'Read the program’s log. A hand-over moves it to another machine.'],
+  'program-missing': ['bad', 'Install the program on this machine, or correct its path.'],
+  'store-forgot': ['bad', 'Find out who emptied or restored the store. What compares epochs refuses the older leader.'],
+  'store-unavailable': ['bad', 'Ask the store from this machine: tenure doctor'],
+  'ttl-differs': ['warn', 'Give all candidates of this election the same --ttl.'],
+  'store-volatile': ['warn', 'Turn persistence on: after a restart this store has forgotten who leads.'],
+};
+
 /* Each: mood, kind (what the summary counts), word (on the chip), text (what is so), todo (what helps). */
 function troublesOf(e) {
   const found = [];
@@ -14,11 +25,10 @@ function troublesOf(e) {
   if (e.role === 'silent') add('bad', 'off', 'not answering', 'Its process on this machine does not answer.', 'Find out what it waits for: a store that blocks, or a stopped process. A candidate on another machine can take over meanwhile.');
   if (e.role === 'ended') add('bad', 'off', 'ended here', 'Its process on this machine has ended.', 'The agent’s log has its last error. This machine cannot lead it until it is started again.');
   if (e.role === 'sealing') add('bad', 'trouble', 'cannot seal its state', 'The leader cannot seal its state against the leader before it.', 'Ask the store of the state: tenure state show --name ' + clean(e.name));
-  for (const t of [...list(e.troubles), ...list(e.warnings)]) {
-    const o = t && typeof t === 'object' ? t : { text: t };
-    const text = clean(o.text ?? o.message ?? o.detail ?? o.what), word = clean(o.word ?? o.kind ?? o.code ?? o.name).replace(/[-_]/g, ' ');
-    const bad = /bad|crit|error|alert|fatal/.test(String(o.severity ?? o.level ?? o.mood));
-    if (text || word) add(bad ? 'bad' : 'warn', 'trouble', word || 'warning', text, clean(o.todo ?? o.action ?? o.hint ?? o.fix), number(o.since_ms));
+  for (const warning of list(e.warnings)) {
+    if (!warning || typeof warning !== 'object') continue;
+    const [grave, todo] = (Object.hasOwn(WARNINGS, warning.kind) && WARNINGS[warning.kind]) || ['warn', ''];
+    add(grave, 'trouble', clean(warning.kind).replaceAll('-', ' ') || 'warning', sentence(warning.text, e), todo);
   }
   if (e.paused) add('warn', 'paused', 'paused', pauseText(e.paused), 'Resume it when the work is done: until then nobody takes over.', pausedSince(e.paused));
   return found.sort((a, b) => (a.mood === 'bad' ? 0 : 1) - (b.mood === 'bad' ? 0 : 1));
