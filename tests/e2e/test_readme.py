@@ -235,6 +235,45 @@ def test_seeing_it(home):
     home.until(lambda: home.run(command("tenure history")).strip())
 
 
+def test_several_at_once(home):
+    """The file as it stands, on a share of ours and a port of ours; and what the text below it says."""
+    (text,) = blocks("yaml")
+    (share,) = re.findall(r"path: (\S+),", text)
+    port = str(free_port())
+    (home.path / "share").mkdir()
+    (home.path / "web").write_text("#!/bin/sh\necho web with $*\nexec sleep 1000\n")
+    (home.path / "web").chmod(0o755)
+
+    def local(line):
+        return line.replace(share, f"{home.path}/share/leases").replace("/usr/bin/web", f"{home.path}/web").replace(
+            "8311", port)
+
+    (home.path / "tenure.yaml").write_text(local(text))
+    (doctor,) = re.findall(r"`(tenure doctor --store [^`]+)`", README)
+    (check,) = re.findall(r"`(tenure config check)`", README)
+    agent = home.start("tenure agent --config tenure.yaml 2>&1")
+    home.until(lambda: "leases" in home.said(agent))  # not mounted: no store of its own
+    home.running[agent][0].terminate()
+    home.running[agent][0].wait(PATIENCE)
+    assert not (home.path / "share/leases").exists()
+    assert " 0 broken" in home.run(local(doctor))  # "make it once"
+    told = home.run(check + " tenure.yaml")
+    assert "web" in told and "nightly" in told
+    agent = home.start("tenure agent --config tenure.yaml 2>&1")
+    home.until(lambda: "web with --port 80" in home.said(agent))
+    for name in ("web", "nightly"):
+        home.until(lambda: subprocess.run(["curl", "-fs", f"http://127.0.0.1:{port}/leader?name={name}"],
+                                          capture_output=True).returncode == 0)
+    (home.path / "tenure.yaml").write_text(local(text).replace("  - name: nightly", "  - name: weekly\n  - name: nightly"))
+    home.running[agent][0].send_signal(signal.SIGHUP)  # "SIGHUP reloads what can change"
+    home.until(lambda: subprocess.run(["curl", "-fs", f"http://127.0.0.1:{port}/leader?name=weekly"],
+                                      capture_output=True).returncode == 0)
+    (home.path / "tenure.yaml").write_text(local(text).replace("run:", "rum:"))
+    line = text[:text.index("run:")].count("\n") + 1
+    assert f":{line}:" in subprocess.run(["tenure", "config", "check", "tenure.yaml"], cwd=home.path, env=home.env, text=True,
+                                   capture_output=True).stderr  # "what is wrong in which line"
+
+
 def test_simulator(home):
     assert "n1" in home.run(command("tenure sim"))
 
