@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -20,6 +21,15 @@ NETWORK = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from document import Document, matches  # noqa: E402
 from process import die_with_parent, until  # noqa: E402
+
+
+SUDO = """#!/bin/sh
+if [ "$1" = -u ]; then
+    user=$2; shift 2
+    [ "$(id -u)" != 0 ] || exec setpriv --reuid "$user" --regid "$user" --init-groups "$@"
+fi
+exec "$@"
+"""
 
 
 class Servers:
@@ -69,13 +79,17 @@ def servers():
 
 
 @pytest.fixture
-def home(tmp_path):
-    """An empty home with the build in PATH, where nothing is asked for a password."""
+def home():
+    """An empty home with the build in PATH, where nothing is asked for a password.  Others may look into it: a page
+    may have a user of its own."""
+    tmp_path = pathlib.Path(tempfile.mkdtemp(prefix="tenure-page-"))
+    tmp_path.chmod(0o755)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/tenure").symlink_to(TENURE)
-    (tmp_path / "bin/sudo").write_text('#!/bin/sh\nexec "$@"\n')
+    (tmp_path / "bin/sudo").write_text(SUDO)
     (tmp_path / "bin/sudo").chmod(0o755)
-    return tmp_path
+    yield tmp_path
+    shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -87,6 +101,9 @@ def test_every_command_of_a_page_is_run(path, home, servers):
     for need in document.needs:
         if hasattr(servers, need):
             env.update(getattr(servers, need)(path))
+        elif need == "root":
+            if os.geteuid():
+                pytest.skip("this page changes its user: only root can")
         elif need == "network":
             if subprocess.run([*NETWORK, "true"], capture_output=True).returncode:
                 pytest.skip("network namespaces are not allowed here")
