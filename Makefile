@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 # Below PREFIX.  Debian's loader looks in /usr/local/lib, and in no lib64.
 LIBDIR ?= lib
 
-.PHONY: all deps demo test test-all coverage bench bench-agent stale trials fuzz model soak format check-format clean install help
+.PHONY: all deps demo test test-all test-packages coverage bench bench-agent stale trials fuzz model soak format check-format clean install help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -35,6 +35,11 @@ test-all:
 	@tests/page/install >/dev/null
 	@{ scripts/kube-server && scripts/kube-tools; } >/dev/null & TENURE_KUBE=required TENURE_PAGE=required scripts/test; \
 	    status=$$?; wait; exit $$status
+
+# The packages, and make install, in fresh roots of Debian.
+test-packages:
+	@scripts/deps test packages
+	@TENURE_BUILD=$(abspath $(BUILD)) /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/packages
 
 coverage:
 	@scripts/deps test
@@ -100,6 +105,7 @@ help:
 	@echo 'make demo          see a leader die and another take over'
 	@echo 'make test          run every test; the last line counts them'
 	@echo 'make test-all      the same, with a real kube-apiserver, helm and a real browser, which it gets once'
+	@echo 'make test-packages install the Debian packages in fresh roots; needs root, and Debian'\''s mirror'
 	@echo 'make coverage      which lines and branches of the core its timelines reach'
 	@echo 'make bench         measure, beside peers'
 	@echo 'make bench-agent   measure the HTTP side, beside peers'

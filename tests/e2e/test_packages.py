@@ -129,7 +129,8 @@ def test_each_file_is_in_its_package(debs):
                     "usr/share/doc/tenure/contrib/kubernetes/base/deployment.yaml",
                     "usr/share/doc/tenure/contrib/grafana/tenure.json",
                     "usr/share/doc/tenure/contrib/prometheus/tenure.rules.yml",
-                    "usr/share/doc/tenure/examples/elect.c"):
+                    "usr/share/doc/tenure/contrib/helm/tenure/Chart.yaml",
+                    "usr/share/doc/tenure/clients/tenure.py", "usr/share/doc/tenure/examples/elect.c"):
         assert holder(pattern) == "tenure"
     for module in (ROOT / "src/store").glob("*/meson.build"):
         for name in re.findall(r"store_modules \+= \[\['(\w+)'", module.read_text()):
