@@ -21,12 +21,15 @@ static const char handover_help[] =
 
 static const char step_down_help[] =
     "usage: tenure step-down --name NAME [--store URL] [--for 30s] [--timeout 5s]\n"
+    "                        [--force]\n"
     "\n"
     "Asks the leader to drain its program, release its lease, and stay out of the\n"
     "election for a while.  Any standby takes over; without one, nobody leads.\n"
     "\n"
-    "Exit: 0 request recorded, 1 the store refused the request, 2 usage error or no\n"
-    "      such store, 3 no leader.\n";
+    "  --force    also during a pause, when no standby takes over\n"
+    "\n"
+    "Exit: 0 request recorded, 1 the store refused the request or it is paused, 2\n"
+    "      usage error or no such store, 3 no leader.\n";
 
 static int show(const struct cli_common *c, const struct tenure_handover *r, const char *to)
 {
@@ -79,9 +82,10 @@ static int run_handover(const struct cli_verb *verb, int argc, char **argv)
 }
 
 static int step_down(const struct cli_verb *verb, tenure_store *store, const struct cli_common *c,
-                     int64_t for_ns)
+                     int64_t for_ns, bool force)
 {
     struct tenure_lease_view lease = TENURE_LEASE_VIEW;
+    struct tenure_control control = TENURE_CONTROL;
     int64_t by = tenure_now() + c->timeout_ns;
     struct tenure_error err;
 
@@ -89,6 +93,13 @@ static int step_down(const struct cli_verb *verb, tenure_store *store, const str
         return cli_fail_with(verb, &err);
     if (lease.state != TENURE_LEASE_HELD)
         return cli_fail(verb, CLI_NOT_HELD, "%s: nobody leads", c->name);
+    if (!force && tenure_control_look(store, c->name, &control, by, &err))
+        return cli_fail_with(verb, &err);
+    if (control.paused)
+        return cli_fail(verb, CLI_FAILED,
+                        "%s is paused: nobody would take over from %s; run `tenure resume` first, "
+                        "or give --force",
+                        c->name, lease.holder);
     if (tenure_control_yield(store, c->name, lease.epoch, NULL, for_ns / 1000000, by, &err))
         return cli_fail_with(verb, &err);
     printf("%s was asked to step down\n", lease.holder);
@@ -98,7 +109,8 @@ static int step_down(const struct cli_verb *verb, tenure_store *store, const str
 static int run_step_down(const struct cli_verb *verb, int argc, char **argv)
 {
     const char *span = "30s";
-    const struct cli_own own[] = {{"for", &span, NULL}, {0}};
+    bool force = false;
+    const struct cli_own own[] = {{"for", &span, NULL}, {"force", NULL, &force}, {0}};
     tenure_store *store = NULL;
     struct cli_common c;
     int code;
@@ -107,7 +119,7 @@ static int run_step_down(const struct cli_verb *verb, int argc, char **argv)
     c.absent = CLI_REFUSE;
     if (!cli_begin(verb, argc, argv, own, &c, &store, &code))
         return code;
-    code = step_down(verb, store, &c, cli_duration(verb, "--for", span));
+    code = step_down(verb, store, &c, cli_duration(verb, "--for", span), force);
     tenure_store_close(store);
     return code;
 }

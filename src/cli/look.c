@@ -196,7 +196,7 @@ int64_t cli_age_ms(const struct tenure_lease_view *lease)
 {
     uint64_t at;
 
-    if (!tn_rfc3339_parse(lease->acquired_at, &at) || at > INT64_MAX / 2)
+    if (!tn_rfc3339_parse(lease->acquired_at, &at) || at == 0 || at > INT64_MAX / 2)
         return -1;
     int64_t age = wall_ms() - (int64_t)at;
     return age < 0 ? 0 : age;

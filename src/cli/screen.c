@@ -110,11 +110,15 @@ static void draw_lease(const struct screen *s, FILE *to)
 
     fprintf(to, "%s%s%s  ", cli_bold(), s->common->name, cli_plain());
     if (v->state != TENURE_LEASE_HELD) {
-        fprintf(to, "%s%s%s: nobody leads%s%s\n", cli_red(), tenure_lease_state_word(v->state),
-                cli_plain(), v->trouble[0] ? "; " : "", v->trouble);
+        fprintf(to, "%s%s%s: %s%s%s\n", cli_red(), tenure_lease_state_word(v->state), cli_plain(),
+                v->state == TENURE_LEASE_REFUSED ? "who leads is not known" : "nobody leads",
+                v->trouble[0] ? "; " : "", v->trouble);
         return;
     }
-    cli_span(cli_age_ms(v), age);
+    if (cli_age_ms(v) >= 0)
+        cli_span(cli_age_ms(v), age);
+    else
+        snprintf(age, sizeof age, "an unknown time");
     fprintf(to, "led by %s%s%s, epoch %" PRIu64 ", for %s (%s)\n", cli_green(), v->holder,
             cli_plain(), v->epoch, age, v->cause);
     fprintf(to, "  lease  ");

@@ -185,7 +185,7 @@ void cli_term_words(const struct tenure_history *h, uint32_t i, uint64_t current
 
     *out = (struct cli_term_words){
         .now = t->to_ms == 0 && t->epoch == current, .lasted = "-", .gap = "-", .alarm = ""};
-    if (t->to_ms)
+    if (t->to_ms && t->from_ms) /* its beginning may not have been written */
         cli_span(t->to_ms > t->from_ms ? (int64_t)(t->to_ms - t->from_ms) : 0, out->lasted);
     else if (out->now)
         snprintf(out->lasted, sizeof out->lasted, "now");

@@ -54,6 +54,8 @@ static void write_snapshot(tenure_elector *e)
     s->seen = m->seen;
     s->lease = m->lease;
     s->observed_ns = m->observed_ns;
+    s->may_claim = m->may_claim;
+    s->not_before_ns = m->not_before_ns;
     s->ttl_ns = m->cfg.timing.ttl_ns;
     s->renew_ns = m->cfg.timing.renew_ns;
     pthread_mutex_unlock(&e->lock);

@@ -36,6 +36,8 @@ struct tn_snapshot {
     enum tn_seen seen;
     struct tn_lease lease;
     int64_t observed_ns;      /* when it was first seen like that */
+    bool may_claim;           /* false: it holds back: a pause, its health, a duplicate */
+    int64_t not_before_ns;    /* it stepped down, and does not claim before this */
     int64_t ttl_ns, renew_ns; /* our own, as planned; 0 until the store is open */
 
     /* What operators ask, as last read; damaged counts as paused.  Only with a control hook. */

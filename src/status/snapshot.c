@@ -171,6 +171,7 @@ bool tn_snapshot_check(struct tn_election_snapshot *s, size_t len)
     SETTLE(s, snapshot_texts);
     settle_bool(&s->driver.control.paused);
     settle_bool(&s->driver.owes);
+    settle_bool(&s->driver.may_claim);
     settle_bool(&s->driver.crashed);
     settle_record(&s->record);
     for (uint32_t i = 0; i < s->n_listed; i++) {
@@ -234,7 +235,16 @@ static void why_standing_by(const struct tn_election_snapshot *s, char *out, siz
                  s->driver.trouble);
         break;
     default:
-        snprintf(out, size, "nobody leads; this candidate is about to claim");
+        if (s->driver.trouble[0])
+            snprintf(out, size, "who leads is not known");
+        else if (!s->driver.may_claim)
+            snprintf(out, size, "nobody leads; this candidate does not contend");
+        else if (s->now_ns < s->driver.not_before_ns)
+            snprintf(out, size,
+                     "nobody leads; this candidate stepped down and waits for %.1f s more",
+                     (double)(s->driver.not_before_ns - s->now_ns) / 1e9);
+        else
+            snprintf(out, size, "nobody leads; this candidate is about to claim");
     }
 }
 

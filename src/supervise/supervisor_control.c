@@ -249,7 +249,7 @@ static void take_request(struct tn_supervisor *s, const struct tenure_control *c
         answer(s, c->request);
     } else if (strcmp(c->kind, "yield") == 0 && s->machine.epoch != 0 &&
                c->epoch == s->machine.epoch && strcmp(c->to, s->id) != 0) {
-        tn_log("yielding", "asked to hand over%s%s", c->to[0] ? " to " : "", c->to);
+        tn_log("yielding", "asked to %s%s", c->to[0] ? "hand over to " : "step down", c->to);
         s->yield_for_ms = s->machine.unhealthy && c->for_ms < ILL_MS ? ILL_MS : c->for_ms;
         s->yield.at_ns = tenure_now() + (c->to[0] ? HEAR_NS : 0);
     }

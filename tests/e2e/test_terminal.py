@@ -98,6 +98,7 @@ mail          free                                           1700000000004      
 odd           refused                                                                           0/0
   lease record: '[' or '{' expected near 'not' at byte 3
 web           held    node-a                                 1700000000003      AGE   ~LEFT     2/3
+  node-c: the probe failed
 """
 
 WEB = """\
@@ -196,7 +197,7 @@ def test_json(place):
     assert [t["current"] for t in one["history"]] == [False, False, True]
     every = json.loads(tenure("status", "--store", place[0], "--json").stdout)["elections"]
     assert [e["name"] for e in every] == ["billing/night", "mail", "odd", "web"]
-    assert all(set(e) == MEMBERS | {"left_ms", "candidates_count", "healthy_count"} for e in every)
+    assert all(set(e) == MEMBERS | {"left_ms", "candidates_count", "healthy_count", "troubled_count"} for e in every)
     assert [e["state"] for e in every] == ["held", "free", "refused", "held"]
     assert (every[3]["candidates_count"], every[3]["healthy_count"]) == (3, 2)
     assert every[0]["left_ms"] < 0 and every[1]["left_ms"] is None and every[0]["paused"]
@@ -211,7 +212,8 @@ billing/night held    a-machine-with-a-.. 1700000000009      AGE    over     0/0
 mail          free                        1700000000004                      0/0
 odd           refused                                                        0/0
   lease record: '[' or '{' expected near 'not' at byte 3
-web           held    node-a              1700000000003      AGE   ~LEFT     2/3"""
+web           held    node-a              1700000000003      AGE   ~LEFT     2/3
+  node-c: the probe failed"""
 
 
 def test_a_screen_of_all(place):

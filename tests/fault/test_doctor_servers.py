@@ -27,9 +27,17 @@ def postgres():
 
 @needs_redis
 def test_redis():
-    with Redis() as redis:
+    with Redis(("appendonly", "yes")) as redis:
         answer = assert_sound(redis.url())
         assert any("fail-over" in limit for limit in answer["limits"])
+
+
+@needs_redis
+def test_redis_without_persistence():
+    with Redis() as redis:
+        found, answer, _ = verdicts("--timeout", "30s", "--store", redis.url())
+        assert found["durability"] == "weak", answer
+        assert any("append-only" in p["text"] for p in answer["promises"])
 
 
 @needs_redis

@@ -46,6 +46,7 @@ struct check {
 /* Waiting before racing: some bugs show only while a connection has written nothing. */
 static const struct check store_checks[] = {
     {"rights", doctor_check_rights},
+    {"durability", doctor_check_durability},
     {"conditions", doctor_check_conditions},
     {"tombstones", doctor_check_tombstones},
     {"batch", doctor_check_batch},
@@ -120,6 +121,8 @@ static bool reach(struct doctor *d)
 /* A store that only this process sees has nothing to say to the crew. */
 static bool applies(const struct doctor *d, const struct check *c)
 {
+    if (c->run == doctor_check_durability)
+        return d->info.weakness != NULL;
     return d->info.shared || c->run == doctor_check_rights || c->run == doctor_check_conditions ||
            c->run == doctor_check_tombstones || c->run == doctor_check_batch ||
            c->run == doctor_check_list || c->run == doctor_check_latency;

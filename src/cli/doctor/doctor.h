@@ -112,6 +112,7 @@ enum tenure_status doctor_read(struct doctor *d, const char *key);
 int64_t doctor_by(const struct doctor *d);
 
 void doctor_check_rights(struct doctor *d);
+void doctor_check_durability(struct doctor *d);
 void doctor_check_conditions(struct doctor *d);
 void doctor_check_tombstones(struct doctor *d);
 void doctor_check_deadlines(struct doctor *d);

@@ -48,3 +48,9 @@ const char *const *doctor_limits(const char *scheme)
         i++;
     return table[i].limits;
 }
+
+/* What it says of itself: it is not restarted here. */
+void doctor_check_durability(struct doctor *d)
+{
+    doctor_say(d, DOCTOR_WEAK, "%s", d->info.weakness);
+}
