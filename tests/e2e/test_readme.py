@@ -133,6 +133,7 @@ def test_install(tmp_path):
     folder = library.removeprefix(prefix).removesuffix("libtenure.so.0")
     wanted = {"bin/tenure", "bin/tenure-conformance", "libexec/tenure/tenure-guard",
               "libexec/tenure/tenure-sim", "share/bash-completion/completions/tenure",
+              "share/fish/vendor_completions.d/tenure.fish", "share/zsh/site-functions/_tenure",
               "include/tenure/conformance.h", folder + "libtenure.so", folder + "libtenure.so.0",
               folder + "libtenure-conformance.a", folder + "pkgconfig/tenure.pc"}
     wanted |= {f"include/tenure/{p.name}" for p in (ROOT / "include/tenure").glob("*.h")}
@@ -149,7 +150,11 @@ def test_install(tmp_path):
                for name in ("README.md", "toy.c", "toy.h")}
     (unit,) = [p for p in found if p.endswith("lib/systemd/system/tenure@.service")]
     assert f"ExecStart=/{tenure} run " in (tmp_path / unit).read_text()
-    assert found == {prefix + path for path in wanted} | {unit}
+    (agent,) = [p for p in found if p.endswith("lib/systemd/system/tenure-agent.service")]
+    beside = {p for p in found if p.startswith(prefix + "share/doc/tenure/")}
+    for path in beside - {prefix + path for path in wanted}:  # nothing but files of the source tree, in their places
+        assert (ROOT / path.removeprefix(prefix + "share/doc/tenure/")).is_file(), path
+    assert found | beside == {prefix + path for path in wanted} | beside | {unit, agent}
     done = subprocess.run([tmp_path / tenure, "run", "--name", "x", "--store", f"file:{tmp_path}/s",
                            "--log", "none", "--", "sh", "-c", "echo $TENURE_NAME; exit 3"],
                           capture_output=True, text=True)
