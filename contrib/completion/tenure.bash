@@ -98,6 +98,7 @@ _tenure()
     --prefer) words="none oldest-build newest-build" ;;
     --log) words="auto text json none" ;;
     --log-level) words="error warn info debug" ;;
+    --log-time) words="auto always never" ;;
     --catch-up) words="once skip all" ;;
     --retry) words="never lost failed" ;;
     --listen-reads) words="open token" ;;

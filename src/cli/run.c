@@ -19,8 +19,8 @@ static const char help[] =
     "on several machines: one runs COMMAND, the others stand by and take over.\n"
     "Default store: an SQLite file in your state directory, for this machine only.\n"
     "\n"
-    "  --id ID              name of this candidate; default: host-pid-random\n"
-    "  --allow-duplicate-id  contend even if another process has the same id\n"
+    "  --id ID              this candidate; default: the host name\n"
+    "  --allow-duplicate-id  contend even if another process has it\n"
     "  --ttl 15s            how long others wait after the last renewal they saw\n"
     "  --renew 5s           renewal interval\n"
     "  --grace 8s           how long COMMAND may take to stop\n"
@@ -69,8 +69,8 @@ static const char help[] =
     "\n"
     "  --state URL          give COMMAND a state that only the leader can change:\n"
     "                       HTTP on the Unix socket TENURE_SOCKET, see\n"
-    "                       tenure-state(1); 'store': keep it beside the lease\n"
-    "  --seal COLLECTION    seal it whole before COMMAND starts; repeatable\n"
+    "                       tenure-state(1); 'store': beside the lease\n"
+    "  --seal COLLECTION    seal it before COMMAND starts; repeatable\n"
     "\n"
     "  --listen ADDR        serve HTTP: 127.0.0.1:8080 or unix:/path; repeatable\n"
     "  --token-file FILE    the token that requests over TCP need to change anything\n"
@@ -80,6 +80,7 @@ static const char help[] =
     "\n"
     "  --log auto           log format on stderr: text, json, none\n"
     "  --log-level info     error, warn, info, debug\n"
+    "  --log-time auto      times in text: always, never\n"
     "  --trace FILE         append what the elector and COMMAND did, one JSON object\n"
     "                       per line, for `tenure sim --check`\n"
     "\n"
@@ -175,6 +176,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     o->elector.name = c.name;
     o->elector.store = cli_store_find(verb, &c);
     tn_log_limit(o->log_level);
+    tn_log_stamp(o->log_stamp);
     if (o->seal && !o->state)
         return cli_misuse(verb, "--seal needs --state");
     if (o->state && strcmp(o->state, CLI_LEASE_STORE) == 0)

@@ -34,6 +34,7 @@ static const char *const containments[] = {"auto", "group", "cgroup", "pidns", "
 static const char *const watchdogs[] = {"off", "auto", "required", NULL};
 static const char *const formats[] = {"auto", "text", "json", "none", NULL};
 static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+static const char *const stamps[] = {"auto", "always", "never", NULL};
 static const char *const prefers[] = {"none", "oldest-build", "newest-build", NULL};
 static const char *const reads[] = {"open", "token", NULL};
 
@@ -64,6 +65,7 @@ static const struct row rows[] = {
     {"watchdog-device", TEXT, AT(o.watchdog)},
     {"log", CHOICE, AT(o.log), formats},
     {"log-level", CHOICE, AT(o.log_level), levels},
+    {"log-time", CHOICE, AT(o.log_stamp), stamps},
     {"trace", TEXT, AT(o.trace)},
     {"listen", APPEND, AT(o.api.listen), NULL, 0, TN_API_LISTENERS},
     {"listen-reads", CHOICE, AT(reads), reads},

@@ -140,7 +140,8 @@ static void show_election(const struct tn_config_election *e, FILE *to)
     line(to, "state", e->state.shown);
     for (size_t i = 0; e->run.seal && e->run.seal[i]; i++)
         line(to, i ? "" : "seal", e->run.seal[i]);
-    line(to, "holder_id", o->id ? o->id : "chosen at start: host name, process, random digits");
+    line(to, "holder_id",
+         o->id ? o->id : "chosen at start: the host name; -2, -3 ... if it is taken");
     line(to, "address", o->address);
     line(to, "build", o->build);
     snprintf(number, sizeof number, "%d", (int)o->priority);

@@ -93,6 +93,8 @@ enum tenure_status tn_driver_retime(tenure_elector *elector,
 bool tn_driver_dispatch(tenure_elector *elector);
 /* Ask for the shutdown and return at once; tenure_elector_stop() still has to follow. */
 void tn_driver_shutdown(tenure_elector *elector);
+/* It has no id of its own, and the host's name is taken by another candidate of this machine. */
+bool tn_driver_is_suffixed(const tenure_elector *elector);
 /* After that: is there, or may there be, a lease of ours that has to be released (owes of the
  * snapshot)?  Else nobody needs what the driver still waits for. */
 bool tn_driver_owes(tenure_elector *elector);

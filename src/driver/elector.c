@@ -37,6 +37,8 @@ static void destroy(tenure_elector *e)
     tenure_value_free(&e->control);
     if (e->wake_fd >= 0)
         close(e->wake_fd);
+    if (e->id_claim >= 0)
+        close(e->id_claim);
     pthread_cond_destroy(&e->met);
     pthread_mutex_destroy(&e->lock);
     free(e);
@@ -59,6 +61,7 @@ enum tenure_status tn_driver_prepare(const struct tenure_elector_options *option
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->met, NULL);
     calls.arg = e;
+    e->id_claim = -1;
     e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     status = tn_dispatch_init(&e->dispatch, &calls, err);
     if (!status && e->wake_fd < 0)
@@ -127,6 +130,11 @@ void tn_driver_shutdown(tenure_elector *e)
     e->requests.shutdown = true;
     pthread_cond_broadcast(&e->met); /* it may not contend yet */
     tn_driver_unlock_and_wake(e);
+}
+
+bool tn_driver_is_suffixed(const tenure_elector *e)
+{
+    return e->id_suffixed;
 }
 
 bool tn_driver_owes(tenure_elector *e)

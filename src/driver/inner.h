@@ -48,6 +48,8 @@ struct tenure_elector {
 
     /* The driver thread's own. */
     tenure_store *store;
+    int id_claim;     /* os/claim.h; -1: none */
+    bool id_suffixed; /* another candidate of this machine has the id that it would have had */
     struct tn_elector machine;
     struct tn_actions actions;
     struct tn_lease_seen seen;

@@ -5,13 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hex.h"
 #include "base/name.h"
 #include "base/url.h"
 #include "driver/inner.h"
 #include "driver/timing_text.h"
+#include "os/claim.h"
 
 #define OPEN_LIMIT_NS (5 * TN_S)
+#define ID_TRIES      1000 /* candidates of one election on one machine */
 
 static enum tenure_status copy_text(char *to, size_t size, const char *what, const char *text,
                                     struct tenure_error *err)
@@ -28,17 +29,50 @@ static enum tenure_status copy_text(char *to, size_t size, const char *what, con
     return TENURE_OK;
 }
 
-/* Unique without anybody's help: host, process, and four random digits. */
-static enum tenure_status default_id(char *out, size_t size, const uint8_t *incarnation)
+/* The name of this machine: the same after each restart.  One that every new machine has is told
+ * apart by the number that the system has given it. */
+static void write_host(char *out, size_t size)
 {
-    char host[64] = "host", digits[5];
+    char host[64] = "", machine[7] = "";
 
-    if (gethostname(host, sizeof host) != 0 || !host[0])
-        snprintf(host, sizeof host, "host");
+    if (gethostname(host, sizeof host) != 0)
+        host[0] = '\0';
     host[sizeof host - 1] = '\0';
-    tn_hex_encode(incarnation, 2, digits);
-    snprintf(out, size, "%s-%d-%s", host, (int)getpid(), digits);
-    return TENURE_OK;
+    for (char *p = host; *p; p++)
+        *p = *p > 0x20 && *p < 0x7f ? *p : '-';
+    if (host[0] && strcmp(host, "localhost") != 0 && strcmp(host, "(none)") != 0) {
+        snprintf(out, size, "%s", host);
+        return;
+    }
+    FILE *f = fopen("/etc/machine-id", "re");
+    if (!f || !fgets(machine, sizeof machine, f))
+        machine[0] = '\0';
+    if (f)
+        fclose(f);
+    snprintf(out, size, "%s%s%s", strcmp(host, "localhost") == 0 ? host : "host",
+             machine[0] ? "-" : "", machine);
+}
+
+/* Another candidate of this election on this machine may have that id: "host-2", "host-3" ... for
+ * the next ones, so that labels stay the same however often one restarts.  Those of other machines
+ * are not seen here; what two of one id do is safe (I6b).  An id that was given is claimed as well,
+ * so that nobody takes it by default, and kept whatever comes of that. */
+static void claim_id(tenure_elector *e, char *id, size_t size)
+{
+    const struct tenure_elector_options *o = &e->options;
+    const char *words[] = {o->store ? o->store : "", o->name ? o->name : "", id, NULL};
+    char host[80];
+
+    if (id[0]) {
+        tn_claim(words, &e->id_claim);
+        return;
+    }
+    write_host(host, sizeof host);
+    snprintf(id, size, "%s", host);
+    for (unsigned n = 2; !tn_claim(words, &e->id_claim) && n < ID_TRIES; n++) {
+        snprintf(id, size, "%s-%u", host, n);
+        e->id_suffixed = true;
+    }
 }
 
 static enum tenure_status plan_timing(const struct tenure_elector_options *o,
@@ -88,8 +122,7 @@ enum tenure_status tn_driver_configure(tenure_elector *e, struct tenure_error *e
         (status = copy_text(cfg->address, sizeof cfg->address, "address", o->address, err)) ||
         (status = copy_text(cfg->build, sizeof cfg->build, "build", o->build, err)))
         return status;
-    if (!cfg->id[0])
-        default_id(cfg->id, sizeof cfg->id, cfg->incarnation);
+    claim_id(e, cfg->id, sizeof cfg->id);
     const char *fault = tn_name_fault(o->name);
     if (fault)
         return tenure_fail(err, TENURE_CONFIG, "'%.60s' cannot be the name of an election: %s",

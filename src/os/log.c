@@ -4,18 +4,23 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #define LINE_MAX_BYTES 2560 /* below PIPE_BUF */
 #define PATIENCE_MS    20
+#define TIME_BYTES     40
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum tn_log_format how = TN_LOG_TEXT;
 static enum tn_log_level limit = TN_LEVEL_INFO;
 static const char *verb = "run";
+static enum tn_log_stamp stamp = TN_LOG_STAMP_AUTO;
+static bool stamped = true;     /* what it comes to */
 static char name[208], id[512]; /* the id as JSON wants it */
 
 /* ---- Levels -------------------------------------------------------------- */
@@ -98,6 +103,31 @@ static void escape(const char *text, char *out, size_t size)
     tn_text_repair(out, '?');
 }
 
+/* Does stderr go to the journal?  A variable of somebody else's session names another stream. */
+static bool goes_to_journal(void)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat st;
+
+    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+}
+
+/* Under the lock. */
+static void decide_stamp(void)
+{
+    stamped = stamp == TN_LOG_STAMP_ALWAYS || (stamp == TN_LOG_STAMP_AUTO && !goes_to_journal());
+}
+
+void tn_log_stamp(enum tn_log_stamp when)
+{
+    pthread_mutex_lock(&lock);
+    stamp = when;
+    decide_stamp();
+    pthread_mutex_unlock(&lock);
+}
+
 void tn_log_as(const char *new_verb)
 {
     pthread_mutex_lock(&lock);
@@ -111,24 +141,43 @@ void tn_log_setup(enum tn_log_format format, const char *new_name, const char *n
     how = format != TN_LOG_AUTO ? format : isatty(STDERR_FILENO) ? TN_LOG_TEXT : TN_LOG_JSON;
     escape(new_name, name, sizeof name);
     escape(new_id, id, sizeof id);
+    decide_stamp();
     pthread_mutex_unlock(&lock);
 }
 
-static int as_json(const char *event, const char *text, char *line, size_t size)
+/* RFC 3339, in UTC. */
+static void write_time(char when[TIME_BYTES])
 {
-    char escaped[1536], when[32];
     struct timespec now;
     struct tm utc;
 
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
-    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
+    size_t n = strftime(when, TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(when + n, TIME_BYTES - n, ".%03ldZ", now.tv_nsec / 1000000);
+}
+
+static int as_text(const char *text, char *line, size_t size)
+{
+    char when[TIME_BYTES] = "";
+
+    if (stamped)
+        write_time(when);
+    return snprintf(line, size, "%s%stenure %s: %s: %s\n", when, stamped ? " " : "", verb, name,
+                    text);
+}
+
+static int as_json(const char *event, const char *text, char *line, size_t size)
+{
+    char escaped[1536], when[TIME_BYTES];
+
+    write_time(when);
     escape(text, escaped, sizeof escaped);
     return snprintf(
         line, size,
-        "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"name\":\"%s\",\"id\":\"%s\",\"event\":\"%s\","
+        "{\"time\":\"%s\",\"level\":\"%s\",\"name\":\"%s\",\"id\":\"%s\",\"event\":\"%s\","
         "\"text\":\"%s\"}\n",
-        when, now.tv_nsec / 1000000, levels[level_of(event)], name, id, event, escaped);
+        when, levels[level_of(event)], name, id, event, escaped);
 }
 
 /*
@@ -159,7 +208,7 @@ void tn_log(const char *event, const char *format, ...)
     if (how == TN_LOG_JSON)
         n = as_json(event, text, line, sizeof line);
     else
-        n = snprintf(line, sizeof line, "tenure %s: %s: %s\n", verb, name, text);
+        n = as_text(text, line, sizeof line);
     bool silent = how == TN_LOG_NONE || level_of(event) > limit;
     pthread_mutex_unlock(&lock);
     if (n >= (int)sizeof line) {

@@ -14,6 +14,11 @@ enum tn_log_format { TN_LOG_AUTO, TN_LOG_TEXT, TN_LOG_JSON, TN_LOG_NONE };
 /* How much of it.  The level of a line follows from its event. */
 enum tn_log_level { TN_LEVEL_ERROR, TN_LEVEL_WARN, TN_LEVEL_INFO, TN_LEVEL_DEBUG };
 
+/* When a line of text begins with the time; one of JSON always has it.  AUTO: unless stderr goes to
+ * the journal, which keeps the time itself (JOURNAL_STREAM). */
+enum tn_log_stamp { TN_LOG_STAMP_AUTO, TN_LOG_STAMP_ALWAYS, TN_LOG_STAMP_NEVER };
+void tn_log_stamp(enum tn_log_stamp when);
+
 /* Lines up to that level are told.  Default: INFO. */
 void tn_log_limit(enum tn_log_level level);
 /* Would such a line be told?  For what is not free to find out. */

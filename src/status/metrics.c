@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/timing.h"
+#include "os/process.h"
 
 /* What one election contributes: its snapshot, and its labels as they are printed. */
 struct sample {
@@ -304,6 +305,33 @@ static void inherited(const struct page *p)
                 expired);
 }
 
+static void one(const struct page *p, const char *name, const char *type, const char *help,
+                double value)
+{
+    family(p, name, type, help);
+    fprintf(p->out, "%s %.15g\n", name, value);
+}
+
+/* Under the names that Prometheus' own client libraries have given them. */
+static void process(const struct page *p)
+{
+    struct tn_process now;
+
+    if (!tn_process_read(&now))
+        return;
+    one(p, "process_cpu_seconds_total", "counter", "Total user and system CPU time, in seconds.",
+        now.cpu_s);
+    one(p, "process_open_fds", "gauge", "Open file descriptors.", (double)now.open_fds);
+    if (now.max_fds != UINT64_MAX)
+        one(p, "process_max_fds", "gauge", "The limit of open file descriptors.",
+            (double)now.max_fds);
+    one(p, "process_virtual_memory_bytes", "gauge", "Virtual memory.", (double)now.virtual_bytes);
+    one(p, "process_resident_memory_bytes", "gauge", "Resident memory.",
+        (double)now.resident_bytes);
+    one(p, "process_start_time_seconds", "gauge", "When the process started, in Unix time.",
+        now.start_s);
+}
+
 static void agent(const struct page *p, const struct tn_http_counts *http)
 {
     /* The type "info" is OpenMetrics' own; a gauge says the same to both. */
@@ -334,6 +362,7 @@ char *tn_metrics_text(struct tn_election_snapshot *const *snapshots, size_t n,
     ours(&p);
     inherited(&p);
     agent(&p, http);
+    process(&p);
     if (openmetrics)
         fputs("# EOF\n", out);
     bool failed = ferror(out) != 0;

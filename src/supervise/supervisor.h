@@ -65,6 +65,7 @@ struct tn_run_options {
 
     enum tn_log_format log;
     enum tn_log_level log_level;
+    enum tn_log_stamp log_stamp;
     const char *trace; /* a file for what the elector and the program did; NULL: none */
 
     /* Without a program (program.args is NULL): those who ask are told that we lead for so long at

@@ -148,6 +148,11 @@ void tn_supervisor_register(struct tn_supervisor *s)
     snprintf(s->inbox.self, sizeof s->inbox.self, "%s", c->id);
     pthread_mutex_unlock(&s->inbox.lock);
     tn_log_setup(s->options->log, o->name, c->id);
+    if (tn_driver_is_suffixed(s->elector))
+        tn_log("id",
+               "another candidate of %s on this machine has its name as id; this one is %s (--id "
+               "chooses another)",
+               o->name, c->id);
 }
 
 void tn_supervisor_sync(struct tn_supervisor *s, unsigned jobs)

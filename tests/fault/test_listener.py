@@ -1,5 +1,6 @@
 """One listener of an agent for several elections, each in a process of its own."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -229,9 +230,9 @@ def test_the_state_is_asked_for_while_a_process_starts(tmp_path):
 def test_a_process_that_hangs(tmp_path):
     """One that waits, because its guard ends one that leads.  Stopped inside a transaction it would
     take the other election's database along."""
-    with Fleet(tmp_path, "a", kind="file") as first, Fleet(tmp_path, "b", kind="file") as only:
-        first.leads()
-        only.waits()
+    with contextlib.ExitStack() as both:
+        both.enter_context(Fleet(tmp_path, "a", kind="file")).leads()
+        only = both.enter_context(Fleet(tmp_path, "b", kind="file")).waits()
         stopped = only.child("web")
         os.kill(stopped, signal.SIGSTOP)
         try:

@@ -103,6 +103,7 @@ static void a_line_is_one_line(void **state)
     assert_int_equal(pipe(ends), 0);
     tn_log_as("run");
     tn_log_setup(TN_LOG_TEXT, "job", "a");
+    tn_log_stamp(TN_LOG_STAMP_NEVER);
     stderr_to(ends[1]);
     tn_log("order", "to %s", "x\ntenure run: job: \033[2J\302\2332Jleading");
     stderr_back();
