@@ -64,7 +64,8 @@ enum {
     OPT_ALL
 };
 
-#define STILL_OWNED CLI_NOT_HELD
+#define STILL_OWNED  CLI_NOT_HELD
+#define LAST_LOOK_NS INT64_C(10000000000) /* after the time to wait is over */
 
 int cli_jobs_fail(const struct cli_jobs *j, const struct tenure_error *err)
 {
@@ -356,7 +357,8 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     if (!j.group.store)
         return code;
     j.group.name = j.common.name;
-    j.group.deadline = tenure_now() + j.common.timeout_ns;
+    j.group.wait_until = tenure_now() + j.common.timeout_ns;
+    j.group.deadline = j.group.wait_until + LAST_LOOK_NS;
     code = action->run(&j);
     tenure_store_close(j.group.store);
     return code;

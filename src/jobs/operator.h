@@ -20,7 +20,8 @@
 struct tn_jobs {
     tenure_store *store;
     const char *name;
-    int64_t deadline;
+    int64_t deadline;   /* of the calls of the store */
+    int64_t wait_until; /* for owners; before the deadline, so that a last look is possible */
 };
 
 /* ---- Members ------------------------------------------------------------- */
@@ -86,7 +87,7 @@ enum tenure_status tn_jobs_read(const struct tn_jobs *g, const char *const *ids,
                                 struct tn_job_now *now, struct tenure_error *err);
 
 /*
- * Pause, resume or remove.  `wait`: until nobody owns any of them, or the deadline; *owned is how
+ * Pause, resume or remove.  `wait`: until nobody owns any of them, or wait_until; *owned is how
  * many still are.  A removal is complete when *owned is 0.
  */
 enum tenure_status tn_jobs_want(const struct tn_jobs *g, const char *const *ids, size_t n,
