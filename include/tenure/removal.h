@@ -52,7 +52,7 @@ struct tenure_removal {
  * call it again.  Else what the stores say.
  *
  * A lease whose holder does not renew it is waited out, which takes as long as
- * its ttl; candidates are asked, and those that do not answer within a second
+ * its ttl; candidates are asked, and those that do not answer within three seconds
  * are taken for gone.  May block until deadline.
  */
 TENURE_CHECKED enum tenure_status tenure_remove(const struct tenure_removal_options *options,

