@@ -23,7 +23,7 @@ def test_demo(tmp_path):
     assert first != second
     for leader, shown in zip((first, second), done.stdout.split("demo is led by")[1:]):
         assert re.findall(r"^    (\w+) +leading ", shown, re.M) == [leader]
-        assert re.findall(r"^    \S+ \S+ (\w+) +now ", shown, re.M) == [leader]
+        assert re.findall(r"^    \S+ (\w+) +now ", shown, re.M) == [leader]
     terms = re.search(r"tenure history.*?\n(?:.*\n){4}", done.stdout)[0].splitlines()[2:]
-    assert [term.split()[2] for term in terms[:2]] == [first, second]
+    assert [term.split()[1] for term in terms[:2]] == [first, second]
     assert terms[0].endswith("crashed") and terms[1].endswith("asked to step down")

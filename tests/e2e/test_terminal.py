@@ -129,7 +129,7 @@ def test_every_election_of_a_store(place):
     done = tenure("status", "--store", place[0])
     assert still(done.stdout) == ALL
     assert done.returncode == 1 and not done.stderr  # one cannot be used
-    assert tenure("status", "--all", "--store", place[0], TENURE_NAME="web").stdout.count("\n") == 7
+    assert tenure("status", "--all", "--store", place[0], TENURE_NAME="web").stdout.count("\n") == 8
     assert tenure("status", "--store", place[0], TENURE_NAME="web").returncode == 0
 
 
