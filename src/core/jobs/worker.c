@@ -63,6 +63,8 @@ static void act(struct tn_worker *w, const struct tn_work_event *ev, struct tn_w
 {
     if (w->round_at_ns <= w->now_ns)
         w->round_at_ns = w->now_ns + w->cfg.timing.poll_ns;
+    if (tn_view_silent_at(w) < w->round_at_ns)
+        w->round_at_ns = tn_view_silent_at(w);
     if (tn_view_bury(w, ev, out) || tn_plan_ask(w, ev, out) || tn_held_ask(w, ev, out))
         return;
     w->stage = TN_STAGE_IDLE;

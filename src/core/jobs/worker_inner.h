@@ -36,6 +36,8 @@ struct tn_owner tn_worker_owner(const struct tn_worker *w);
 void tn_view_plan(struct tn_worker *w, const struct tn_work_event *ev);
 void tn_view_members(struct tn_worker *w, const struct tn_work_event *ev);
 void tn_view_catalogue(struct tn_worker *w, const struct tn_work_event *ev);
+/* When the next member will have been silent for W; nobody is waited for longer. */
+int64_t tn_view_silent_at(const struct tn_worker *w);
 /* Swap a silent member to dead, or put a placeholder; false: there is nothing to do. */
 bool tn_view_bury(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
 

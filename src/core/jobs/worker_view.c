@@ -159,6 +159,21 @@ static bool is_over(const struct tn_worker *w, uint32_t at)
     return tn_member_silent(r, seen_ns, w->now_ns);
 }
 
+int64_t tn_view_silent_at(const struct tn_worker *w)
+{
+    uint32_t own = tn_worker_peer(w, w->cfg.id);
+    int64_t first_ns = INT64_MAX;
+
+    for (uint32_t at = 0; at < w->peer_count; at++) {
+        int64_t at_ns = w->cfg.peers[at].seen_ns + w->cfg.records[at].ttl_ms * TN_MS;
+
+        if (at != own && w->cfg.peers[at].present && at_ns > w->now_ns && at_ns < first_ns &&
+            w->cfg.records[at].state == TN_MEMBER_ALIVE)
+            first_ns = at_ns;
+    }
+    return first_ns;
+}
+
 static bool put_placeholder(struct tn_worker *w, const struct tn_work_event *ev,
                             struct tn_work_actions *out)
 {

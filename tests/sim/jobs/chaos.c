@@ -73,6 +73,7 @@ void chaos_plan(struct world *w)
     w->lingers = chance(w, 20);
     w->wild = chance(w, 10);
     w->no_wall = chance(w, 20);
+    w->fast = chance(w, 50);
     w->chaos_ns = span(w, 12, 45) * TN_S;
     for (unsigned i = 0; i < w->nodes; i++)
         plan_node(w, i);
@@ -262,6 +263,11 @@ static void restore_member(struct world *w, unsigned id, bool lose)
         for (unsigned i = 0; i < w->nodes && w->twins && unaware; i++)
             set_node_strange(w, i, id);
         w->member[id].s.present = false;
+        /* A store that loses what it has stored has also lost its connections: no create that
+         * was sent before lands on the absence after it. */
+        for (unsigned i = 0; i < MSGS; i++)
+            if (w->msg[i].used && w->msg[i].what == W_MEMBER && w->msg[i].id == id)
+                memcpy(w->msg[i].expect.version, "cut", 4);
     } else {
         if (!past->s.present || past->m.mark == TN_MARK_EVICTED)
             return;

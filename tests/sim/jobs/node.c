@@ -41,7 +41,10 @@ static void stop_program(struct world *w, struct node *n, unsigned job, int64_t 
     int64_t by_ns = true_of(n, by_local_ns);
 
     n->programs[job].stopping = true;
-    end_at(w, n, job, by_ns > w->now_ns ? span(w, w->now_ns, by_ns) : w->now_ns);
+    if (chance(w, 30)) /* it ignores TERM, and is dead K after KILL */
+        end_at(w, n, job, true_of(n, by_local_ns + n->timing.kill_ns));
+    else
+        end_at(w, n, job, by_ns > w->now_ns ? span(w, w->now_ns, by_ns) : w->now_ns);
 }
 
 /* Its claim, or its membership, may be what a restore has undone: beyond J1. */

@@ -131,6 +131,8 @@ struct msg *msg_new(struct world *w, const struct node *n, enum lane lane, enum 
 
 static int64_t delay(struct world *w)
 {
+    if (w->fast && !chance(w, w->calm ? 0 : 4))
+        return span(w, TN_MS / 10, 2 * TN_MS);
     return chance(w, w->calm ? 0 : 4) ? span(w, 100 * TN_MS, 6 * TN_S)
                                       : span(w, TN_MS / 2, 40 * TN_MS);
 }

@@ -192,6 +192,7 @@ struct world {
     unsigned queue_n, queue_max;
 
     unsigned nodes, jobs;
+    bool fast;    /* a network that leaves little time between two steps */
     bool no_wall; /* wall clocks that stand still: numbers and epochs rise by one */
     bool labels, limits, twins, weights, shares, standbys, lingers;
     int64_t chaos_ns, longest_ttl_ns, bound_ns, end_ns;
