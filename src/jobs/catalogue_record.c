@@ -160,19 +160,20 @@ enum tenure_status tn_catalogue_root_decode(const void *data, size_t len, struct
         return status;
     const char *at = (const char *)line.after, *end = at + line.after_len;
     uint64_t *list = calloc((size_t)count + 1, sizeof *list);
-    bool well = revision > 0 && list && !memchr(at, '\0', line.after_len);
+    /* No number runs beyond the end: the last byte is none of one. */
+    bool well = revision > 0 && list && (at == end || end[-1] == '\n');
     for (uint32_t i = 0; i < count && well; i++) {
         int64_t number = 0;
 
-        /* The line before it, or the value itself, ends with a byte that is no digit. */
         well = at < end && tn_take_number(&at, &number) && at < end && *at++ == '\n' &&
                number <= (int64_t)TN_EPOCH_MAX;
         list[i] = (uint64_t)number;
     }
+    if (!list)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
     if (!well || at != end) {
         free(list);
-        return list ? tenure_fail(err, TENURE_CORRUPT, TN_CATALOGUE_KIND ": it is damaged")
-                    : tenure_fail(err, TENURE_NOMEM, "out of memory");
+        return tenure_fail(err, TENURE_CORRUPT, TN_CATALOGUE_KIND ": it is damaged");
     }
     c->revision = revision;
     c->active = active;
