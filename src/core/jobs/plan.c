@@ -254,3 +254,8 @@ void tn_plan_assign(const struct tn_plan_input *in, void *scratch, uint16_t *slo
     }
     count(&p);
 }
+
+uint32_t tn_plan_tenth(uint32_t job_count)
+{
+    return job_count < 10 ? 1 : job_count / 10;
+}

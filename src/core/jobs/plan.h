@@ -69,9 +69,6 @@ void tn_plan_assign(const struct tn_plan_input *in, void *scratch, uint16_t *slo
  * How many jobs a plan that only rebalances may move: a tenth, at least one
  * (JOBS: Damping).
  */
-static inline uint32_t tn_plan_tenth(uint32_t job_count)
-{
-    return job_count < 10 ? 1 : job_count / 10;
-}
+uint32_t tn_plan_tenth(uint32_t job_count);
 
 #endif

@@ -64,7 +64,7 @@ class Builder:
                         for path in sorted(glob.glob(os.path.join(root, pattern)))]
 
     def includes(self):
-        return ["-I" + os.path.join(self.root, SIM), "-I" + os.path.join(self.root, CORE),
+        return ["-I" + self.root, "-I" + os.path.join(self.root, SIM), "-I" + os.path.join(self.root, CORE),
                 "-I" + os.path.join(self.root, "src"), "-I" + os.path.join(self.root, "include"),
                 "-I" + self.objects]
 
