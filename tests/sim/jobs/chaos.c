@@ -201,6 +201,7 @@ static void admit(struct world *w, unsigned id)
 
     fresh(w, nonce);
     m.mark = TN_MARK_NONE;
+    w->admitted_ns[id] = w->now_ns;
     swap_member(w, id, &token, (const uint8_t *)nonce, &m);
 }
 

@@ -86,6 +86,8 @@ void check_needless(struct world *w, const struct node *n, const char *what)
 {
     const struct member_reg *r = &w->member[n->id];
 
+    if (w->admitted_ns[n->id] > 0 && w->now_ns - w->admitted_ns[n->id] < 10 * TN_S)
+        return;
     if (!w->member_lost && r->s.present && r->m.state == TN_MEMBER_ALIVE &&
         r->m.mark == TN_MARK_NONE && tn_identity_equal(&r->m.identity, &n->beat.identity) &&
         local_of(w, n) < n->beat.deadline_ns - n->beat.timing.grace_ns)
