@@ -509,6 +509,64 @@ static void test_random_groups(void **unused)
     }
 }
 
+/* Two members that alone are fit for their jobs have more than their part: they swap none. */
+static void test_what_others_cannot_run_stays(void **unused)
+{
+    static struct group g;
+
+    (void)unused;
+    make(&g, 4, 30, 2);
+    g.fit[2] = g.fit[3] = TN_FIT_NO; /* for the jobs of class 0 */
+    for (uint32_t i = 0; i < 30; i++)
+        g.jobs[i] = (struct tn_plan_job){
+            .weight = i % 2 ? 3 : 2, .class = i >= 26, .slot = (uint16_t)(i % 2)};
+    g.in.moves_max = tn_plan_tenth(30);
+    for (uint32_t round = 0; round < 4; round++) {
+        plan(&g);
+        for (uint32_t i = 0; i < 26; i++)
+            assert_int_equal(g.slots[i], i % 2);
+        apply(&g);
+    }
+    assert_int_equal(load(&g, 2) + load(&g, 3), 10);
+    assert_int_equal(g.out.moved, 0);
+}
+
+/* No moves are allowed yet: nothing moves, and the plan says that fairer is possible. */
+static void test_moves_that_must_wait(void **unused)
+{
+    static struct group g;
+
+    (void)unused;
+    make(&g, 3, 9, 1);
+    for (uint32_t i = 0; i < 9; i++)
+        g.jobs[i].slot = 0;
+    g.in.moves_max = 0;
+    plan(&g);
+    assert_int_equal(g.out.moved, 0);
+    assert_true(g.out.cut);
+}
+
+/* A plan that was cut is continued, with nothing else changed: that comes to an end. */
+static void test_continuations_end(void **unused)
+{
+    static struct group g;
+
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        uint32_t rounds = 0;
+
+        state = seed * 7919;
+        draw_group(&g);
+        g.in.moves_max = tn_plan_tenth(g.in.job_count);
+        do {
+            plan(&g);
+            check_rules(&g);
+            apply(&g);
+            assert_in_range(++rounds, 1, 200);
+        } while (g.out.cut && g.out.moved > 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +588,9 @@ int main(void)
         cmocka_unit_test(test_equal_deficits),
         cmocka_unit_test(test_many_small_excesses),
         cmocka_unit_test(test_random_groups),
+        cmocka_unit_test(test_what_others_cannot_run_stays),
+        cmocka_unit_test(test_moves_that_must_wait),
+        cmocka_unit_test(test_continuations_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,9 +149,13 @@ static bool may_stay(const struct plan *p, uint32_t job)
 
 static void keep_all(struct plan *p)
 {
+    p->free_count = 0;
+    for (uint32_t m = 0; m < p->in->member_count; m++)
+        p->loads[m].has = 0;
     for (uint32_t i = 0; i < p->in->job_count; i++) {
         uint32_t job = p->order[i];
 
+        p->slots[job] = TN_SLOT_NONE;
         if (p->in->jobs[job].weight == 0)
             continue;
         if (may_stay(p, job))
@@ -185,19 +189,38 @@ static bool set_sheds(struct plan *p)
     return whole > 0;
 }
 
-/* From the least restricted classes, the highest numbers first. */
+static void measure_lacks(struct plan *p)
+{
+    for (uint32_t c = 0; c < p->in->class_count; c++)
+        for (uint32_t m = 0; m < p->in->member_count; m++)
+            if (p->in->fit[(size_t)c * p->in->member_count + m] != TN_FIT_NO && deficit(p, m) > 0)
+                p->classes[c].lacks += (uint64_t)deficit(p, m);
+}
+
+static uint64_t less(uint64_t from, uint64_t by)
+{
+    return by < from ? from - by : 0;
+}
+
+/*
+ * From the least restricted classes, the highest numbers first; of a class no more than those
+ * lack that are fit for it, or members with too much would only swap their jobs.
+ */
 static void shed(struct plan *p)
 {
+    measure_lacks(p);
     for (uint32_t i = p->in->job_count; i-- > 0;) {
         uint32_t job = p->order[i], weight = p->in->jobs[job].weight;
+        struct class *c = &p->classes[p->in->jobs[job].class];
         struct load *l;
 
-        if (p->slots[job] == TN_SLOT_NONE)
+        if (p->slots[job] == TN_SLOT_NONE || c->lacks == 0)
             continue;
         l = &p->loads[p->slots[job]];
         if (l->shed_max == 0)
             continue;
-        l->shed_max -= weight < l->shed_max ? weight : l->shed_max;
+        l->shed_max = less(l->shed_max, weight);
+        c->lacks = less(c->lacks, weight);
         withdraw(p, job);
         p->free[p->free_count++] = job;
         p->moves++;
@@ -231,6 +254,75 @@ static void count(struct plan *p)
     }
 }
 
+/* ---- The whole -------------------------------------------------------- */
+
+/* How far the loads are from what is fair: the sum of squares. */
+static uint64_t unfairness(const struct plan *p)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t m = 0; m < p->in->member_count; m++) {
+        int64_t off = (int64_t)(p->loads[m].has - p->loads[m].fair);
+
+        sum += (uint64_t)(off * off);
+    }
+    return sum;
+}
+
+static uint32_t count_unplaced(const struct plan *p)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->free_count; i++)
+        n += p->slots[p->free[i]] == TN_SLOT_NONE;
+    return n;
+}
+
+/* Fewer jobs without a member, or else fairer. */
+static bool is_better(const struct plan *p, uint32_t unplaced_before, uint64_t unfairness_before)
+{
+    uint32_t unplaced = count_unplaced(p);
+
+    if (unplaced != unplaced_before)
+        return unplaced < unplaced_before;
+    return unfairness(p) < unfairness_before;
+}
+
+/* From what was kept and shed. */
+static void finish(struct plan *p)
+{
+    play_all(p);
+    place(p);
+    tn_plan_repair(p);
+}
+
+/*
+ * What is shed must leave fewer jobs without a member, or the loads fairer; otherwise nothing is
+ * shed.  So plans that continue one another come to an end: each is better by a measure of the
+ * inputs alone.  (The moves of tn_plan_repair() are better by it one by one.)
+ */
+static void assign_all(struct plan *p)
+{
+    uint32_t unplaced;
+    uint64_t before;
+
+    keep_all(p);
+    unplaced = p->free_count;
+    before = unfairness(p);
+    if (set_sheds(p) && p->in->moves_max > 0) {
+        shed(p);
+        finish(p);
+        if (is_better(p, unplaced, before))
+            return;
+        keep_all(p);
+        p->moves = p->repairs = 0;
+        for (uint32_t c = 0; c < p->in->class_count; c++)
+            p->classes[c].light = 0;
+        p->out->cut = false;
+    }
+    finish(p);
+}
+
 void tn_plan_assign(const struct tn_plan_input *in, void *scratch, uint16_t *slots,
                     struct tn_plan_result *out)
 {
@@ -243,14 +335,7 @@ void tn_plan_assign(const struct tn_plan_input *in, void *scratch, uint16_t *slo
     if (in->member_count > 0) {
         tn_plan_set_quotas(&p);
         tn_plan_order_jobs(&p);
-        for (uint32_t m = 0; m < in->member_count; m++)
-            p.loads[m].has = 0;
-        keep_all(&p);
-        if (set_sheds(&p))
-            shed(&p);
-        play_all(&p);
-        place(&p);
-        tn_plan_repair(&p);
+        assign_all(&p);
     }
     count(&p);
 }

@@ -8,7 +8,8 @@
 
 /* A member while the plan is made. */
 struct load {
-    uint64_t quota; /* the load that is fair */
+    uint64_t fair;  /* by the inputs alone, rounded down */
+    uint64_t quota; /* ... and one more, for some: the load that it gets */
     uint64_t has;
     uint64_t shed_max; /* how much it may shed in this plan */
 };
@@ -18,6 +19,7 @@ struct class
     uint32_t fit;       /* how many members are fit */
     uint32_t first;     /* where its jobs begin in the order */
     uint32_t light;     /* the lightest job that repairing could not place; 0: none yet */
+    uint64_t lacks;     /* what the members that are fit lack, before anything is shed */
     bool everybody : 1; /* all members fit, none is preferred */
 };
 

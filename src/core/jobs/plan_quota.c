@@ -65,6 +65,8 @@ void tn_plan_set_quotas(struct plan *p)
         l->shed_max = 1;
         rest -= l->quota;
     }
+    for (uint32_t m = 0; m < p->in->member_count; m++)
+        p->loads[m].fair = p->loads[m].quota;
     if (shares > 0)
         hand_out(p, rest, true);
 }
