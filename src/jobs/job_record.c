@@ -1,4 +1,5 @@
 /* The register of a job, and what its id and labels may be. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,15 +134,18 @@ enum tenure_status tn_job_decode(const void *data, size_t len, struct tn_job *jo
     char wanted = tn_line_letter(&line, wanted_letters);
     j.owner.identity.number = tn_line_number(&line, TN_MEMBER_NUMBER_MAX);
     tn_line_hex(&line, j.owner.identity.incarnation, sizeof j.owner.identity.incarnation);
+    j.ttl_ms = (uint32_t)tn_line_number(&line, TN_TTL_MAX_MS);
     tn_line_rest(&line, j.owner.id, sizeof j.owner.id);
     status = tn_line_end(&line, TN_JOB_KIND, err);
     if (status)
         return status;
     j.wanted = (enum tn_wanted)(strchr(wanted_letters, wanted) - wanted_letters);
-    /* An owner is whole or it is none; who owns has claimed, under an epoch. */
+    /* An owner is whole or it is none; who owns has claimed, under an epoch and a lease. */
     bool nobody = j.owner.identity.number == 0 &&
                   is_zero(j.owner.identity.incarnation, sizeof j.owner.identity.incarnation);
-    if (tn_job_owned(&j) ? nobody || j.epoch == 0 || tn_jobs_id_fault(j.owner.id) : !nobody)
+    if (tn_job_owned(&j)
+            ? nobody || j.epoch == 0 || j.ttl_ms < TN_TTL_MIN_MS || tn_jobs_id_fault(j.owner.id)
+            : !nobody || j.ttl_ms != 0)
         return tenure_fail(err, TENURE_CORRUPT, TN_JOB_KIND ": its owner is damaged");
     *job = j;
     *checkpoint = line.after;
@@ -154,6 +158,7 @@ size_t tn_job_put(const struct tn_job *job, const void *checkpoint, size_t check
 {
     char *to = (char *)out;
 
+    assert(tn_job_owned(job) == (job->ttl_ms != 0));
     to = tn_put_number(tn_put_text(to, TN_JOB_KIND " "), TN_JOBS_FORMAT);
     to = tn_put_number(tn_put_text(to, " "), job->epoch);
     *to++ = ' ';
@@ -164,7 +169,8 @@ size_t tn_job_put(const struct tn_job *job, const void *checkpoint, size_t check
     to = tn_put_number(tn_put_text(to, " "), job->owner.identity.number);
     *to++ = ' ';
     tn_hex_encode(job->owner.identity.incarnation, sizeof job->owner.identity.incarnation, to);
-    to = tn_put_text(tn_put_text(to + TN_NONCE_HEX, " "), job->owner.id);
+    to = tn_put_number(tn_put_text(to + TN_NONCE_HEX, " "), job->ttl_ms);
+    to = tn_put_text(tn_put_text(to, " "), job->owner.id);
     *to++ = '\n';
     if (checkpoint_len)
         memcpy(to, checkpoint, checkpoint_len);

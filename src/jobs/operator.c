@@ -111,6 +111,7 @@ static enum tenure_status want_register(void *arg, const struct tn_job_now *now,
             return TENURE_OK;
         }
         memset(&job->owner, 0, sizeof job->owner);
+        job->ttl_ms = 0;
         *edit = TN_REGISTER_CHANGES;
     }
     return TENURE_OK;

@@ -1,7 +1,8 @@
 /*
  * jobs/records.h - the registers of a group of jobs (docs/explanation/jobs.md).
  *
- *   GROUP/job/ID      tenure-job 1 EPOCH GRANT SEQ WANTED NUMBER INCARNATION OWNER\n<checkpoint>
+ *   GROUP/job/ID      tenure-job 1 EPOCH GRANT SEQ WANTED NUMBER INCARNATION TTL OWNER\n, then the
+ *                     checkpoint; TTL is that of the owner's lease in ms, 0 without an owner
  *   GROUP/member/ID   JSON, as candidates are
  *   GROUP/plan        tenure-plan 1 SEQ CATALOGUE DIGEST CUT MEMBERS JOBS WIDTH\n, a line a member,
  *                     then WIDTH bytes (1 or 2, the low one first) for each number of a job

@@ -39,10 +39,10 @@ class Group:
         return self.store.read("g/job/" + name)
 
     def own(self, name, worker, number=7, epoch=50, wanted="r", data="checkpoint"):
-        self.put("job/" + name, f"tenure-job 1 {epoch} {SOMEBODY} 3 {wanted} {number} {SOMEBODY} {worker}\n{data}")
+        self.put("job/" + name, f"tenure-job 1 {epoch} {SOMEBODY} 3 {wanted} {number} {SOMEBODY} 90000 {worker}\n{data}")
 
     def release(self, name, epoch=50, wanted="p", data="checkpoint"):
-        self.put("job/" + name, f"tenure-job 1 {epoch} {SOMEBODY} 3 {wanted} 0 {NOBODY} \n{data}")
+        self.put("job/" + name, f"tenure-job 1 {epoch} {SOMEBODY} 3 {wanted} 0 {NOBODY} 0 \n{data}")
 
     def worker(self, name, number=7, state="alive", mark="none", **more):
         self.put("member/" + name, json.dumps(
@@ -232,11 +232,11 @@ def test_interrupted(group):
             row + "\n" for row in rows))
     # add: the registers are there, the catalogue does not name the job.
     group.put("spec/a", "spec")
-    group.put("job/a", f"tenure-job 1 0 {NOBODY} 0 r 0 {NOBODY} \n")
+    group.put("job/a", f"tenure-job 1 0 {NOBODY} 0 r 0 {NOBODY} 0 \n")
     assert "1 job added" in group.run("add", "a", "--spec", "-", input=b"spec")
     # The page names it, the root does not know the page's revision.
     page(["first\t1\tr\t-\t\t\t", "a\t1\tr\ts\t\t\t", "b\t1\tr\t-\t\t\t"])
-    group.put("job/b", f"tenure-job 1 0 {NOBODY} 0 r 0 {NOBODY} \n")
+    group.put("job/b", f"tenure-job 1 0 {NOBODY} 0 r 0 {NOBODY} 0 \n")
     assert "half done" in group.run("repair") and set(group.jobs()) == {"first", "a", "b"}
     assert group.store.read("g/catalogue").data.endswith(b"\n99\n")
     # pause: the catalogue says so, the register does not.
@@ -245,11 +245,11 @@ def test_interrupted(group):
     assert b" p " in group.job("a").data
     assert "pause was completed" in group.run("repair") and b" p " in group.job("b").data
     # resume: the register runs, the catalogue does not know.
-    group.put("job/a", f"tenure-job 1 4 {NOBODY} 0 r 0 {NOBODY} \n")
+    group.put("job/a", f"tenure-job 1 4 {NOBODY} 0 r 0 {NOBODY} 0 \n")
     group.run("resume", "a")
     assert group.jobs()["a"]["wanted"] == "running"
     # remove: at every step.
-    group.put("job/a", f"tenure-job 1 4 {NOBODY} 0 x 0 {NOBODY} \n", tombstone=True)
+    group.put("job/a", f"tenure-job 1 4 {NOBODY} 0 x 0 {NOBODY} 0 \n", tombstone=True)
     group.run("remove", "a")
     assert "a" not in group.jobs() and group.job("a").tombstone
     page(["first\t1\tr\t-\t\t\t", "", "b\t1\tx\t-\t\t\t"], 400)

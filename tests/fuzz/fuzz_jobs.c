@@ -24,7 +24,7 @@ static void try_job(const uint8_t *data, size_t size)
     assert(tn_job_decode(out, n, &copy, &again, &again_len, NULL) == TENURE_OK);
     assert(again_len == len && memcmp(again, checkpoint, len) == 0);
     assert(copy.epoch == job.epoch && copy.seq == job.seq && copy.wanted == job.wanted);
-    assert(tn_owner_equal(&copy.owner, &job.owner));
+    assert(tn_owner_equal(&copy.owner, &job.owner) && copy.ttl_ms == job.ttl_ms);
     check_tame(job.owner.id);
     free(out);
 }

@@ -32,6 +32,7 @@ static enum tenure_status job_of(const char *text, size_t len, struct tn_job *jo
 static void job_round_trip(void **state)
 {
     struct tn_job job = {.owner = {.id = "worker 1", .identity = {.number = 7}},
+                         .ttl_ms = TN_TTL_MAX_MS,
                          .epoch = TN_EPOCH_MAX,
                          .seq = 12,
                          .wanted = TN_WANTED_PAUSED},
@@ -46,6 +47,7 @@ static void job_round_trip(void **state)
     size_t n = tn_job_put(&job, "a\n", 3, out);
     assert_int_equal(tn_job_decode(out, n, &copy, &checkpoint, &len, &err), TENURE_OK);
     assert_true(tn_owner_equal(&copy.owner, &job.owner));
+    assert_int_equal(copy.ttl_ms, TN_TTL_MAX_MS);
     assert_int_equal(copy.epoch, job.epoch);
     assert_int_equal(copy.seq, 12);
     assert_int_equal(copy.wanted, TN_WANTED_PAUSED);
@@ -67,19 +69,24 @@ static void job_refused(void **state)
         "",
         "tenure-job",
         "tenure-job 1 5",
-        "tenure-jib 1 5 " NONE " 0 r 0 " NONE " \n",
-        "tenure-job 0 5 " NONE " 0 r 0 " NONE " \n",
-        "tenure-job 1 05 " NONE " 0 r 0 " NONE " \n",
-        "tenure-job 1 9007199254740992 " NONE " 0 r 0 " NONE " \n",
-        "tenure-job 1 99999999999999999999 " NONE " 0 r 0 " NONE " \n",
-        "tenure-job 1 5 " NONE "0 0 r 0 " NONE " \n",
-        "tenure-job 1 5 " NONE " 0 q 0 " NONE " \n",
-        "tenure-job 1 5 " NONE " 0 r 0 " SOME " \n",       /* nobody's incarnation */
-        "tenure-job 1 5 " NONE " 0 r 7 " NONE " \n",       /* nobody's number */
-        "tenure-job 1 5 " NONE " 0 r 0 " NONE " a\n",      /* an owner that is nobody */
-        "tenure-job 1 0 " NONE " 0 r 7 " SOME " a\n",      /* owned, and never claimed */
-        "tenure-job 1 5 " NONE " 0 r 7 " SOME " a\x1b[\n", /* for a terminal */
-        "tenure-job 1 5 " NONE " 0 r 7 " SOME " \xff\n",
+        "tenure-jib 1 5 " NONE " 0 r 0 " NONE " 0 \n",
+        "tenure-job 0 5 " NONE " 0 r 0 " NONE " 0 \n",
+        "tenure-job 1 05 " NONE " 0 r 0 " NONE " 0 \n",
+        "tenure-job 1 9007199254740992 " NONE " 0 r 0 " NONE " 0 \n",
+        "tenure-job 1 99999999999999999999 " NONE " 0 r 0 " NONE " 0 \n",
+        "tenure-job 1 5 " NONE "0 0 r 0 " NONE " 0 \n",
+        "tenure-job 1 5 " NONE " 0 q 0 " NONE " 0 \n",
+        "tenure-job 1 5 " NONE " 0 r 0 " SOME " 0 \n",           /* nobody's incarnation */
+        "tenure-job 1 5 " NONE " 0 r 7 " NONE " 0 \n",           /* nobody's number */
+        "tenure-job 1 5 " NONE " 0 r 0 " NONE " 90000 a\n",      /* an owner that is nobody */
+        "tenure-job 1 0 " NONE " 0 r 7 " SOME " 90000 a\n",      /* owned, and never claimed */
+        "tenure-job 1 5 " NONE " 0 r 7 " SOME " 90000 a\x1b[\n", /* for a terminal */
+        "tenure-job 1 5 " NONE " 0 r 7 " SOME " 90000 \xff\n",
+        "tenure-job 1 5 " NONE " 0 r 7 " SOME " a\n",   /* no time of a lease */
+        "tenure-job 1 5 " NONE " 0 r 7 " SOME " 0 a\n", /* too short a one */
+        "tenure-job 1 5 " NONE " 0 r 7 " SOME " 999 a\n",
+        "tenure-job 1 5 " NONE " 0 r 7 " SOME " 4294967296 a\n", /* too long a one */
+        "tenure-job 1 5 " NONE " 0 r 0 " NONE " 90000 \n",       /* nobody's */
     };
     struct tn_job job = {.epoch = 99};
 
