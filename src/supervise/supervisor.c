@@ -58,16 +58,16 @@ static int64_t time_left(void *arg)
     return elector ? tenure_elector_time_left(elector) : 0;
 }
 
-static bool draining(void *arg)
+static uint64_t term_in_hand(void *arg, bool *draining)
 {
     struct tn_supervisor *s = arg;
     tenure_elector *elector = s->elector;
-    struct tn_snapshot now;
+    struct tn_snapshot now = {0};
 
-    if (!elector)
-        return false;
-    tn_driver_snapshot(elector, &now);
-    return now.phase == TN_PHASE_STOPPING;
+    if (elector)
+        tn_driver_snapshot(elector, &now);
+    *draining = now.phase == TN_PHASE_STOPPING;
+    return *draining || now.phase == TN_PHASE_LEADING ? now.grant.epoch : 0;
 }
 
 static int64_t grace(void *arg)
@@ -125,7 +125,7 @@ static enum tenure_status open_socket(struct tn_supervisor *s, struct tn_driver_
                                         .fenced = on_fenced,
                                         .committed = on_committed,
                                         .time_left = time_left,
-                                        .draining = draining,
+                                        .term = term_in_hand,
                                         .grace = grace,
                                         .arg = s};
     enum tenure_status status = tn_program_user(&s->options->program, &o.user, err);

@@ -48,6 +48,15 @@ static void fenced(void *arg, uint64_t floor)
     (void)floor;
 }
 
+static _Atomic uint64_t begun; /* the epoch in which the program works */
+
+static uint64_t term(void *arg, bool *draining)
+{
+    (void)arg;
+    *draining = false;
+    return begun;
+}
+
 static int64_t time_left(void *arg)
 {
     (void)arg;
@@ -74,9 +83,9 @@ static int send_request(const char *method, const char *id, const char *body)
              strchr(tn_state_socket_variable(program_socket), '=') + 1);
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
     int n = snprintf(text, sizeof text,
-                     "%s /v1/state/docs/%s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n"
+                     "%s %s%s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n"
                      "Connection: close\r\n\r\n%s",
-                     method, id, strlen(body), body);
+                     method, *id == '/' ? "" : "/v1/state/docs/", id, strlen(body), body);
     assert_int_equal(write(fd, text, (size_t)n), n);
     return fd;
 }
@@ -258,8 +267,12 @@ static int seal_often(struct tn_state_socket *s, uint64_t epoch)
  * after some all is sealed.  Where a listing tells everything or nothing, tries get longer. */
 static void larger_than_a_try(void **state)
 {
-    struct tn_state_socket_options options = {
-        .store = "rot:large", .name = "app", .seal = large, .time_left = time_left, .grace = grace};
+    struct tn_state_socket_options options = {.store = "rot:large",
+                                              .name = "app",
+                                              .seal = large,
+                                              .time_left = time_left,
+                                              .term = term,
+                                              .grace = grace};
     struct tenure_grant grant = {.epoch = 10};
     struct tn_state_socket *s = NULL;
     struct tenure_error err;
@@ -295,6 +308,32 @@ static void larger_than_a_try(void **state)
     tenure_state_close(before);
 }
 
+static bool is_told_that_it_leads(void)
+{
+    char text[2048];
+
+    assert_int_equal(ask("GET", "/v1/leadership", "", text), 200);
+    return strstr(text, "\"leading\":true");
+}
+
+/* The time left is that of the grant, which comes before its seal, and before its term begins (I4).
+ */
+static void a_grant_leads_when_its_term_has_begun(void **state)
+{
+    (void)state;
+    seal(21);
+    assert_false(is_told_that_it_leads());
+    begun = 21;
+    assert_true(is_told_that_it_leads());
+    begun = 0; /* the next grant is there, and is not sealed */
+    assert_false(is_told_that_it_leads());
+    begun = 22;
+    assert_false(is_told_that_it_leads());
+    seal(22);
+    assert_true(is_told_that_it_leads());
+    begun = 0;
+}
+
 static int open_all(void **state)
 {
     static const char *const sealed[] = {"docs", NULL};
@@ -303,6 +342,7 @@ static int open_all(void **state)
                                               .seal = sealed,
                                               .fenced = fenced,
                                               .time_left = time_left,
+                                              .term = term,
                                               .grace = grace};
     struct rlimit files = {.rlim_cur = 128, .rlim_max = 128}; /* four connections, three parked */
     struct tenure_error err;
@@ -328,6 +368,7 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(waits_into_another_term),
+                                       cmocka_unit_test(a_grant_leads_when_its_term_has_begun),
                                        cmocka_unit_test(more_than_there_is_room_for),
                                        cmocka_unit_test(larger_than_a_try)};
 

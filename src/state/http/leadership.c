@@ -232,15 +232,23 @@ enum tenure_status tn_leadership_open(const struct tn_leadership_options *option
     return TENURE_OK;
 }
 
-void tn_leadership_close(struct tn_leadership *l)
+void tn_leadership_end(struct tn_leadership *l)
 {
     if (!l)
         return;
     atomic_store(&l->ending, true);
-    if (l->started) {
-        tn_leadership_notify(l);
-        pthread_join(l->thread, NULL);
-    }
+    if (!l->started)
+        return;
+    tn_leadership_notify(l);
+    pthread_join(l->thread, NULL);
+    l->started = false;
+}
+
+void tn_leadership_close(struct tn_leadership *l)
+{
+    if (!l)
+        return;
+    tn_leadership_end(l);
     close(l->event_fd);
     free(l);
 }

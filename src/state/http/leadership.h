@@ -34,7 +34,9 @@ struct tn_leadership_options {
 /* NOMEM; UNAVAILABLE without a descriptor. */
 enum tenure_status tn_leadership_open(const struct tn_leadership_options *options,
                                       struct tn_leadership **leadership, struct tenure_error *err);
-/* The server must have stopped.  Accepts NULL. */
+/* The server must have stopped: nobody is told any more, and the view is not asked for.  Accepts
+ * NULL, as close() does, which frees it too. */
+void tn_leadership_end(struct tn_leadership *leadership);
 void tn_leadership_close(struct tn_leadership *leadership);
 /* Something may have changed.  Never blocks. */
 void tn_leadership_notify(struct tn_leadership *leadership);

@@ -117,9 +117,11 @@ static void view_leadership(void *arg, struct tn_leadership_view *view)
                                         .epoch = s->grant.epoch,
                                         .turn = s->turn,
                                         .left_ns = s->options.time_left(s->options.arg)};
-    view->leading = s->state && view->left_ns > 0;
+    /* A grant that is not sealed yet leads nobody (I4), least of all in the epoch before it. */
+    uint64_t term = s->options.term(s->options.arg, &view->draining);
+    view->leading = s->state && view->left_ns > 0 && term == s->grant.epoch;
+    view->draining = view->draining && view->leading;
     pthread_rwlock_unlock(&s->lock);
-    view->draining = view->leading && s->options.draining && s->options.draining(s->options.arg);
 }
 
 /* What needs no store is answered at once; the rest is queued. */
@@ -285,6 +287,7 @@ void tn_state_socket_mute(struct tn_state_socket *s)
     pthread_mutex_unlock(&s->waking);
     if (server)
         s->http->stop(server); /* removes the socket */
+    tn_leadership_end(s->leadership);
 }
 
 void tn_state_socket_remove(const struct tn_state_socket *s)

@@ -28,8 +28,9 @@ struct tn_state_socket_options {
     void (*committed)(void *arg, const char *collection, const char *id, uint64_t seq);
     /* Nanoseconds that the term in hand may still last; 0: it is over. */
     int64_t (*time_left)(void *arg);
-    /* Is the program to stop, while its term goes on?  Any thread. */
-    bool (*draining)(void *arg);
+    /* The epoch of the term in which the program works: its state is sealed.  0: there is none.
+     * *draining: the program is to stop.  Any thread. */
+    uint64_t (*term)(void *arg, bool *draining);
     /* How long a stop may last: a seal that is under way must have noticed it by then. */
     int64_t (*grace)(void *arg);
     void *arg;
