@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "os/init.h"
 
 /* ---- The command line ---------------------------------------------------- */
@@ -93,6 +94,25 @@ bool cli_command_take(struct cli_command *c, const struct cli_verb *verb, int ar
     return false;
 }
 
+/* Nobody needs a label that stays the same here, and two commands of one machine, or of two that
+ * have one name, must not be taken for one another: host, process, and random digits. */
+static enum tenure_status choose_id(struct cli_command *c, struct tenure_error *err)
+{
+    char host[64] = "", digits[9];
+    uint8_t nonce[TENURE_NONCE_SIZE];
+    enum tenure_status status = tenure_nonce(nonce, err);
+
+    if (status)
+        return status;
+    gethostname(host, sizeof host - 1);
+    for (char *p = host; *p; p++)
+        *p = *p > 0x20 && *p < 0x7f ? *p : '-';
+    tn_hex_encode(nonce, 4, digits);
+    snprintf(c->id, sizeof c->id, "%s-%d-%s", host[0] ? host : "host", (int)getpid(), digits);
+    c->run.o.elector.id = c->id;
+    return TENURE_OK;
+}
+
 bool cli_command_prepare(struct cli_command *c, int *code)
 {
     struct tn_run_options *o = &c->run.o;
@@ -105,6 +125,10 @@ bool cli_command_prepare(struct cli_command *c, int *code)
     if (status) {
         *code = cli_fail(c->verb, status == TENURE_DENIED ? CLI_CANNOT_RUN : CLI_NOT_FOUND, "%s",
                          err.text);
+        return false;
+    }
+    if (choose_id(c, &err)) {
+        *code = cli_fail(c->verb, CLI_BROKEN, "%s", err.text);
         return false;
     }
     *code = CLI_USAGE;

@@ -11,6 +11,7 @@ struct cli_command {
     struct cli_run run;
     struct tn_once once;
     const char *name; /* of the lock */
+    char id[96];      /* of this process */
 };
 
 /*
