@@ -55,7 +55,7 @@ static void extend(struct tn_heartbeat *h, const struct tn_beat_attempt *by)
 {
     int64_t until_ns = by->sent_ns + h->timing.hold_ns;
 
-    if (until_ns <= h->deadline_ns && holding(h))
+    if (until_ns <= h->deadline_ns)
         return;
     h->deadline_ns = until_ns;
     h->renew_at_ns = by->sent_ns + h->timing.renew_ns;
@@ -67,6 +67,7 @@ static void enter(struct tn_heartbeat *h, const struct tn_beat_attempt *by)
     if (h->now_ns >= by->sent_ns + h->timing.hold_ns - h->timing.grace_ns)
         return;
     h->identity = by->identity;
+    h->deadline_ns = 0;
     extend(h, by);
     h->phase = TN_BEAT_IN;
     h->reaped = false;
@@ -318,8 +319,6 @@ static void take_event(struct tn_heartbeat *h, const struct tn_beat_event *ev,
                        struct tn_beat_actions *out)
 {
     switch (ev->kind) {
-    case TN_BEAT_EV_TIMER:
-        break;
     case TN_BEAT_EV_READ:
         read_done(h, ev, out);
         break;
@@ -338,6 +337,8 @@ static void take_event(struct tn_heartbeat *h, const struct tn_beat_event *ev,
         if (h->phase == TN_BEAT_IN)
             stop(h, TN_BEAT_DRAINING, h->now_ns + h->drain_ns, out);
         break;
+    default: /* the timer */
+        break;
     }
 }
 
@@ -352,13 +353,15 @@ static int64_t wake_at(const struct tn_heartbeat *h)
     } else {
         at = min64(at, h->now_ns + h->timing.retry_ns);
     }
-    return at > h->now_ns ? at : h->now_ns + 1;
+    assert(at > h->now_ns);
+    return at;
 }
 
 void tn_heartbeat_init(struct tn_heartbeat *h, const struct tn_timing *timing,
                        const struct tn_member *profile, int64_t drain_ns)
 {
     assert(timing->hold_ns > 0 && timing->renew_ns > 0 && profile->ttl_ms * TN_MS > 0);
+    assert(timing->poll_ns > 0 && timing->retry_ns > 0);
     memset(h, 0, sizeof *h);
     h->timing = *timing;
     h->profile = *profile;
