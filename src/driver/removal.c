@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/key.h"
@@ -26,7 +27,8 @@
 
 #define ANSWER_NS (3 * TN_S)    /* for candidates that are asked whether they are there */
 #define WATCH_NS  (200 * TN_MS) /* between looks at a lease that somebody holds */
-#define PAGE      64            /* registers erased at a time */
+#define PAUSE_NS  (50 * TN_MS)  /* before another try to erase what somebody changed */
+#define PAGE      16            /* registers erased at a time: a small part of a term */
 
 struct removal {
     const char *url, *state_url, *name;
@@ -347,12 +349,32 @@ static enum tenure_status seal(struct removal *r, const struct tenure_lease_view
 
 /* ---- Erasing ------------------------------------------------------------- */
 
+/* Until when a request may be under way: no longer than our term, however long this process sleeps
+ * before it is sent.  Another term of ours does not count: somebody may have led in between. */
+static enum tenure_status limit_to_term(struct removal *r, int64_t *by, struct tenure_error *err)
+{
+    uint64_t epoch;
+    int64_t now = tenure_now(), end = now + tenure_elector_time_left(r->elector);
+
+    *by = end < r->deadline ? end : r->deadline;
+    if (tenure_elector_leads(r->elector, &epoch) && epoch == r->grant.epoch)
+        return TENURE_OK;
+    return tenure_fail(err, TENURE_CONFLICT,
+                       "%s: the term of the removal ended before everything was erased; run it "
+                       "again",
+                       r->name);
+}
+
+/* *missed: something is still there, because somebody changed it meanwhile or nobody knows. */
 static enum tenure_status erase_page(struct removal *r, tenure_store *store, struct page *p,
-                                     struct tenure_error *err)
+                                     bool *missed, struct tenure_error *err)
 {
     struct tenure_swap swaps[PAGE];
     enum tenure_status status = TENURE_OK;
+    int64_t by;
 
+    if (!p->n)
+        return TENURE_OK;
     for (size_t i = 0; i < p->n; i++) {
         swaps[i] = (struct tenure_swap){.key = p->items[i].key,
                                         .expect = p->items[i].token,
@@ -362,17 +384,18 @@ static enum tenure_status erase_page(struct removal *r, tenure_store *store, str
         if ((status = tenure_nonce(swaps[i].nonce, err)))
             return status;
     }
-    if (p->n && !tenure_elector_leads(r->elector, NULL))
-        return tenure_fail(err, TENURE_CONFLICT,
-                           "%s: the term of the removal ended before everything was erased; run "
-                           "it again",
-                           r->name);
-    if (p->n)
-        status = tenure_store_swap_many(store, swaps, p->n, r->deadline, err);
+    if ((status = limit_to_term(r, &by, err)))
+        return status;
+    status = tenure_store_swap_many(store, swaps, p->n, by, err);
+    if ((status == TENURE_TIMEOUT || status == TENURE_UNKNOWN) && by < r->deadline) {
+        *missed = true; /* the term may go on: its next page tells */
+        return TENURE_OK;
+    }
     for (size_t i = 0; i < p->n && !status; i++) {
-        /* What somebody changed meanwhile, or may have been erased, is listed again. */
-        if (swaps[i].status != TENURE_OK && swaps[i].status != TENURE_CONFLICT &&
-            swaps[i].status != TENURE_UNKNOWN)
+        bool may_be_there = swaps[i].status == TENURE_CONFLICT || swaps[i].status == TENURE_UNKNOWN;
+
+        *missed |= may_be_there;
+        if (swaps[i].status != TENURE_OK && !may_be_there)
             status = tenure_fail(err, swaps[i].status, "%s could not be erased: %s", swaps[i].key,
                                  tenure_status_meaning(swaps[i].status));
     }
@@ -386,6 +409,7 @@ static enum tenure_status erase_all(struct removal *r, tenure_store *store, bool
     struct page *p = calloc(1, sizeof *p);
     enum tenure_status status = TENURE_OK;
     size_t left;
+    bool missed;
 
     if (!p)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
@@ -394,24 +418,37 @@ static enum tenure_status erase_all(struct removal *r, tenure_store *store, bool
     p->state_too = state_only || r->state == r->store;
     do {
         left = 0;
+        missed = false;
         p->after[0] = '\0';
         do {
             status = list_page(store, p, err);
             if (!status)
-                status = erase_page(r, store, p, err);
+                status = erase_page(r, store, p, &missed, err);
             left += p->n;
         } while (!status && p->full);
         if (!status && left && tenure_now() >= r->deadline)
             status =
                 tenure_fail(err, TENURE_TIMEOUT,
                             "%s: not everything could be erased in time; run it again", r->name);
+        else if (!status && missed)
+            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     } while (!status && left);
     free(p);
     return status;
 }
 
-/* The lease is free again; in its place stands what keeps the epoch (I2). */
-static enum tenure_status entomb(struct removal *r, struct tenure_error *err)
+static enum tenure_status refuse_reuse(struct removal *r, const char *holder,
+                                       struct tenure_error *err)
+{
+    return tenure_fail(err, TENURE_CONFLICT,
+                       "%s is in use again%s%s: what was kept of it is erased, the election stays",
+                       r->name, *holder ? ", by " : "", holder);
+}
+
+/* The lease is free again, by our own release and nobody else's: a later term has begun to keep
+ * things that were not erased.  In its place stands what keeps the epoch (I2).  *again: the record
+ * has changed or may have, and tells more. */
+static enum tenure_status entomb(struct removal *r, bool *again, struct tenure_error *err)
 {
     struct tenure_value value = {0};
     struct tn_lease_seen seen = {0};
@@ -425,11 +462,16 @@ static enum tenure_status entomb(struct removal *r, struct tenure_error *err)
         goto done;
     if (seen.tombstone) /* somebody else has removed it meanwhile, or a try of ours has */
         goto done;
-    if (seen.present && tn_lease_held(&seen.lease)) {
-        status = tenure_fail(err, TENURE_CONFLICT,
-                             "%s is in use again, by %s: what was kept of it is erased, the "
-                             "election stays",
-                             r->name, seen.lease.holder);
+    bool ours = seen.present && memcmp(seen.lease.grant, r->grant.id, TENURE_NONCE_SIZE) == 0;
+    if (ours && tn_lease_held(&seen.lease)) {
+        status = tenure_fail(err, TENURE_TIMEOUT,
+                             "%s: what was kept of it is erased, but its lease could not be "
+                             "released; run it again",
+                             r->name);
+        goto done;
+    }
+    if (!ours) {
+        status = refuse_reuse(r, seen.lease.holder, err);
         goto done;
     }
     struct tn_lease last = tn_lease_tombstone(&seen.lease, r->epoch, tn_wall_ms());
@@ -441,6 +483,9 @@ static enum tenure_status entomb(struct removal *r, struct tenure_error *err)
     swap.data = text;
     swap.expect = seen.token;
     status = tenure_store_swap(r->store, &swap, r->deadline, err);
+    *again = status == TENURE_UNKNOWN || status == TENURE_CONFLICT;
+    if (status == TENURE_CONFLICT)
+        status = refuse_reuse(r, "", err);
     r->epoch = last.epoch;
 done:
     free(text);
@@ -452,10 +497,12 @@ done:
 static enum tenure_status entomb_surely(struct removal *r, struct tenure_error *err)
 {
     enum tenure_status status;
+    bool again;
 
     do {
-        status = entomb(r, err);
-    } while (status == TENURE_UNKNOWN && tenure_now() < r->deadline);
+        again = false;
+        status = entomb(r, &again, err);
+    } while (again && tenure_now() < r->deadline);
     return status;
 }
 

@@ -165,6 +165,7 @@ static enum tenure_status begin(struct call *c)
 
     c->event.number = atomic_fetch_add(&f->calls, 1) + 1;
     c->event.handle = c->handle->number;
+    c->event.deadline = c->deadline;
     send_due(f);
     if (f->hook)
         f->hook(f->hook_arg, &c->event, &c->plan);

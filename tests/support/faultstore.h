@@ -55,6 +55,7 @@ struct tn_fault_event {
     const char *key; /* register or prefix; the first one of a batch or a wait; or NULL */
     const struct tenure_swap *swaps; /* SWAP, BATCH */
     size_t n;
+    int64_t deadline; /* of the call */
 };
 
 /* Called before each call, on its thread, without a lock held.  May block. */
