@@ -32,7 +32,11 @@ import (
 	"unsafe"
 )
 
-const longest = 10 * time.Second // of a long poll
+const (
+	longest = 10 * time.Second // of a long poll
+	least   = 50 * time.Millisecond
+	pause   = 200 * time.Millisecond // after a request that failed
+)
 
 // Error is an answer that is no success: Word is what to branch on.
 type Error struct {
@@ -120,38 +124,46 @@ func NewState(path string, epoch uint64) *State {
 	return &State{caller{path}, strconv.FormatUint(epoch, 10)}
 }
 
-func (s *State) call(method, name string, body []byte) (bool, []byte, error) {
+func refusal(status int, text []byte) error {
+	said := &Error{}
+	_ = json.Unmarshal(text, said)
+	said.Status = status
+	return said
+}
+
+func (s *State) call(method, name string, body []byte, mayMiss bool) (bool, []byte, error) {
 	target := (&url.URL{Path: "/v1/state/" + name}).EscapedPath()
 	status, text, err := s.ask(context.Background(), longest, method, target, s.epoch, body)
-	if err != nil || status == 200 || status == 404 {
-		return status == 200, text, err
+	if err != nil || status == 404 && mayMiss {
+		return false, nil, err
 	}
-	said := &Error{Status: status}
-	_ = json.Unmarshal(text, said)
-	return false, nil, said
+	if status != 200 {
+		return false, nil, refusal(status, text)
+	}
+	return true, text, nil
 }
 
 // Get returns false if there is no such document.
 func (s *State) Get(name string) (data []byte, exists bool, err error) {
-	exists, data, err = s.call("GET", name, nil)
+	exists, data, err = s.call("GET", name, nil, true)
 	return data, exists, err
 }
 
 // Put has returned nil: it is durable.
 func (s *State) Put(name string, data []byte) error {
-	_, _, err := s.call("PUT", name, data)
+	_, _, err := s.call("PUT", name, data, false)
 	return err
 }
 
 // Delete returns false if there was no such document.
 func (s *State) Delete(name string) (existed bool, err error) {
-	existed, _, err = s.call("DELETE", name, nil)
+	existed, _, err = s.call("DELETE", name, nil, true)
 	return existed, err
 }
 
 // List returns the ids of a collection.
 func (s *State) List(collection string) (ids []string, err error) {
-	_, text, err := s.call("GET", collection, nil)
+	_, text, err := s.call("GET", collection, nil, false)
 	var said struct{ Documents []struct{ ID string } }
 	if err == nil {
 		err = json.Unmarshal(text, &said)
@@ -170,10 +182,13 @@ type told struct {
 	until             time.Duration
 }
 
-// look counts what is left from before the request.
-func (c caller) look(ctx context.Context, limit time.Duration) (t told, err error) {
+// read counts what is left from before the request.  A refusal says nothing about the term.
+func (c caller) read(ctx context.Context, limit time.Duration) (t told, err error) {
 	before := now()
-	_, text, err := c.ask(ctx, limit, "GET", "/v1/leadership", "", nil)
+	status, text, err := c.ask(ctx, limit, "GET", "/v1/leadership", "", nil)
+	if err == nil && status != 200 {
+		err = refusal(status, text)
+	}
 	if err == nil {
 		err = json.Unmarshal(text, &t)
 	}
@@ -182,8 +197,11 @@ func (c caller) look(ctx context.Context, limit time.Duration) (t told, err erro
 }
 
 func (c caller) wait(ctx context.Context, span, limit time.Duration, version string) error {
-	_, _, err := c.ask(ctx, limit, "GET",
+	status, text, err := c.ask(ctx, limit, "GET",
 		fmt.Sprintf("/v1/leadership?wait=%.3f&since=%s", span.Seconds(), url.QueryEscape(version)), "", nil)
+	if err == nil && status != 200 && status != 304 {
+		err = refusal(status, text)
+	}
 	return err
 }
 
@@ -217,26 +235,29 @@ func max(a, b time.Duration) time.Duration {
 func min(a, b time.Duration) time.Duration { return -max(-a, -b) }
 
 func (t *Term) watch(c caller, version string) {
-	const least = 50 * time.Millisecond
 	defer t.cancel()
 	for t.open.Err() == nil && t.Left() > 0 {
 		span := max(least, min(t.Left()/3, longest))
 		err := c.wait(t.open, span, max(least, min(span+time.Second, t.Left())), version)
-		if err == nil {
-			var seen told
-			if seen, err = c.look(t.open, max(least, t.Left())); err == nil {
-				if !seen.Leading || seen.Epoch != t.Epoch {
-					return
-				}
-				version = seen.Version
-				t.until.Store(int64(seen.until))
-				if seen.Draining { // the term goes on for as long as there is time
-					t.cancel()
-				}
-			}
+		if err != nil { // refused, or tenure is gone: time decides
+			time.Sleep(min(pause, t.Left()))
 		}
-		if err != nil { // tenure may be gone: time decides
-			time.Sleep(min(4*least, t.Left()))
+		if t.Left() <= 0 {
+			return
+		}
+		seen, err := c.read(t.open, max(least, t.Left()))
+		if err != nil {
+			time.Sleep(min(pause, t.Left()))
+			continue
+		}
+		if !seen.Leading || seen.Epoch != t.Epoch {
+			t.until.Store(0)
+			return
+		}
+		version = seen.Version
+		t.until.Store(int64(seen.until))
+		if seen.Draining { // the term goes on for as long as there is time
+			t.cancel()
 		}
 	}
 }
@@ -249,8 +270,11 @@ func Leadership(ctx context.Context) (*Term, error) {
 	}
 	c := caller{path}
 	for {
-		seen, err := c.look(ctx, longest)
-		if err == nil && seen.Leading && !seen.Draining {
+		seen, err := c.read(ctx, longest)
+		if err != nil {
+			return nil, err
+		}
+		if seen.Leading && !seen.Draining {
 			t := &Term{Epoch: seen.Epoch, State: NewState(path, seen.Epoch)}
 			t.open, t.close = context.WithCancel(context.Background())
 			t.ctx, t.cancel = context.WithCancel(ctx)
@@ -258,11 +282,8 @@ func Leadership(ctx context.Context) (*Term, error) {
 			go t.watch(c, seen.Version)
 			return t, nil
 		}
-		if err == nil {
-			err = c.wait(ctx, longest, longest+5*time.Second, seen.Version)
-		}
-		if err != nil {
-			return nil, err
+		if c.wait(ctx, longest, longest+5*time.Second, seen.Version) != nil {
+			time.Sleep(pause)
 		}
 	}
 }

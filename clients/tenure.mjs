@@ -22,6 +22,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const LONGEST_MS = 10000; // of a long poll
 const LEAST_MS = 50;
+const PAUSE_MS = 200; // after a request that failed
 
 /** An answer that is no success: status (HTTP) and word, which to branch on: 'fenced' (final), 'not-leader' ... */
 export class TenureError extends Error {
@@ -32,21 +33,29 @@ export class TenureError extends Error {
   }
 }
 
-/* Rounded down, as the file is. */
-const uptimeMs = () => Math.floor(Number(readFileSync('/proc/uptime', 'latin1').split(' ')[0]) * 1000);
+/* The file is rounded down; the product is not exact. */
+const uptimeMs = () => Math.round(Number(readFileSync('/proc/uptime', 'latin1').split(' ')[0]) * 1000);
 
-function ask(path, method, target, { body, headers = {}, limitMs = LONGEST_MS } = {}) {
+function ask(path, method, target, { body, headers = {}, limitMs = LONGEST_MS, signal } = {}) {
   return new Promise((resolve, reject) => {
-    const request = http.request({ socketPath: path, method, path: target, headers, agent: false }, (answer) => {
+    const fail = (error) => { clearTimeout(timer); reject(error); };
+    const request = http.request({ socketPath: path, method, path: target, headers, agent: false, signal }, (answer) => {
       const parts = [];
       answer.on('data', (part) => parts.push(part));
       answer.on('end', () => { clearTimeout(timer); resolve({ status: answer.statusCode, body: Buffer.concat(parts) }); });
-      answer.on('error', reject);
+      answer.on('error', fail);
     });
     const timer = setTimeout(() => request.destroy(new Error('timeout')), limitMs);
-    request.on('error', (error) => { clearTimeout(timer); reject(error); });
+    request.on('error', fail);
     request.end(body);
   });
+}
+
+async function askFor(accepted, path, method, target, options) {
+  const answer = await ask(path, method, target, options);
+  if (accepted.includes(answer.status)) return answer;
+  const said = JSON.parse(answer.body.toString() || '{}');
+  throw new TenureError(answer.status, said.error ?? '?', said.detail);
 }
 
 /** Documents that only the leader can change.  put() has resolved: it is durable. */
@@ -58,43 +67,40 @@ export class State {
     this.#headers = { 'Tenure-Epoch': String(epoch) };
   }
 
-  async #call(method, name, body) {
+  #call(accepted, method, name, body) {
     const target = '/v1/state/' + name.split('/').map(encodeURIComponent).join('/');
-    const answer = await ask(this.#path, method, target, { body, headers: this.#headers });
-    if (answer.status === 200 || answer.status === 404) return answer;
-    const said = JSON.parse(answer.body.toString() || '{}');
-    throw new TenureError(answer.status, said.error ?? '?', said.detail);
+    return askFor(accepted, this.#path, method, target, { body, headers: this.#headers });
   }
 
   /** A Buffer; undefined if there is no such document. */
   async get(name) {
-    const answer = await this.#call('GET', name);
+    const answer = await this.#call([200, 404], 'GET', name);
     return answer.status === 200 ? answer.body : undefined;
   }
 
-  async put(name, data) { await this.#call('PUT', name, data); }
+  async put(name, data) { await this.#call([200], 'PUT', name, data); }
 
   /** false: there was none. */
-  async delete(name) { return (await this.#call('DELETE', name)).status === 200; }
+  async delete(name) { return (await this.#call([200, 404], 'DELETE', name)).status === 200; }
 
   /** The ids of its documents. */
   async list(collection) {
-    return JSON.parse((await this.#call('GET', collection)).body.toString()).documents.map((d) => d.id);
+    return JSON.parse((await this.#call([200], 'GET', collection)).body.toString()).documents.map((d) => d.id);
   }
 }
 
-/* What is left is counted from before the question. */
-async function look(path, limitMs) {
+/* What is left is counted from before the request.  A refusal says nothing about the term. */
+async function read(path, options) {
   const before = uptimeMs();
-  const told = JSON.parse((await ask(path, 'GET', '/v1/leadership', { limitMs })).body.toString());
-  return { ...told, until: before + (told.left_ms ?? 0) };
+  const told = JSON.parse((await askFor([200], path, 'GET', '/v1/leadership', options)).body.toString());
+  return { ...told, until: before + told.left_ms };
 }
 
-const wait = (path, spanMs, limitMs, version) =>
-  ask(path, 'GET', `/v1/leadership?wait=${spanMs / 1000}&since=${encodeURIComponent(version)}`, { limitMs });
+const wait = (path, spanMs, version, options) =>
+  askFor([200, 304], path, 'GET', `/v1/leadership?wait=${spanMs / 1000}&since=${encodeURIComponent(version)}`, options);
 
 class Term {
-  #path; #until; #closed = false; #ended = new AbortController();
+  #path; #until; #closed = new AbortController(); #ended = new AbortController();
 
   constructor(path, told) {
     this.#path = path;
@@ -113,20 +119,24 @@ class Term {
   leads() { return this.left() > 0; }
 
   /** Ends the watch, not the term. */
-  close() { this.#closed = true; this.stop(); }
+  close() { this.#closed.abort(); this.stop(); }
 
   async #watch(version) {
-    while (!this.#closed && this.leads()) {
+    const { signal } = this.#closed;
+    /* Refused, or tenure is gone: time decides. */
+    const pause = () => sleep(Math.min(PAUSE_MS, this.left()), undefined, { signal }).catch(() => {});
+    while (!signal.aborted && this.leads()) {
       const span = Math.max(LEAST_MS, Math.min(this.left() / 3, LONGEST_MS));
+      const limitMs = Math.max(LEAST_MS, Math.min(span + 1000, this.left()));
+      await wait(this.#path, span, version, { limitMs, signal }).catch(pause);
+      if (!this.leads()) break;
       try {
-        await wait(this.#path, span, Math.max(LEAST_MS, Math.min(span + 1000, this.left())), version);
-        const seen = await look(this.#path, Math.max(LEAST_MS, this.left()));
-        if (!seen.leading || seen.epoch !== this.epoch) break;
+        const seen = await read(this.#path, { limitMs: Math.max(LEAST_MS, this.left()), signal });
         version = seen.version;
-        this.#until = seen.until;
+        this.#until = seen.leading && seen.epoch === this.epoch ? seen.until : 0;
         if (seen.draining) this.stop(); // the term goes on for as long as there is time
-      } catch { // tenure may be gone: time decides
-        await sleep(Math.min(4 * LEAST_MS, this.left()));
+      } catch {
+        await pause();
       }
     }
     this.stop();
@@ -137,8 +147,8 @@ class Term {
 export async function leadership(path = process.env.TENURE_SOCKET) {
   if (!path) throw new Error('TENURE_SOCKET is not set: start the program with `tenure run --state store -- ...`');
   for (;;) {
-    const told = await look(path, LONGEST_MS);
+    const told = await read(path);
     if (told.leading && !told.draining) return new Term(path, told);
-    await wait(path, LONGEST_MS, LONGEST_MS + 5000, told.version);
+    await wait(path, LONGEST_MS, told.version, { limitMs: LONGEST_MS + 5000 }).catch(() => sleep(PAUSE_MS));
   }
 }

@@ -25,6 +25,7 @@ import time
 import urllib.parse
 
 WAIT_S = 10.0  # a long poll lasts so long at most
+PAUSE_S = 0.2  # after a request that failed
 
 
 class Error(Exception):
@@ -41,6 +42,9 @@ class Fenced(Error):
 
 class NotLeader(Error):
     """The term is over: nothing was changed."""
+
+
+FAILURES = (OSError, http.client.HTTPException, ValueError, KeyError, Error)
 
 
 class _Connection(http.client.HTTPConnection):
@@ -68,25 +72,46 @@ def _ask(path, method, target, body=None, headers=None, timeout=10.0):
         connection.close()
 
 
+def _refusal(status, text):
+    said = json.loads(text or b"{}")
+    error = said.get("error", "?")
+    kind = {"fenced": Fenced, "not-leader": NotLeader}.get(error, Error)
+    return kind(status, error, said.get("detail", ""))
+
+
+def _read(path, timeout=10.0):
+    """What is left is counted from before the request.  A refusal says nothing about the term."""
+    before = _now()
+    status, text = _ask(path, "GET", "/v1/leadership", timeout=timeout)
+    if status != 200:
+        raise _refusal(status, text)
+    told = json.loads(text)
+    return {**told, "until": before + told["left_ms"] / 1000}
+
+
+def _wait(path, version, span, timeout):
+    target = f"/v1/leadership?wait={span:.3f}&since={urllib.parse.quote(version)}"
+    status, text = _ask(path, "GET", target, timeout=timeout)
+    if status not in (200, 304):
+        raise _refusal(status, text)
+
+
 class State:
     """Documents that only the leader can change.  A put has returned: it is durable."""
 
     def __init__(self, path, epoch):
         self._path, self._headers = path, {"Tenure-Epoch": str(epoch)}
 
-    def _call(self, method, name, body=None):
+    def _call(self, method, name, body=None, accept=(200,)):
         target = "/v1/state/" + urllib.parse.quote(name)
         status, text = _ask(self._path, method, target, body, self._headers)
-        if status in (200, 404):
-            return status, text
-        said = json.loads(text or b"{}")
-        error = said.get("error", "?")
-        kind = {"fenced": Fenced, "not-leader": NotLeader}.get(error, Error)
-        raise kind(status, error, said.get("detail", ""))
+        if status not in accept:
+            raise _refusal(status, text)
+        return status, text
 
     def get(self, name):
         """The bytes of a document; None if there is none."""
-        status, body = self._call("GET", name)
+        status, body = self._call("GET", name, accept=(200, 404))
         return body if status == 200 else None
 
     def put(self, name, data):
@@ -94,7 +119,7 @@ class State:
 
     def delete(self, name):
         """False: there was none."""
-        return self._call("DELETE", name)[0] == 200
+        return self._call("DELETE", name, accept=(200, 404))[0] == 200
 
     def list(self, collection):
         """The ids of its documents."""
@@ -104,9 +129,8 @@ class State:
 class Term:
     """One term of this program.  As a context manager it is over at the end of the block."""
 
-    def __init__(self, path, told, before):
-        self._path, self._version = path, told["version"]
-        self._until = before + told["left_ms"] / 1000
+    def __init__(self, path, told):
+        self._path, self._version, self._until = path, told["version"], told["until"]
         self._closed = threading.Event()
         self.epoch = told["epoch"]
         self.lost = threading.Event()
@@ -125,29 +149,26 @@ class Term:
         """Sets lost; also for signal.signal()."""
         self.lost.set()
 
-    def _is_over(self):
-        """What is left is counted from before the question.  A drain sets lost; the term goes on."""
-        before = _now()
-        status, body = _ask(self._path, "GET", "/v1/leadership", timeout=max(0.05, self.left()))
-        told = json.loads(body) if status == 200 else {}
-        if not told.get("leading") or told["epoch"] != self.epoch:
-            return True
-        self._version = told["version"]
-        self._until = before + told["left_ms"] / 1000
+    def _poll(self):
+        span = max(0.05, min(self.left() / 3, WAIT_S))
+        _wait(self._path, self._version, span, max(0.05, min(span + 1, self.left())))
+
+    def _renew(self):
+        """A drain sets lost; the term goes on."""
+        told = _read(self._path, max(0.05, self.left()))
+        mine = told["leading"] and told["epoch"] == self.epoch
+        self._version, self._until = told["version"], told["until"] if mine else 0.0
         if told["draining"]:
             self.lost.set()
-        return False
 
     def _watch(self):
         while not self._closed.is_set() and self.leads():
-            wait = max(0.05, min(self.left() / 3, WAIT_S))
-            target = f"/v1/leadership?wait={wait:.3f}&since={self._version}"
-            try:
-                _ask(self._path, "GET", target, timeout=max(0.05, min(wait + 1, self.left())))
-                if self._is_over():
-                    break
-            except (OSError, http.client.HTTPException, ValueError):
-                self._closed.wait(min(0.2, self.left()))  # tenure may be gone: time decides
+            for step in (self._poll, self._renew):
+                try:
+                    if self.leads():
+                        step()
+                except FAILURES:  # refused, or tenure is gone: time decides
+                    self._closed.wait(min(PAUSE_S, self.left()))
         self.lost.set()
 
     def __enter__(self):
@@ -164,9 +185,10 @@ def leadership(path=None):
     if not path:
         raise RuntimeError("TENURE_SOCKET is not set: start the program with `tenure run --state store -- ...`")
     while True:
-        before = _now()
-        status, body = _ask(path, "GET", "/v1/leadership")
-        told = json.loads(body)
-        if status == 200 and told["leading"] and not told["draining"]:
-            return Term(path, told, before)
-        _ask(path, "GET", f"/v1/leadership?wait={WAIT_S}&since={told['version']}", timeout=WAIT_S + 5)
+        told = _read(path)
+        if told["leading"] and not told["draining"]:
+            return Term(path, told)
+        try:
+            _wait(path, told["version"], WAIT_S, WAIT_S + 5)
+        except FAILURES:
+            time.sleep(PAUSE_S)

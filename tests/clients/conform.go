@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -40,6 +41,10 @@ func useState(term *tenure.Term) {
 	if errors.Is(err, tenure.ErrFenced) {
 		fmt.Println("fenced")
 	}
+	var refused *tenure.Error
+	if errors.As(term.State.Put("/x", nil), &refused) {
+		fmt.Println("refused", refused.Status)
+	}
 }
 
 func main() {
@@ -52,11 +57,18 @@ func main() {
 	if os.Args[1] == "state" {
 		useState(term)
 	}
+	if os.Args[1] == "close" {
+		_, err = io.ReadAll(os.Stdin)
+		check(err)
+		return
+	}
 	fmt.Println("waiting")
 	<-term.Context().Done()
 	fmt.Println("lost")
 	if os.Args[1] == "state" {
 		check(term.State.Put("conform/last", []byte("x")))
 		fmt.Println("last", term.Left() > 0)
+	} else {
+		fmt.Println("leads", term.Left() > 0)
 	}
 }

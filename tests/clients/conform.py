@@ -27,12 +27,21 @@ def main():
                 tenure.State(os.environ["TENURE_SOCKET"], term.epoch + 1).put("conform/x", "")
             except tenure.Fenced:
                 say("fenced")
+            try:
+                state.put("/x", "")
+            except tenure.Error as error:
+                say("refused", error.status)
+        if sys.argv[1] == "close":
+            sys.stdin.read()
+            return
         say("waiting")
         term.lost.wait()
         say("lost")
         if sys.argv[1] == "state":
             term.state.put("conform/last", "x")
             say("last", str(term.left() > 0).lower())
+        else:
+            say("leads", str(term.left() > 0).lower())
 
 
 main()

@@ -78,7 +78,7 @@ def test_a_term_from_beginning_to_end(client, tmp_path):
     epoch, *rest = (tmp_path / "out").read_text().splitlines()
     assert epoch.split()[0] == "epoch" and int(epoch.split()[1]) > 0
     assert rest == ["leads true", "missing true", "got one", "list a b", "deleted true false", "fenced",
-                    "waiting", "lost", "last true"]
+                    "refused 404", "waiting", "lost", "last true"]
     done = subprocess.run([TENURE, "state", "--name", "app", "--store", store, "get", "conform/last"],
                           capture_output=True, timeout=60)
     assert done.stdout == b"x", done.stderr
@@ -89,8 +89,9 @@ class Fake(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
     daemon_threads, allow_reuse_address = True, True
 
-    def __init__(self, path, answers):
+    def __init__(self, path, answers, poll_status):
         self.answers, self.lock, self.silent = list(answers), threading.Lock(), threading.Event()
+        self.poll_status, self.polls = poll_status, []
         super().__init__(str(path), Handler)
 
     def get_request(self):
@@ -105,8 +106,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
+        status = 200
+        if "wait=" in self.path:
+            self.server.polls.append(time.monotonic())
         if "wait=" in self.path and self.server.answers:
-            told, delay = {}, 0
+            told, delay, status = {}, 0, self.server.poll_status
         else:
             with self.server.lock:
                 told, delay = self.server.answers.pop(0) if self.server.answers else (None, 0)
@@ -115,7 +119,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.server.silent.wait()
             return
         body = json.dumps({"name": "app", "draining": False, **told}).encode()
-        self.send_response(200)
+        self.send_response(503 if "error" in told else status)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Connection", "close")
         self.end_headers()
@@ -123,41 +127,62 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-def against(client, path, *answers):
-    """What the script prints when it is answered so, and then never again."""
-    with Fake(path, answers) as fake:
+def against(client, path, *answers, mode="wait", poll_status=200):
+    """What the script prints when it is answered so, and then never again; and when it polled."""
+    with Fake(path, answers, poll_status) as fake:
         threading.Thread(target=fake.serve_forever, daemon=True).start()
-        with subprocess.Popen([*client, "wait"], stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent,
-                              env={**os.environ, "TENURE_SOCKET": str(path)}) as process:
+        with subprocess.Popen([*client, mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              preexec_fn=die_with_parent, env={**os.environ, "TENURE_SOCKET": str(path)}) as process:
             try:
+                until(lambda: fake.polls or process.poll() is not None, limit=60)
                 lines = finish(process)
             finally:
                 process.kill()
-        fake.silent.set()
-        fake.shutdown()
-    return lines
+                fake.silent.set()
+                fake.shutdown()
+    assert not fake.answers, "it stopped asking"
+    return lines, fake.polls
 
 
 STANDBY = {"leading": False, "epoch": 0, "left_ms": 0, "version": "0"}
 LEADING = {"leading": True, "epoch": 7, "left_ms": 1500, "version": "1"}
+LONG = {**LEADING, "left_ms": 600000}
+LOST = ["epoch 7", "leads true", "waiting", "lost", "leads false"]
 
 
 def test_time_alone_ends_a_term(client, tmp_path):
     """It waits until it leads; then nobody answers any more, and it does not believe that for ever."""
-    assert against(client, tmp_path / "s", (STANDBY, 0), (LEADING, 0)) == \
-        ["epoch 7", "leads true", "waiting", "lost"]
+    assert against(client, tmp_path / "s", (STANDBY, 0), (LEADING, 0))[0] == LOST
 
 
 def test_what_is_left_counts_from_before_the_request(client, tmp_path):
     """The answer took longer than the term that it tells of."""
-    assert against(client, tmp_path / "s", ({**LEADING, "left_ms": 300}, 0.5)) == \
-        ["epoch 7", "leads false", "waiting", "lost"]
+    assert against(client, tmp_path / "s", ({**LEADING, "left_ms": 300}, 0.5))[0] == \
+        ["epoch 7", "leads false", "waiting", "lost", "leads false"]
 
 
 def test_a_later_term_is_another_one(client, tmp_path):
-    assert against(client, tmp_path / "s", ({**LEADING, "left_ms": 60000}, 0),
-                   ({**LEADING, "epoch": 9, "left_ms": 60000, "version": "2"}, 0)) == \
-        ["epoch 7", "leads true", "waiting", "lost"]
+    """What was left of the former one does not count any more."""
+    assert against(client, tmp_path / "s", (LONG, 0), ({**LONG, "epoch": 9, "version": "2"}, 0))[0] == LOST
+
+
+def test_a_refused_request_is_repeated_after_a_pause(client, tmp_path):
+    """It says nothing about the term, which goes on.  A poll comes after the answer to the one before, and the pause:
+    load can only make that longer."""
+    lines, polls = against(client, tmp_path / "s", (STANDBY, 0), (LONG, 0), ({"error": "unavailable"}, 0), (LONG, 0),
+                           (STANDBY, 0), poll_status=503)
+    assert lines == LOST
+    assert len(polls) == 4 and all(b - a > 0.1 for a, b in zip(polls, polls[1:])), polls
+
+
+def test_a_closed_term_lets_the_process_end(client, tmp_path):
+    """While its poll is open."""
+    assert against(client, tmp_path / "s", (LONG, 0), mode="close")[0] == ["epoch 7", "leads true"]
+
+
+def test_node_reads_the_clock_to_the_millisecond(tmp_path):
+    """30 ms have passed, and the next reading may be 10 ms late."""
+    assert against(node_command(tmp_path), tmp_path / "s", (LONG, 0), mode="clock")[0] == ["left 599960"]
 
 
 def test_without_a_socket_it_says_what_to_do(client):
