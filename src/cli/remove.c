@@ -6,9 +6,11 @@
 #include "base/key.h"
 #include "base/rfc3339.h"
 #include "cli/show.h"
+#include "cron/record.h"
 #include "os/clock.h"
 #include "tenure/elections.h"
 #include "tenure/removal.h"
+#include "tenure/state.h"
 
 static const char help[] =
     "usage: tenure remove NAME [--store URL] [--state URL] [--yes] [--dry-run]\n"
@@ -22,7 +24,9 @@ static const char help[] =
     "last epoch: if the name is used again, its epochs go on from there.\n"
     "\n"
     "  --all-retired AGE  every election whose lease was last renewed more than AGE\n"
-    "                     (30d) ago, by the wall clocks; those in use are kept\n"
+    "                     (30d) ago, by the wall clocks; kept are those in use,\n"
+    "                     paused ones, and those of `tenure cron` and `tenure once`,\n"
+    "                     which would run again what they have run\n"
     "  --state URL        where the state is, if it has a store of its own\n"
     "  --yes              do not ask; required unless standard input is a terminal\n"
     "  --dry-run          only show what would be erased\n"
@@ -40,6 +44,49 @@ struct call {
     json_t *removed, *kept;
 };
 
+/* ---- What it is still good for ------------------------------------------- */
+
+/* Nobody holds it, and yet it does something. */
+struct use {
+    bool paused;    /* so that nobody leads */
+    bool periods;   /* of `tenure cron` and `tenure once`, so that none runs twice */
+    char text[240]; /* the same in words; "" */
+};
+
+static bool find_periods(void *arg, const char *name)
+{
+    struct use *use = arg;
+
+    use->periods |= strcmp(name, TN_CRON_COLLECTION) == 0 || strcmp(name, TN_ONCE_COLLECTION) == 0;
+    return !use->periods;
+}
+
+static enum tenure_status find_use(const struct call *c, const char *name, struct use *use,
+                                   struct tenure_error *err)
+{
+    int64_t by = tenure_now() + c->common.timeout_ns;
+    struct tenure_control control = TENURE_CONTROL;
+    tenure_store *store = NULL;
+    tenure_state *state = NULL;
+    enum tenure_status status = tenure_store_open(c->url, by, &store, err);
+
+    memset(use, 0, sizeof *use);
+    if (!status)
+        status = tenure_control_look(store, name, &control, by, err);
+    use->paused = control.paused || status == TENURE_CORRUPT; /* as the candidates take it */
+    tenure_store_close(store);
+    if (!status || status == TENURE_CORRUPT)
+        status = tenure_state_open(c->url, name, NULL, by, &state, err);
+    if (!status)
+        status = tenure_state_collections(state, find_periods, use, by, err);
+    tenure_state_close(state);
+    snprintf(use->text, sizeof use->text, "%s%s%s%s%s", use->paused ? "it is paused" : "",
+             control.paused_by[0] && use->paused ? " by " : "",
+             use->paused ? control.paused_by : "", use->paused && use->periods ? "; " : "",
+             use->periods ? "`tenure cron` or `tenure once` would run again what it has run" : "");
+    return status;
+}
+
 /* ---- One ----------------------------------------------------------------- */
 
 static enum tenure_status remove_one(const struct call *c, const char *name, bool dry_run,
@@ -54,30 +101,41 @@ static enum tenure_status remove_one(const struct call *c, const char *name, boo
     return tenure_remove(&o, result, tenure_now() + c->common.timeout_ns, err);
 }
 
-static void describe(const struct tenure_removal *r, char out[160])
+static void describe(const struct tenure_removal *r, const struct use *use, char out[400])
 {
-    snprintf(out, 160, "its lease%s, %" PRIu64 " candidate record%s and %" PRIu64 " document%s",
+    snprintf(out, 400,
+             "its lease%s, %" PRIu64 " candidate record%s and %" PRIu64 " document%s%s%s%s",
              r->history ? " and history" : "", r->candidates, r->candidates == 1 ? "" : "s",
-             r->documents, r->documents == 1 ? "" : "s");
+             r->documents, r->documents == 1 ? "" : "s", use->text[0] ? " (" : "", use->text,
+             use->text[0] ? ")" : "");
 }
 
-static json_t *to_json(const char *name, const struct tenure_removal *r)
+static json_t *to_json(const char *name, const struct tenure_removal *r, const struct use *use)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:b, s:b}", "name", name, "epoch", (json_int_t)r->epoch,
-                     "candidates", (json_int_t)r->candidates, "documents", (json_int_t)r->documents,
-                     "history", (int)r->history, "control", (int)r->control);
+    return json_pack("{s:s, s:I, s:I, s:I, s:b, s:b, s:b, s:b}", "name", name, "epoch",
+                     (json_int_t)r->epoch, "candidates", (json_int_t)r->candidates, "documents",
+                     (json_int_t)r->documents, "history", (int)r->history, "control",
+                     (int)r->control, "paused", (int)use->paused, "periods", (int)use->periods);
 }
 
-/* Shows first what would go, and asks.  The status of what was done, or not. */
-static enum tenure_status ask_and_remove(struct call *c, const char *name, struct tenure_error *err)
+/* Shows first what would go, and asks.  The status of what was done, or not.  One that was named is
+ * erased whatever it is good for. */
+static enum tenure_status ask_and_remove(struct call *c, const char *name, bool named,
+                                         struct tenure_error *err)
 {
     struct tenure_removal r = TENURE_REMOVAL;
-    enum tenure_status status = remove_one(c, name, true, &r, err);
-    char what[160];
+    struct use use;
+    enum tenure_status status = find_use(c, name, &use, err);
+    char what[400];
 
+    if (!status && use.text[0] && !named)
+        status = tenure_fail(err, TENURE_CONFLICT, "%s: %s; `tenure remove %s` erases it", name,
+                             use.text, name);
+    if (!status)
+        status = remove_one(c, name, true, &r, err);
     if (status)
         return status;
-    describe(&r, what);
+    describe(&r, &use, what);
     if (!c->yes && !c->dry_run && !cli_may_ask())
         return tenure_fail(err, TENURE_INVALID,
                            "what is erased cannot be restored: confirm with --yes, or look first "
@@ -88,7 +146,7 @@ static enum tenure_status ask_and_remove(struct call *c, const char *name, struc
         status = remove_one(c, name, false, &r, err);
     if (status)
         return status;
-    json_array_append_new(c->removed, to_json(name, &r));
+    json_array_append_new(c->removed, to_json(name, &r, &use));
     if (!c->common.json)
         printf("%s%s%s: %s%s; epochs go on above %" PRIu64 "\n", cli_bold(), name, cli_plain(),
                c->dry_run ? "would erase " : "erased ", what, r.epoch);
@@ -133,7 +191,7 @@ static int remove_retired(struct call *c, int64_t age_ms)
 
         if (!is_retired(&e->lease, age_ms))
             continue;
-        status = ask_and_remove(c, e->name, &err);
+        status = ask_and_remove(c, e->name, false, &err);
         if (!status)
             continue;
         if (status == TENURE_INVALID) {
@@ -141,7 +199,7 @@ static int remove_retired(struct call *c, int64_t age_ms)
             break;
         }
         json_array_append_new(c->kept, json_pack("{s:s, s:s}", "name", e->name, "why", err.text));
-        /* In use is what is not retired: no failure. */
+        /* In use, or good for something, is what is not retired: no failure. */
         if (status != TENURE_CONFLICT && status != TENURE_CANCELLED)
             code = CLI_FAILED;
         cli_fail(c->verb, 0, "kept: %s", err.text);
@@ -162,7 +220,7 @@ static enum tenure_status remove_holders(struct call *c, struct tenure_error *er
     tn_key_of(c->common.name, TN_KEY_HOLDERS, prefix);
     for (size_t i = 0; i < rows.n && !status; i++) {
         if (strncmp(rows.row[i].election.name, prefix, strlen(prefix)) == 0)
-            status = ask_and_remove(c, rows.row[i].election.name, err);
+            status = ask_and_remove(c, rows.row[i].election.name, true, err);
     }
     cli_rows_free(&rows);
     return status;
@@ -174,7 +232,7 @@ static int remove_named(struct call *c)
     enum tenure_status status = remove_holders(c, &err);
 
     if (!status)
-        status = ask_and_remove(c, c->common.name, &err);
+        status = ask_and_remove(c, c->common.name, true, &err);
     if (status == TENURE_NOT_LEADER)
         return json_array_size(c->removed) ? CLI_OK
                                            : cli_fail(c->verb, CLI_NOT_HELD, "%s", err.text);

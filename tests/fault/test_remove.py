@@ -123,6 +123,25 @@ def test_all_that_are_retired():
         assert [e["name"] for e in shown["elections"]] == ["w"]
 
 
+def test_what_is_still_good_for_something_is_not_retired(tmp_path):
+    """A period that was run is not run again; who is paused is not led.  By name they go, and that is said."""
+    url = f"sqlite:{tmp_path}/db"
+    once = ("once", "backup", "--period", "2026-01", "--store", url, "--", "echo", "has run")
+    assert "has run" in tenure(*once).stdout
+    tenure("cron", "nightly", "--every", "1h", "--store", url, "--", "true")
+    for name in ("halted", "old"):
+        tenure("run", "--name", name, "--store", url, "--", "true")
+    tenure("pause", "--name", "halted", "--store", url)
+    swept = json.loads(tenure("remove", "--all-retired", "0s", "--yes", "--json", "--store", url).stdout)
+    assert [e["name"] for e in swept["removed"]] == ["old"]
+    assert {e["name"]: "paused" in e["why"] for e in swept["kept"]} == {"backup": False, "halted": True,
+                                                                        "nightly": False}
+    assert "has run" not in tenure(*once).stdout
+    assert "it is paused" in tenure("remove", "halted", "--dry-run", "--store", url).stdout
+    assert "would run again" in tenure("remove", "backup", "--yes", "--store", url).stdout
+    assert "has run" in tenure(*once).stdout
+
+
 def test_a_lock_goes_with_all_its_places(tmp_path):
     url = f"sqlite:{tmp_path}/db"
     tenure("lock", "deploy", "--store", url, "--holders", "2", "--", TENURE, "lock", "deploy", "--store", url,
