@@ -32,7 +32,8 @@ struct tenure_candidate {
     uint32_t size; /* set by TENURE_CANDIDATE */
     char id[128];
     char state[16]; /* "standby", "leading", "unhealthy", "stopping"; "sealing": it holds the lease,
-                     * and cannot seal its state so far */
+                     * and cannot seal its state so far; "held-back": it does not contend, because
+                     * it stepped down or because another process has its id */
     bool healthy;
     int32_t priority;
     char build[32];

@@ -72,12 +72,25 @@ enum tenure_status tn_candidate_decode(const void *data, size_t len,
 
 /* ---- Writing ------------------------------------------------------------- */
 
+struct announcement {
+    const struct tenure_candidate *candidate;
+    struct tenure_candidate was;
+    bool tried;
+};
+
 /* Its own register: a conflict is an earlier try of ours, or a namesake. */
 static enum tenure_status put(void *arg, const struct tenure_value *value, struct tn_edit *edit,
                               struct tenure_error *err)
 {
-    (void)value;
-    edit->text = tn_candidate_encode(arg);
+    struct announcement *a = arg;
+    struct tenure_candidate c = TENURE_CANDIDATE;
+
+    if (!value->tombstone)
+        tn_candidate_decode(value->data, value->len, &c, NULL);
+    if (!a->tried || strcmp(c.incarnation, a->candidate->incarnation) != 0)
+        a->was = c;
+    a->tried = true;
+    edit->text = tn_candidate_encode(a->candidate);
     return edit->text ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
 }
 
@@ -97,14 +110,18 @@ static enum tenure_status erase(void *arg, const struct tenure_value *value, str
 }
 
 enum tenure_status tn_candidate_announce(tenure_store *store, const char *name,
-                                         const struct tenure_candidate *candidate, int64_t deadline,
+                                         const struct tenure_candidate *candidate,
+                                         struct tenure_candidate *was, int64_t deadline,
                                          struct tenure_error *err)
 {
-    struct tenure_candidate copy = *candidate;
+    struct announcement a = {.candidate = candidate};
     char key[TENURE_KEY_MAX + 1];
 
     tn_key_candidate(name, candidate->id, key);
-    return tn_edit_register(store, key, put, &copy, deadline, err);
+    enum tenure_status status = tn_edit_register(store, key, put, &a, deadline, err);
+    if (!status)
+        *was = a.was;
+    return status;
 }
 
 enum tenure_status tn_candidate_withdraw(tenure_store *store, const char *name, const char *id,

@@ -28,12 +28,13 @@ enum tenure_status tn_candidates_list(tenure_store *store, const char *name,
 void tn_candidates_wait(tenure_store *store, const struct tn_candidates_watch *watch,
                         int64_t deadline);
 
-/* Write a candidate's record over whatever is there. */
+/* Write a candidate's record over whatever is there, which becomes was: its id is "" if there was
+ * none, or none that can be read. */
 enum tenure_status tn_candidate_announce(tenure_store *store, const char *name,
-                                         const struct tenure_candidate *candidate, int64_t deadline,
+                                         const struct tenure_candidate *candidate,
+                                         struct tenure_candidate *was, int64_t deadline,
                                          struct tenure_error *err);
-/* It goes: a tombstone. */
-/* incarnation: of the process that wrote it; "": of any. */
+/* It goes: a tombstone.  incarnation: of the process that wrote it; "": of any. */
 enum tenure_status tn_candidate_withdraw(tenure_store *store, const char *name, const char *id,
                                          const char *incarnation, int64_t deadline,
                                          struct tenure_error *err);

@@ -20,24 +20,44 @@ bool tn_peer_outranks(const struct tenure_candidate *a, const struct tenure_cand
     return (prefer == TN_PREFER_OLDEST && order < 0) || (prefer == TN_PREFER_NEWEST && order > 0);
 }
 
+static bool leads(const struct tenure_candidate *c)
+{
+    return strcmp(c->state, "leading") == 0;
+}
+
+static bool stands_by(const struct tenure_candidate *c)
+{
+    return c->healthy && strcmp(c->state, "standby") == 0;
+}
+
+bool tn_peer_holds_back(const struct tenure_candidate *self, const struct tenure_candidate *other)
+{
+    int order = strcmp(self->since, other->since);
+
+    if (leads(self) || leads(other))
+        return !leads(self);
+    if (!stands_by(self) || !stands_by(other))
+        return stands_by(other);
+    return order != 0 ? order > 0 : strcmp(self->incarnation, other->incarnation) > 0;
+}
+
 /* ---- Jobs ---------------------------------------------------------------- */
 
 struct ranking {
     const struct tn_peer_sync *sync;
     const struct tenure_candidate *self;
     unsigned better;
-    struct tenure_candidate duplicate;
+    struct tenure_candidate own; /* under our id; its id is "" if there is none */
 };
 
 static bool rank(void *arg, const struct tenure_candidate *other)
 {
     struct ranking *r = arg;
 
-    if (strcmp(other->id, r->self->id) == 0 && other->incarnation[0] &&
-        strcmp(other->incarnation, r->self->incarnation) != 0)
-        r->duplicate = *other;
-    if (strcmp(other->id, r->self->id) != 0 && strcmp(other->state, "standby") == 0 &&
-        tn_peer_outranks(other, r->self, r->sync->prefer))
+    if (strcmp(other->id, r->self->id) == 0)
+        r->own = *other;
+    else if (strcmp(other->state, "standby") == 0 &&
+             tn_peer_outranks(other, r->self, r->sync->prefer))
         r->better++;
     return true;
 }
@@ -51,8 +71,7 @@ static bool find_standby(void *arg, const struct tenure_candidate *other)
 {
     struct search *s = arg;
 
-    s->found =
-        other->healthy && strcmp(other->state, "standby") == 0 && strcmp(other->id, s->self) != 0;
+    s->found = stands_by(other) && strcmp(other->id, s->self) != 0;
     return !s->found;
 }
 
@@ -101,8 +120,32 @@ struct sync_task {
     struct tn_task task;
     struct tn_peer_sync *sync; /* its constants; the rest belongs to the loop */
     struct tenure_candidate self;
+    bool announced;
     struct tn_peer_result result;
 };
+
+/* Every record that one process writes is found by the other one: in the list, or when it replaces
+ * it.  What stood there before our first was left by a process that is gone, or will answer. */
+static void check_record(struct sync_task *t, const struct tenure_candidate *found)
+{
+    struct tn_peer_result *r = &t->result;
+    bool ours = !found->incarnation[0] || strcmp(found->incarnation, t->self.incarnation) == 0;
+
+    if (!t->announced || (found->id[0] && ours))
+        return;
+    r->duplicate = *found;
+    r->removed = !found->id[0];
+}
+
+static void announce(const struct tn_peer_sync *p, tenure_store *store, struct sync_task *t)
+{
+    struct tenure_candidate was = TENURE_CANDIDATE;
+
+    if (tn_candidate_announce(store, p->name, &t->self, &was, within(p, LIMIT_NS), NULL))
+        return;
+    check_record(t, &was);
+    t->announced = true;
+}
 
 static void do_jobs(const struct tn_peer_sync *p, tenure_store *store, struct sync_task *t)
 {
@@ -110,13 +153,16 @@ static void do_jobs(const struct tn_peer_sync *p, tenure_store *store, struct sy
     unsigned jobs = t->result.done;
 
     if (jobs & TN_PEER_ANNOUNCE)
-        tn_candidate_announce(store, p->name, &t->self, within(p, LIMIT_NS), NULL);
+        announce(p, store, t);
+    if (jobs & TN_PEER_WITHDRAW)
+        tn_candidate_withdraw(store, p->name, t->self.id, t->self.incarnation, within(p, LIMIT_NS),
+                              NULL);
     if (jobs & TN_PEER_MEMBERSHIP)
         tn_control_roll(store, p->name, within(p, LIMIT_NS), NULL);
     if (jobs & TN_PEER_RANK) {
-        tenure_candidates(store, p->name, rank, &ranking, within(p, LIMIT_NS), NULL);
+        if (!tenure_candidates(store, p->name, rank, &ranking, within(p, LIMIT_NS), NULL))
+            check_record(t, &ranking.own);
         t->result.better = ranking.better;
-        t->result.duplicate = ranking.duplicate;
     }
     if (jobs & TN_PEER_STEP_DOWN) {
         within(p, CALL_NS + 3 * LIMIT_NS);
@@ -126,9 +172,6 @@ static void do_jobs(const struct tn_peer_sync *p, tenure_store *store, struct sy
         within(p, LIMIT_NS);
         preempt(p, store, &t->self);
     }
-    if (jobs & TN_PEER_WITHDRAW)
-        tn_candidate_withdraw(store, p->name, t->self.id, t->self.incarnation, within(p, LIMIT_NS),
-                              NULL);
     within(p, LIMIT_NS); /* to close may mean to write */
 }
 
@@ -153,6 +196,7 @@ static void done(struct tn_task *task)
     struct tn_peer_sync *p = t->sync;
 
     p->running = false;
+    p->announced = t->announced;
     start(p);
     p->finished(p->arg, &t->result);
 }
@@ -186,6 +230,7 @@ static void start(struct tn_peer_sync *p)
     t->task = (struct tn_task){.run = run, .done = done, .free = free_task};
     t->sync = p;
     t->self = p->self;
+    t->announced = p->announced;
     t->result.done = jobs;
     p->jobs = 0;
     p->running = tn_worker_post(p->worker, &t->task, NULL) == TENURE_OK;
@@ -195,7 +240,7 @@ static void start(struct tn_peer_sync *p)
 
 void tn_peer_sync_post(struct tn_peer_sync *p, unsigned jobs, const struct tenure_candidate *self)
 {
-    p->jobs = jobs & TN_PEER_WITHDRAW ? TN_PEER_WITHDRAW : p->jobs | jobs;
+    p->jobs = jobs & TN_PEER_WITHDRAW ? jobs : p->jobs | jobs;
     p->self = *self;
     start(p);
 }

@@ -17,7 +17,7 @@ enum tn_peer_job {
     TN_PEER_RANK = 1 << 2,       /* how many better candidates stand by? */
     TN_PEER_STEP_DOWN = 1 << 3,  /* is there a healthy candidate to step down for? */
     TN_PEER_PREEMPT = 1 << 4,    /* we outrank the leader: request a hand-over to us */
-    TN_PEER_WITHDRAW = 1 << 5,   /* remove our record; the last job, instead of all others */
+    TN_PEER_WITHDRAW = 1 << 5,   /* remove our record; instead of all jobs that came before */
 };
 
 /* Which of two candidates with the same priority is better. */
@@ -27,8 +27,9 @@ struct tn_peer_result {
     unsigned done; /* jobs */
     unsigned better;
     bool successor; /* a healthy candidate answers that it stands by */
-    /* RANK: what stands in our record, if another process wrote it; its id is "" if none did. */
-    struct tenure_candidate duplicate;
+    /* ANNOUNCE, RANK: what was found in our record, after this process had written it. */
+    struct tenure_candidate duplicate; /* what another process wrote; its id is "" if none did */
+    bool removed;                      /* nothing: another process wrote it, and has left */
 };
 
 struct tn_peer_sync {
@@ -43,7 +44,8 @@ struct tn_peer_sync {
     struct tn_worker *worker;
 
     bool running;
-    unsigned jobs; /* for when it has finished */
+    bool announced; /* our record was written */
+    unsigned jobs;  /* for when it has finished */
     struct tenure_candidate self;
 };
 
@@ -55,5 +57,11 @@ bool tn_peer_sync_idle(const struct tn_peer_sync *p);
 /* a is a better leader than b. */
 bool tn_peer_outranks(const struct tenure_candidate *a, const struct tenure_candidate *b,
                       enum tn_prefer prefer);
+/*
+ * Of two processes with the same id, self does not contend, but other does; both come to the same
+ * answer from the two records.  Only a leader and a healthy standby contend: no other one keeps
+ * anybody from it.  A leader comes first, then who began to contend earlier.
+ */
+bool tn_peer_holds_back(const struct tenure_candidate *self, const struct tenure_candidate *other);
 
 #endif

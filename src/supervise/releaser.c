@@ -133,8 +133,11 @@ static enum tenure_status release(const struct tn_release_ticket *f, tenure_stor
 
 static void withdraw(const struct tn_release_ticket *f, tenure_store *store)
 {
+    char incarnation[2 * TENURE_NONCE_SIZE + 1];
+
+    tn_hex_encode(f->incarnation, sizeof f->incarnation, incarnation);
     usleep(20 * 1000); /* the next leader first */
-    tn_candidate_withdraw(store, f->name, f->id, "", tenure_now() + REQUEST_NS, NULL);
+    tn_candidate_withdraw(store, f->name, f->id, incarnation, tenure_now() + REQUEST_NS, NULL);
 }
 
 enum tenure_status tn_release_from(int fd, struct tenure_error *err)

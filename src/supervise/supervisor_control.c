@@ -176,17 +176,38 @@ static const char *state_of(const struct tn_supervisor *s)
     tn_driver_snapshot(s->elector, &now);
     if (s->unsealed && now.phase == TN_PHASE_SEALING)
         return "sealing";
-    return s->self.healthy && !s->unsealed ? "standby" : "unhealthy";
+    if (!s->self.healthy || s->unsealed)
+        return "unhealthy";
+    return tenure_now() < now.not_before_ns ? "held-back" : "standby";
+}
+
+struct tenure_candidate tn_supervisor_record(const struct tn_supervisor *s)
+{
+    struct tenure_candidate record = s->self;
+
+    snprintf(record.state, sizeof record.state, "%s", state_of(s));
+    if (!record.trouble[0])
+        snprintf(record.trouble, sizeof record.trouble, "%s", tn_supervisor_warning(s));
+    record.healthy = record.healthy && !s->unsealed;
+    return record;
+}
+
+/* It claims as soon as it may. */
+static bool stands_by(const struct tn_supervisor *s)
+{
+    return strcmp(state_of(s), "standby") == 0 && !s->inbox.duplicate;
 }
 
 static void post_sync(struct tn_supervisor *s)
 {
-    struct tenure_candidate self = s->self;
+    struct tenure_candidate self = tn_supervisor_record(s);
+    struct tn_snapshot now;
 
-    snprintf(self.state, sizeof self.state, "%s", state_of(s));
-    if (!self.trouble[0])
-        snprintf(self.trouble, sizeof self.trouble, "%s", tn_supervisor_warning(s));
-    self.healthy = self.healthy && !s->unsealed;
+    tn_driver_snapshot(s->elector, &now);
+    if (now.not_before_ns > tenure_now())
+        s->contend.at_ns = now.not_before_ns;
+    if (s->inbox.duplicate && strcmp(self.state, "standby") == 0)
+        snprintf(self.state, sizeof self.state, "held-back");
     s->announced |= (s->peer_jobs & TN_PEER_ANNOUNCE) != 0;
     tn_peer_sync_post(&s->peers, s->peer_jobs, &self);
     s->peer_jobs = 0;
@@ -208,6 +229,9 @@ void tn_supervisor_withdraw(struct tn_supervisor *s, int64_t now)
     pthread_mutex_unlock(&s->inbox.lock);
 
     s->peer_jobs = s->announced && well ? TN_PEER_WITHDRAW : 0;
+    /* Another process under our id learns of it at once. */
+    if (s->peer_jobs && s->duplicate.at_ns != TN_NEVER)
+        s->peer_jobs |= TN_PEER_ANNOUNCE | TN_PEER_MEMBERSHIP;
     s->sync.at_ns = s->peer_jobs ? now + NEXT_FIRST_NS : TN_NEVER;
 }
 
@@ -215,10 +239,12 @@ static void on_synced(void *arg, const struct tn_peer_result *result)
 {
     struct tn_supervisor *s = arg;
 
+    if (result->duplicate.id[0])
+        tn_supervisor_duplicate_found(s, &result->duplicate);
+    else if (result->removed)
+        tn_supervisor_duplicate_over(s);
     if (result->done & TN_PEER_RANK) {
         tn_supervisor_compare_lease(s);
-        if (result->duplicate.id[0])
-            tn_supervisor_duplicate_found(s, &result->duplicate);
         pthread_mutex_lock(&s->inbox.lock);
         bool changed = s->inbox.better != result->better;
         s->inbox.better = result->better;
@@ -249,8 +275,7 @@ static void take_request(struct tn_supervisor *s, const struct tenure_control *c
 
     if (strcmp(c->kind, "ping") == 0 && meant) {
         answer(s, c->request);
-    } else if (strcmp(c->kind, "call") == 0 && meant && s->machine.epoch == 0 && s->self.healthy &&
-               !s->unsealed && !c->paused && s->machine.life == TN_LIFE_ACTIVE) {
+    } else if (strcmp(c->kind, "call") == 0 && meant && stands_by(s) && !c->paused) {
         answer(s, c->request);
     } else if (strcmp(c->kind, "yield") == 0 && s->machine.epoch != 0 &&
                c->epoch == s->machine.epoch && strcmp(c->to, s->id) != 0) {
@@ -300,8 +325,14 @@ static void preempt_now(void *arg, int64_t now)
     struct tn_supervisor *s = arg;
 
     (void)now;
-    if (s->machine.epoch == 0 && s->self.healthy && !s->paused)
+    if (s->machine.epoch == 0 && s->self.healthy && !s->inbox.duplicate && !s->paused)
         tn_supervisor_sync(s, TN_PEER_PREEMPT);
+}
+
+static void contend_again(void *arg, int64_t now)
+{
+    (void)now;
+    tn_supervisor_sync(arg, TN_PEER_ANNOUNCE | TN_PEER_MEMBERSHIP);
 }
 
 static void sync_now(void *arg, int64_t now)
@@ -320,6 +351,7 @@ void tn_supervisor_control_open(struct tn_supervisor *s)
                                      .arg = s};
     tn_loop_timer(&s->loop, &s->yield, yield_now, s);
     tn_loop_timer(&s->loop, &s->preempt, preempt_now, s);
+    tn_loop_timer(&s->loop, &s->contend, contend_again, s);
     tn_loop_timer(&s->loop, &s->sync, sync_now, s);
     tn_supervisor_duplicate_open(s);
 }

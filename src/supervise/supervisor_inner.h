@@ -60,7 +60,7 @@ struct tn_inbox {
 
     /* What else decides whether we may claim. */
     bool unhealthy;
-    bool duplicate;  /* another process has our id, and was there first */
+    bool duplicate;  /* another process has our id, and comes first */
     unsigned better; /* candidates that should go first */
 };
 
@@ -127,9 +127,9 @@ struct tn_supervisor {
     bool registered;    /* the store is open, and has our record */
     bool announced;
     struct tn_timer sync, yield, preempt;
-    struct tn_timer duplicate; /* our record is written again, or nobody has replaced it since */
-    int64_t duplicate_ns;      /* when another process was last seen in our record; 0: never */
-    int64_t rewritten_ns;      /* when we last replaced it for that */
+    struct tn_timer contend;   /* what we stepped down for is over */
+    struct tn_timer duplicate; /* our record is written again; NEVER: no other process has our id */
+    unsigned unanswered;       /* times that it was, since another process was found in it */
     int64_t yield_for_ms;
 
     struct tn_outage outage;         /* of the store, as it was told */
@@ -238,8 +238,10 @@ void tn_supervisor_health_judge(struct tn_supervisor *s);
 
 /* supervisor_duplicate.c */
 void tn_supervisor_duplicate_open(struct tn_supervisor *s);
-/* RANK has found this in our own record. */
+/* Another process wrote this into our own record. */
 void tn_supervisor_duplicate_found(struct tn_supervisor *s, const struct tenure_candidate *other);
+/* It is there no longer. */
+void tn_supervisor_duplicate_over(struct tn_supervisor *s);
 
 /* supervisor_warnings.c */
 __attribute__((format(printf, 3, 4))) void tn_supervisor_warn(struct tn_supervisor *s,
@@ -253,6 +255,8 @@ void tn_supervisor_forgot(struct tn_supervisor *s, uint64_t was);
 
 /* supervisor_control.c */
 void tn_supervisor_register(struct tn_supervisor *s);
+/* Our record as it would be if nobody else had our id. */
+struct tenure_candidate tn_supervisor_record(const struct tn_supervisor *s);
 void tn_supervisor_on_control(void *arg, const struct tenure_control *control, const char *damage,
                               bool *may_claim, int64_t *delay_ns);
 void tn_supervisor_take_control(struct tn_supervisor *s, const struct tenure_control *c,

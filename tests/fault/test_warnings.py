@@ -116,21 +116,33 @@ def test_a_redis_with_persistence(tmp_path):
             assert not warnings(agent)
 
 
+def holds_back(agent):
+    return "does not contend" in warnings(agent).get("duplicate-id", "")
+
+
+def command(store, *words):
+    return subprocess.run([TENURE, *words, "--name", "web", "--store", store], capture_output=True).returncode
+
+
 def test_two_with_one_id(tmp_path):
-    """Both notice; the second one does not contend, not even when nobody leads, until the first is gone."""
-    store, text = f"file:{tmp_path}/store", "same id"
-    with Agent(tmp_path, store, "a", ttl="2s") as first:
+    """Both notice; the second one does not contend, not even when nobody leads, until the first is gone.  With
+    this ttl nothing happens because time has passed."""
+    store, text, ttl = f"file:{tmp_path}/store", "same id", "10m"
+    with Agent(tmp_path, store, "a", ttl=ttl) as first:
         first.leads()
-        with Agent(tmp_path, store, "a", ttl="2s") as second:
-            assert "does not contend" in until(lambda: warnings(second).get("duplicate-id"))
+        with Agent(tmp_path, store, "a", ttl=ttl) as second:
+            until(lambda: holds_back(second))
             is_said(first, store, "duplicate-id", text)
             assert metric(second, "duplicate-id") == 1 and logged(second, text)
-            assert "does not contend" not in warnings(first)["duplicate-id"]
+            assert not holds_back(first)
+            # It does not stand by: nobody is there to hand over to.
+            epoch = first.status()["epoch"]
+            assert command(store, "handover") != 0
+            assert first.status()["leading"] and first.status()["epoch"] == epoch
             # Whoever else is there takes over, not the second.
-            with Agent(tmp_path, store, "b", ttl="2s") as other:
+            with Agent(tmp_path, store, "b", ttl=ttl) as other:
                 other.waits()
-                until(lambda: subprocess.run([TENURE, "handover", "--to", "b", "--name", "web", "--store", store],
-                                             capture_output=True).returncode == 0)
+                until(lambda: command(store, "handover", "--to", "b") == 0)
                 until(lambda: other.status()["leading"])
                 other.end()
                 first.leads()
@@ -138,6 +150,45 @@ def test_two_with_one_id(tmp_path):
             first.end()
             second.leads()
             until(lambda: "duplicate-id" not in warnings(second))
+
+
+def test_two_with_one_id_and_the_first_crashes(tmp_path):
+    """A standby has nobody that removes its record then."""
+    store, ttl = f"file:{tmp_path}/store", "2s"
+    with Agent(tmp_path, store, "c", ttl=ttl) as leader:
+        leader.leads()
+        with Agent(tmp_path, store, "a", ttl=ttl) as first:
+            first.waits()
+            with Agent(tmp_path, store, "a", ttl=ttl) as second:
+                until(lambda: holds_back(second))
+                first.process.kill()
+                first.process.wait()
+                until(lambda: "duplicate-id" not in warnings(second), limit=60)
+                leader.end()
+                second.leads()
+
+
+def test_two_with_one_id_and_the_first_is_not_healthy(tmp_path):
+    store, ttl = f"file:{tmp_path}/store", "10m"
+    with Agent(tmp_path, store, "c", ttl=ttl) as leader:
+        leader.leads()
+        with Agent(tmp_path, store, "a", "--candidate-probe", "exec:false", ttl=ttl) as first:
+            until(lambda: first.status()["role"] == "unhealthy")
+            with Agent(tmp_path, store, "a", ttl=ttl) as second:
+                until(lambda: "duplicate-id" in warnings(first) and "duplicate-id" in warnings(second))
+                leader.end()
+                second.leads()
+
+
+def test_two_with_one_id_and_the_first_steps_down(tmp_path):
+    store, ttl = f"file:{tmp_path}/store", "10m"
+    with Agent(tmp_path, store, "a", ttl=ttl) as first:
+        first.leads()
+        with Agent(tmp_path, store, "a", ttl=ttl) as second:
+            until(lambda: holds_back(second))
+            assert command(store, "step-down", "--for", "1h") == 0
+            second.leads()
+            until(lambda: holds_back(first))
 
 
 def test_two_with_one_id_on_purpose(tmp_path):

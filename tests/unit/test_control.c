@@ -246,17 +246,21 @@ static void test_an_edit_that_nobody_answers(void **state)
 static void test_announce_and_withdraw(void **state)
 {
     struct bed *b = *state;
-    struct tenure_candidate c = TENURE_CANDIDATE;
+    struct tenure_candidate c = TENURE_CANDIDATE, was = TENURE_CANDIDATE;
 
     snprintf(c.id, sizeof c.id, "host/with \"odd\" letters");
     snprintf(c.state, sizeof c.state, "standby");
     c.healthy = true;
     c.priority = -3;
     c.started_epoch = 99;
-    assert_int_equal(tn_candidate_announce(b->store, "w", &c, soon(), NULL), TENURE_OK);
+    snprintf(c.incarnation, sizeof c.incarnation, "0a");
+    assert_int_equal(tn_candidate_announce(b->store, "w", &c, &was, soon(), NULL), TENURE_OK);
+    assert_string_equal(was.id, "");
+    snprintf(c.incarnation, sizeof c.incarnation, "0b");
     b->action = TN_FAULT_DROP_ANSWER; /* done, and done again: still one */
     c.priority = -4;
-    assert_int_equal(tn_candidate_announce(b->store, "w", &c, soon(), NULL), TENURE_OK);
+    assert_int_equal(tn_candidate_announce(b->store, "w", &c, &was, soon(), NULL), TENURE_OK);
+    assert_string_equal(was.incarnation, "0a"); /* not our own first try */
     struct list l = candidates(b);
     assert_int_equal(l.n, 1);
     assert_string_equal(l.last.id, c.id);

@@ -4,13 +4,18 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/hex.h"
+#include "control/control.h"
 #include "core/timing.h"
 #include "driver/driver.h"
 #include "faultstore.h"
 #include "lease/lease.h"
+#include "supervise/releaser.h"
 
 static const uint8_t incarnation[TENURE_NONCE_SIZE] = "incarnation of a";
 static const uint8_t grant[TENURE_NONCE_SIZE] = "the grant of a..";
@@ -193,6 +198,47 @@ static void test_ends_at_its_deadline(void **state)
     assert_holder(b, "a");
 }
 
+static bool count(void *arg, const struct tenure_candidate *candidate)
+{
+    (void)candidate;
+    ++*(unsigned *)arg;
+    return true;
+}
+
+/* The records that are left when a releaser has freed the term of a, whose record this process
+ * wrote. */
+static unsigned left_of(struct bed *b, const uint8_t *writer)
+{
+    struct tn_release_ticket ticket = {.store = "memory:release", .name = "w", .id = "a"};
+    struct tenure_candidate c = TENURE_CANDIDATE, was = TENURE_CANDIDATE;
+    int fd = memfd_create("ticket", MFD_CLOEXEC);
+    char text[TN_RELEASE_TICKET_MAX];
+    unsigned n = 0;
+
+    memcpy(ticket.incarnation, incarnation, sizeof incarnation);
+    memcpy(ticket.grant, grant, sizeof grant);
+    size_t len = tn_release_ticket_write(&ticket, text, sizeof text);
+    assert_int_equal(write(fd, text, len), len);
+    snprintf(c.id, sizeof c.id, "a");
+    tn_hex_encode(writer, TENURE_NONCE_SIZE, c.incarnation);
+    assert_int_equal(tn_candidate_announce(b->plain, "w", &c, &was, soon(), NULL), TENURE_OK);
+    assert_int_equal(tn_release_from(fd, NULL), TENURE_OK);
+    close(fd);
+    assert_holder(b, "");
+    assert_int_equal(tenure_candidates(b->plain, "w", count, &n, soon(), NULL), TENURE_OK);
+    return n;
+}
+
+static void test_withdraws_its_record(void **state)
+{
+    assert_int_equal(left_of(*state, incarnation), 0);
+}
+
+static void test_leaves_the_record_of_a_living_process_with_its_id(void **state)
+{
+    assert_int_equal(left_of(*state, other), 1);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -204,6 +250,8 @@ int main(void)
         CASE(test_unknown_is_settled_by_the_next_try),
         CASE(test_free_by_others_is_not_ours),
         CASE(test_ends_at_its_deadline),
+        CASE(test_withdraws_its_record),
+        CASE(test_leaves_the_record_of_a_living_process_with_its_id),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
