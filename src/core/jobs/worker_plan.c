@@ -34,6 +34,11 @@ static uint64_t mix_number(uint64_t digest, uint64_t number)
     return mix(digest, bytes, sizeof bytes);
 }
 
+static uint32_t unfit_count(const struct tn_member *r)
+{
+    return r->unfit_count < TN_MEMBER_ASKS_MAX ? r->unfit_count : TN_MEMBER_ASKS_MAX;
+}
+
 /* Facts of the store alone: no opinion, no clock. */
 static uint64_t digest_inputs(const struct tn_worker *w)
 {
@@ -48,7 +53,7 @@ static uint64_t digest_inputs(const struct tn_worker *w)
         digest = mix_number(digest, w->cfg.counts[at]);
         digest = mix_number(digest, (uint64_t)r->share << 32 | r->limit);
         digest = mix(digest, r->labels, strlen(r->labels) + 1);
-        for (uint32_t i = 0; i < r->unfit_count; i++)
+        for (uint32_t i = 0; i < unfit_count(r); i++)
             digest = mix_number(digest, r->unfit[i]);
     }
     return digest;
@@ -155,7 +160,7 @@ static void lay_out(struct making *m, const struct tn_worker_config *c)
 
 static bool is_unfit(const struct tn_member *r, uint32_t job)
 {
-    for (uint32_t i = 0; i < r->unfit_count && i < TN_MEMBER_ASKS_MAX; i++)
+    for (uint32_t i = 0; i < unfit_count(r); i++)
         if (r->unfit[i] == job)
             return true;
     return false;
