@@ -72,7 +72,7 @@ def test_restart_forgets_scripts_and_begins_a_new_timeline():
 def test_restart_of_a_server_without_a_disk_is_absence():
     with Redis() as redis, Store(redis.url()) as store:
         before = store.swap("a/lease").token
-        assert b"may forget all" in store.info().promise
+        assert b"may forget everything" in store.info().promise
         redis.restart()
         assert not store.read("a/lease").token
         assert store.swap("a/lease", before).status == "conflict"
