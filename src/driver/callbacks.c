@@ -18,13 +18,16 @@ static void call_started(void *arg, const struct tenure_grant *grant)
         e->options.started(e->options.arg, &term);
 }
 
-static void call_stopped(void *arg, const struct tenure_grant *grant, enum tn_stop why)
+static bool call_stopped(void *arg, const struct tenure_grant *grant, enum tn_stop why)
 {
     tenure_elector *e = arg;
     struct tenure_term term = term_of(e, grant);
 
+    if (e->hooks.stopping)
+        return e->hooks.stopping(e->hooks.arg, why);
     if (e->options.stopped)
         e->options.stopped(e->options.arg, &term, tn_stop_text(why));
+    return true;
 }
 
 static void call_quiet(void *arg)

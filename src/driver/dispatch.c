@@ -1,5 +1,6 @@
 #include "driver/dispatch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -139,14 +140,34 @@ void tn_dispatch_leader(struct tn_dispatch *d, const char *leader, uint64_t epoc
 
 /* ---- Running the callbacks ----------------------------------------------- */
 
-static void run_stop(struct tn_dispatch *d, enum tn_stop why, bool answer)
+static void answer_stop(struct tn_dispatch *d, bool answers, uint64_t expired_epoch)
 {
-    if (d->running) {
-        d->running = false;
-        d->calls.stopped(d->calls.arg, &d->running_grant, why);
-    }
-    if (answer)
+    if (answers)
         d->calls.all_quiet(d->calls.arg);
+    if (expired_epoch)
+        d->calls.expired(d->calls.arg, expired_epoch);
+}
+
+static void run_stop(struct tn_dispatch *d, enum tn_stop why, bool answers, uint64_t expired_epoch)
+{
+    bool ran = d->running;
+
+    d->running = false;
+    if (!ran || d->calls.stopped(d->calls.arg, &d->running_grant, why)) {
+        answer_stop(d, answers, expired_epoch);
+        return;
+    }
+    d->stopping = true;
+    d->answers = answers;
+    d->expired_epoch = expired_epoch;
+}
+
+void tn_dispatch_stopped(struct tn_dispatch *d)
+{
+    assert(d->stopping);
+    d->stopping = false;
+    answer_stop(d, d->answers, d->expired_epoch);
+    leave_word(d); /* for what came meanwhile */
 }
 
 /* The timer only wakes us up: the deadline may have been moved on since. */
@@ -159,24 +180,36 @@ static bool is_late(const struct tn_dispatch *d)
  * may be about to publish a renewal of a term in which nobody works any more. */
 static void run_expired(struct tn_dispatch *d, uint64_t epoch)
 {
-    run_stop(d, TN_STOP_EXPIRED, false); /* the driver's own word may still come */
-    d->calls.expired(d->calls.arg, epoch);
+    run_stop(d, TN_STOP_EXPIRED, false, epoch); /* the driver's own word may still come */
 }
 
-enum tn_dispatch_left tn_dispatch_run(struct tn_dispatch *d, bool may_block)
+void tn_dispatch_run_seal(struct tn_dispatch *d)
+{
+    struct tenure_grant grant;
+
+    pthread_mutex_lock(&d->lock);
+    bool due = d->seal && !d->stop;
+    if (due)
+        d->seal = false;
+    grant = d->grant;
+    pthread_mutex_unlock(&d->lock);
+    if (due)
+        d->calls.seal(d->calls.arg, &grant);
+}
+
+enum tn_dispatch_left tn_dispatch_run(struct tn_dispatch *d, bool may_seal)
 {
     drain(d->word_fd);
     drain(d->timer_fd);
-    for (;;) {
+    while (!d->stopping) {
         struct tn_dispatch word;
 
         pthread_mutex_lock(&d->lock);
         word = *d;
         bool late = (d->running || d->start) && is_late(d);
-        bool blocks = d->stop || late ? d->running : d->seal;
-        if (blocks && !may_block) {
+        if (!may_seal && d->seal && !d->stop && !late) {
             pthread_mutex_unlock(&d->lock);
-            return TN_DISPATCH_BLOCKS;
+            return TN_DISPATCH_SEAL;
         }
         if (d->stop)
             d->stop = false;
@@ -191,7 +224,7 @@ enum tn_dispatch_left tn_dispatch_run(struct tn_dispatch *d, bool may_block)
         pthread_mutex_unlock(&d->lock);
 
         if (word.stop) {
-            run_stop(d, word.why, true);
+            run_stop(d, word.why, true, 0);
         } else if (late) {
             run_expired(d, (word.running ? word.running_grant : word.grant).epoch);
         } else if (word.seal) {
@@ -206,4 +239,5 @@ enum tn_dispatch_left tn_dispatch_run(struct tn_dispatch *d, bool may_block)
             return word.end ? TN_DISPATCH_END : TN_DISPATCH_NOTHING;
         }
     }
+    return TN_DISPATCH_NOTHING;
 }

@@ -20,8 +20,8 @@ struct tn_dispatch_calls {
     /* Seal the state; then answers itself to the driver.  Never NULL. */
     void (*seal)(void *arg, const struct tenure_grant *grant);
     void (*started)(void *arg, const struct tenure_grant *grant);
-    /* Returns when the work has ended. */
-    void (*stopped)(void *arg, const struct tenure_grant *grant, enum tn_stop why);
+    /* The work has ended; or, false, tn_dispatch_stopped() will tell. */
+    bool (*stopped)(void *arg, const struct tenure_grant *grant, enum tn_stop why);
     /* The answer to every tn_dispatch_stop(), after stopped() or without it. */
     void (*all_quiet)(void *arg);
     /* The deadline came before the driver's word: what ran in that epoch has been
@@ -47,8 +47,12 @@ struct tn_dispatch {
     char leader[TN_HOLDER_MAX + 1];
     uint64_t leader_epoch;
 
+    /* Of the thread that runs them. */
     bool running; /* started() was called, stopped() was not */
     struct tenure_grant running_grant;
+    bool stopping;          /* the work has not ended yet: nothing else is called */
+    bool answers;           /* the driver waits for that */
+    uint64_t expired_epoch; /* it is to be told that this epoch has expired; 0: not */
 };
 
 enum tenure_status tn_dispatch_init(struct tn_dispatch *d, const struct tn_dispatch_calls *calls,
@@ -67,11 +71,15 @@ void tn_dispatch_leader(struct tn_dispatch *d, const char *leader, uint64_t epoc
 
 enum tn_dispatch_left {
     TN_DISPATCH_NOTHING,
-    TN_DISPATCH_BLOCKS, /* the next one is seal() or stopped(), and was not called */
-    TN_DISPATCH_END,    /* nothing, and nothing will come */
+    TN_DISPATCH_SEAL, /* seal() is next, which may block, and was not called */
+    TN_DISPATCH_END,  /* nothing, and nothing will come */
 };
 
 /* Run what is due, now, in this thread, of which there is one at a time.  Says what is left. */
-enum tn_dispatch_left tn_dispatch_run(struct tn_dispatch *d, bool may_block);
+enum tn_dispatch_left tn_dispatch_run(struct tn_dispatch *d, bool may_seal);
+/* seal() alone, if it is still due. */
+void tn_dispatch_run_seal(struct tn_dispatch *d);
+/* The work has ended that stopped() left to end. */
+void tn_dispatch_stopped(struct tn_dispatch *d);
 
 #endif

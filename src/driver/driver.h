@@ -33,6 +33,9 @@ struct tn_driver_hooks {
      */
     enum tenure_status (*seal)(void *arg, uint64_t epoch, const uint8_t grant[TENURE_NONCE_SIZE],
                                uint64_t *floor, bool *gained, struct tenure_error *err);
+    /* OPTIONAL, in place of stopped(): end the work, and return.  true: it has ended; else
+     * tn_driver_stopped() says when. */
+    bool (*stopping)(void *arg, enum tn_stop why);
     /*
      * OPTIONAL, on the driver's thread, around every store request but waits:
      * it ends by until_ns; 0: it has ended.  Must not block.
@@ -88,9 +91,12 @@ void tn_driver_control(tenure_elector *elector, bool may_claim, int64_t delay_ns
 enum tenure_status tn_driver_retime(tenure_elector *elector,
                                     const struct tenure_elector_options *options,
                                     _Atomic int64_t *notice_ns, struct tenure_error *err);
-/* tenure_elector_dispatch(), but only what never blocks.  false: tenure_elector_dispatch() has to
- * follow, on a thread where a seal or a stop may. */
+/* tenure_elector_dispatch(), but for the seal.  false: tn_driver_seal() has to follow, on a thread
+ * that may block, and dispatch() after it. */
 bool tn_driver_dispatch(tenure_elector *elector);
+void tn_driver_seal(tenure_elector *elector);
+/* Where the callbacks run: what stopping() began has ended. */
+void tn_driver_stopped(tenure_elector *elector);
 /* Ask for the shutdown and return at once; tenure_elector_stop() still has to follow. */
 void tn_driver_shutdown(tenure_elector *elector);
 /* It has no id of its own, and the host's name is taken by another candidate of this machine. */

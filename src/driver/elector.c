@@ -326,5 +326,15 @@ void tenure_elector_dispatch(tenure_elector *e)
 
 bool tn_driver_dispatch(tenure_elector *e)
 {
-    return tn_dispatch_run(&e->dispatch, false) != TN_DISPATCH_BLOCKS;
+    return tn_dispatch_run(&e->dispatch, false) != TN_DISPATCH_SEAL;
+}
+
+void tn_driver_seal(tenure_elector *e)
+{
+    tn_dispatch_run_seal(&e->dispatch);
+}
+
+void tn_driver_stopped(tenure_elector *e)
+{
+    tn_dispatch_stopped(&e->dispatch);
 }

@@ -200,7 +200,7 @@ static void loop(struct tn_supervisor *s)
         settle(s);
     } while (!tn_machine_is_over(&s->machine, tenure_now(),
                                  s->peer_jobs == 0 && tn_peer_sync_idle(&s->peers)) ||
-             (s->machine.life == TN_LIFE_HALTED && s->dispatching));
+             (s->machine.life == TN_LIFE_HALTED && s->seals));
 }
 
 /* ---- Life ---------------------------------------------------------------- */
@@ -326,7 +326,7 @@ static void close_all(struct tn_supervisor *s)
         abandon(s);
     tn_worker_free(s->peer_worker);
     tn_worker_free(s->name_worker);
-    tn_worker_free(s->callback_worker);
+    tn_worker_free(s->seal_worker);
     tn_election_free(s->election);
     tn_supervisor_health_close(s);
     tn_prepared_end(&s->prepared);
@@ -400,7 +400,6 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
     fill_standard_descriptors();
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take our children's ends away */
     pthread_mutex_init(&s.inbox.lock, NULL);
-    pthread_cond_init(&s.inbox.quiet, NULL);
     s.link = TN_GUARD_LINK_NONE;
     tn_log_setup(options->log, options->elector.name,
                  options->elector.id ? options->elector.id : "");
@@ -414,7 +413,6 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
     if (status) {
         tn_log("failed", "%s", err.text);
         s.machine.exit_code = tn_supervisor_code_for(&s, status);
-        tn_supervisor_inbox_close(&s.inbox); /* it may have won meanwhile */
     } else {
         tn_supervisor_register(&s);
         tn_notify(&s.notify, "READY=1\nSTATUS=standby");

@@ -1,7 +1,6 @@
 /*
- * The elector's callbacks.  The loop runs them, but for those that block: a seal waits for the
- * state's store, and a stop for the end of the program, which only the loop can bring about.
- * These run on a worker, so that a thread exists only while there is one.
+ * The elector's callbacks run in the loop, but for the seal, which waits for the state's store: it
+ * has a worker, so that a thread exists only while there is something to seal.
  */
 #include <stddef.h>
 
@@ -9,24 +8,24 @@
 #include "supervise/supervisor_inner.h"
 
 /* No thread can be made: try again then. */
-#define AGAIN_NS (10 * TN_MS)
+#define RESEAL_NS (50 * TN_MS)
 
 static struct tn_supervisor *owner(struct tn_task *task)
 {
-    return (struct tn_supervisor *)((char *)task - offsetof(struct tn_supervisor, blocking));
+    return (struct tn_supervisor *)((char *)task - offsetof(struct tn_supervisor, sealing));
 }
 
-static void run_blocking(struct tn_task *task)
+static void seal(struct tn_task *task)
 {
-    tenure_elector_dispatch(owner(task)->elector);
+    tn_driver_seal(owner(task)->elector);
 }
 
-static void blocking_done(struct tn_task *task)
+static void sealed(struct tn_task *task)
 {
     struct tn_supervisor *s = owner(task);
 
-    s->dispatching = false;
-    tn_watch_set(&s->callbacks, tenure_elector_fd(s->elector), POLLIN);
+    s->seals = false;
+    tn_supervisor_callbacks_begin(s);
 }
 
 static void keep_task(struct tn_task *task)
@@ -36,13 +35,19 @@ static void keep_task(struct tn_task *task)
 
 static void dispatch(struct tn_supervisor *s)
 {
+    struct tenure_error err;
+
     if (tn_driver_dispatch(s->elector))
         return;
-    s->blocking = (struct tn_task){.run = run_blocking, .done = blocking_done, .free = keep_task};
-    s->dispatching = tn_worker_post(s->callback_worker, &s->blocking, NULL) == TENURE_OK;
-    tn_watch_set(&s->callbacks, -1, 0);
-    if (!s->dispatching)
-        s->dispatch_again.at_ns = tenure_now() + AGAIN_NS;
+    s->sealing = (struct tn_task){.run = seal, .done = sealed, .free = keep_task};
+    s->seals = tn_worker_post(s->seal_worker, &s->sealing, &err) == TENURE_OK;
+    if (s->seals) {
+        tn_watch_set(&s->callbacks, -1, 0);
+        return;
+    }
+    if (!s->unsealed)
+        tn_supervisor_unsealed(s, err.text);
+    s->reseal.at_ns = tenure_now() + RESEAL_NS;
 }
 
 static void on_callbacks(void *arg, short events)
@@ -51,21 +56,18 @@ static void on_callbacks(void *arg, short events)
     dispatch(arg);
 }
 
-static void dispatch_again(void *arg, int64_t now)
+static void reseal(void *arg, int64_t now)
 {
-    struct tn_supervisor *s = arg;
-
     (void)now;
-    tn_watch_set(&s->callbacks, tenure_elector_fd(s->elector), POLLIN);
-    dispatch(s);
+    dispatch(arg);
 }
 
 bool tn_supervisor_callbacks_open(struct tn_supervisor *s)
 {
     tn_loop_watch(&s->loop, &s->callbacks, -1, on_callbacks, s);
-    tn_loop_timer(&s->loop, &s->dispatch_again, dispatch_again, s);
-    s->callback_worker = tn_worker_new("tenure-callback", &s->loop);
-    return s->callback_worker;
+    tn_loop_timer(&s->loop, &s->reseal, reseal, s);
+    s->seal_worker = tn_worker_new("tenure-seal", &s->loop);
+    return s->seal_worker;
 }
 
 void tn_supervisor_callbacks_begin(struct tn_supervisor *s)

@@ -28,21 +28,21 @@ static void on_started(void *arg, const struct tenure_term *term)
     tn_supervisor_wake(s);
 }
 
-/* Returns only when nothing of the program is left (I8). */
-static void on_stopped(void *arg, const struct tenure_term *term, const char *why)
+/* Answered when nothing of the program is left (I8). */
+static bool on_stopping(void *arg, enum tn_stop why)
 {
     struct tn_supervisor *s = arg;
     struct tn_inbox *m = &s->inbox;
 
-    (void)term;
+    if (!s->began)
+        return true; /* nothing was started, and nobody would answer */
     pthread_mutex_lock(&m->lock);
     m->start = false;
     m->stop = true;
-    snprintf(m->why, sizeof m->why, "%s", why);
-    tn_supervisor_wake(s);
-    while (m->stop && !m->closed)
-        pthread_cond_wait(&m->quiet, &m->lock);
+    snprintf(m->why, sizeof m->why, "%s", tn_stop_text(why));
     pthread_mutex_unlock(&m->lock);
+    tn_supervisor_wake(s);
+    return false;
 }
 
 static void on_new_leader(void *arg, const char *leader, uint64_t epoch)
@@ -173,23 +173,15 @@ static void on_halted(void *arg)
     tn_supervisor_wake(s);
 }
 
-void tn_supervisor_inbox_close(struct tn_inbox *m)
-{
-    pthread_mutex_lock(&m->lock);
-    m->closed = true;
-    pthread_cond_broadcast(&m->quiet);
-    pthread_mutex_unlock(&m->lock);
-}
-
 void tn_supervisor_inbox_connect(struct tn_supervisor *s, struct tenure_elector_options *o,
                                  struct tn_driver_hooks *hooks)
 {
     o->arg = s;
     o->manual_dispatch = true;
     o->started = on_started;
-    o->stopped = on_stopped;
     o->new_leader = on_new_leader;
     o->trace = on_trace;
+    hooks->stopping = on_stopping;
     hooks->failed = on_failed;
     hooks->halted = on_halted;
     if (s->leader_page)
@@ -219,8 +211,8 @@ void tn_supervisor_answer_stop(struct tn_supervisor *s)
     s->why[0] = '\0';
     pthread_mutex_lock(&m->lock);
     m->stop = false;
-    pthread_cond_broadcast(&m->quiet);
     pthread_mutex_unlock(&m->lock);
+    tn_driver_stopped(s->elector);
 }
 
 static void take_start(struct tn_supervisor *s, uint64_t epoch)

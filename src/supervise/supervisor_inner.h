@@ -23,13 +23,11 @@
 /* Left by other threads, taken by the loop. */
 struct tn_inbox {
     pthread_mutex_t lock;
-    pthread_cond_t quiet; /* signalled when a stop is done */
 
     /* The callbacks. */
     bool start;
     uint64_t epoch;
-    bool stop;   /* until it is done */
-    bool closed; /* the loop never ran: nothing was started, and nobody answers a stop */
+    bool stop; /* until it is done */
     char why[64];
     bool leader_changed;
     char leader[TENURE_ID_MAX + 1];
@@ -75,11 +73,11 @@ struct tn_supervisor {
     struct tn_guard_link link;
     struct tn_prepared prepared; /* the releaser, for our own crash */
     struct tn_inbox inbox;
-    struct tn_worker *callback_worker;
-    struct tn_task blocking;        /* callbacks that block, on it */
-    bool dispatching;               /* it runs them; the loop does not, meanwhile */
-    struct tn_timer dispatch_again; /* it could not */
-    struct tn_call drain; /* of the inbox, in the loop; under the loop's lock, not the inbox's */
+    struct tn_worker *seal_worker;
+    struct tn_task sealing; /* on it */
+    bool seals;             /* and no callback is run meanwhile */
+    struct tn_timer reseal; /* it could not */
+    struct tn_call drain;   /* of the inbox, in the loop; under the loop's lock, not the inbox's */
     struct tn_notify notify;
     struct tn_state_socket *socket; /* NULL: the program has no state */
     uint64_t unsealed_epoch;        /* by who seals: told that it is not sealed yet */
@@ -149,8 +147,6 @@ void tn_supervisor_callbacks_begin(struct tn_supervisor *s);
 void tn_supervisor_wake(struct tn_supervisor *s);
 /* The state could not be sealed, for the first time in this term. */
 void tn_supervisor_unsealed(struct tn_supervisor *s, const char *why);
-/* The loop will not run: a stop is not waited for. */
-void tn_supervisor_inbox_close(struct tn_inbox *m);
 /* Have the elector and its driver post into the inbox. */
 void tn_supervisor_inbox_connect(struct tn_supervisor *s, struct tenure_elector_options *o,
                                  struct tn_driver_hooks *hooks);

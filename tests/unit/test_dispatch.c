@@ -14,6 +14,7 @@
 struct heard {
     int sealed, started, stopped, quiet, expired;
     uint64_t expired_epoch;
+    bool slow; /* a stop is answered later */
 };
 
 static void on_seal(void *arg, const struct tenure_grant *grant)
@@ -28,10 +29,13 @@ static void on_started(void *arg, const struct tenure_grant *grant)
     ((struct heard *)arg)->started++;
 }
 
-static void on_stopped(void *arg, const struct tenure_grant *grant, enum tn_stop why)
+static bool on_stopped(void *arg, const struct tenure_grant *grant, enum tn_stop why)
 {
+    struct heard *h = arg;
+
     (void)grant, (void)why;
-    ((struct heard *)arg)->stopped++;
+    h->stopped++;
+    return !h->slow;
 }
 
 static void on_quiet(void *arg)
@@ -147,8 +151,8 @@ static void a_deadline_that_moved_on_stops_nothing(void **state)
     tn_dispatch_destroy(&d);
 }
 
-/* A loop that must not block leaves to another thread what may, and runs all the rest. */
-static void what_blocks_is_left(void **state)
+/* A loop that must not block leaves the seal to another thread, and runs all the rest. */
+static void a_seal_is_left(void **state)
 {
     struct tn_dispatch d;
     struct heard h;
@@ -156,26 +160,58 @@ static void what_blocks_is_left(void **state)
     (void)state;
     open_dispatch(&d, &h);
     tn_dispatch_deadline(&d, tenure_now() + 3600 * TN_S);
-    tn_dispatch_stop(&d, TN_STOP_SHUTDOWN);
-    assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_NOTHING);
-    assert_int_equal(h.quiet, 1); /* nothing ran */
     tn_dispatch_seal(&d, &(struct tenure_grant){.epoch = 7});
-    assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_BLOCKS);
+    assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_SEAL);
     assert_int_equal(h.sealed, 0);
-    assert_int_equal(tn_dispatch_run(&d, true), TN_DISPATCH_NOTHING);
+    tn_dispatch_run_seal(&d);
+    tn_dispatch_run_seal(&d);
     assert_int_equal(h.sealed, 1);
     tn_dispatch_start(&d, &(struct tenure_grant){.epoch = 7});
     assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_NOTHING);
     assert_int_equal(h.started, 1);
-    tn_dispatch_deadline(&d, tenure_now());
-    assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_BLOCKS);
-    tn_dispatch_stop(&d, TN_STOP_SHUTDOWN);
-    assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_BLOCKS);
-    assert_int_equal(h.stopped, 0);
+    tn_dispatch_seal(&d, &(struct tenure_grant){.epoch = 8});
+    tn_dispatch_stop(&d, TN_STOP_SHUTDOWN); /* takes it back */
+    assert_int_equal(tn_dispatch_run(&d, false), TN_DISPATCH_NOTHING);
+    tn_dispatch_run_seal(&d);
+    assert_int_equal(h.sealed, 1);
     assert_int_equal(h.quiet, 1);
-    assert_int_equal(tn_dispatch_run(&d, true), TN_DISPATCH_NOTHING);
+    tn_dispatch_destroy(&d);
+}
+
+/* I8: nothing is answered, and nothing else begins, before the work has ended. */
+static void a_stop_is_answered_later(void **state)
+{
+    struct tn_dispatch d;
+    struct heard h;
+
+    (void)state;
+    open_dispatch(&d, &h);
+    h.slow = true;
+    tn_dispatch_deadline(&d, tenure_now() + 3600 * TN_S);
+    tn_dispatch_start(&d, &(struct tenure_grant){.epoch = 7});
+    tn_dispatch_run(&d, false);
+    tn_dispatch_deadline(&d, tenure_now());
+    tn_dispatch_run(&d, false);
+    tn_dispatch_stop(&d, TN_STOP_EXPIRED);
+    tn_dispatch_run(&d, false);
+    tn_dispatch_run(&d, true);
     assert_int_equal(h.stopped, 1);
+    assert_int_equal(h.expired + h.quiet, 0);
+    tn_dispatch_stopped(&d);
+    assert_int_equal(h.expired_epoch, 7);
+    assert_int_equal(h.quiet, 0); /* that word was another one */
+    wait_for_word(&d);
+    tn_dispatch_run(&d, false);
+    assert_int_equal(h.quiet, 1);
+    tn_dispatch_deadline(&d, tenure_now() + 3600 * TN_S);
+    tn_dispatch_start(&d, &(struct tenure_grant){.epoch = 8});
+    tn_dispatch_run(&d, false);
+    tn_dispatch_stop(&d, TN_STOP_SHUTDOWN);
+    tn_dispatch_run(&d, false);
+    assert_int_equal(h.quiet, 1);
+    tn_dispatch_stopped(&d);
     assert_int_equal(h.quiet, 2);
+    assert_int_equal(h.expired, 1);
     tn_dispatch_destroy(&d);
 }
 
@@ -185,7 +221,8 @@ int main(void)
         cmocka_unit_test(nothing_starts_after_the_deadline),
         cmocka_unit_test(a_stop_at_the_deadline_is_told_to_the_driver_once),
         cmocka_unit_test(a_deadline_that_moved_on_stops_nothing),
-        cmocka_unit_test(what_blocks_is_left),
+        cmocka_unit_test(a_seal_is_left),
+        cmocka_unit_test(a_stop_is_answered_later),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
