@@ -53,12 +53,14 @@ struct use {
     char text[240]; /* the same in words; "" */
 };
 
-static bool find_periods(void *arg, const char *name)
+static bool find_period(void *arg, const char *id, const struct tenure_document *document,
+                        const char *damage)
 {
-    struct use *use = arg;
-
-    use->periods |= strcmp(name, TN_CRON_COLLECTION) == 0 || strcmp(name, TN_ONCE_COLLECTION) == 0;
-    return !use->periods;
+    (void)id;
+    (void)document;
+    (void)damage; /* nobody runs what may have been run */
+    *(bool *)arg = true;
+    return false;
 }
 
 static enum tenure_status find_use(const struct call *c, const char *name, struct use *use,
@@ -78,7 +80,9 @@ static enum tenure_status find_use(const struct call *c, const char *name, struc
     if (!status || status == TENURE_CORRUPT)
         status = tenure_state_open(c->url, name, NULL, by, &state, err);
     if (!status)
-        status = tenure_state_collections(state, find_periods, use, by, err);
+        status = tenure_state_list(state, TN_CRON_COLLECTION, find_period, &use->periods, by, err);
+    if (!status)
+        status = tenure_state_list(state, TN_ONCE_COLLECTION, find_period, &use->periods, by, err);
     tenure_state_close(state);
     snprintf(use->text, sizeof use->text, "%s%s%s%s%s", use->paused ? "it is paused" : "",
              control.paused_by[0] && use->paused ? " by " : "",

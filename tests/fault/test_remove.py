@@ -139,6 +139,9 @@ def test_what_is_still_good_for_something_is_not_retired(tmp_path):
     assert "has run" not in tenure(*once).stdout
     assert "it is paused" in tenure("remove", "halted", "--dry-run", "--store", url).stdout
     assert "would run again" in tenure("remove", "backup", "--yes", "--store", url).stdout
+    # What was erased is no reason to keep who uses the name again.
+    tenure("run", "--name", "backup", "--store", url, "--", "true")
+    assert "would run again" not in tenure("remove", "backup", "--dry-run", "--store", url).stdout
     assert "has run" in tenure(*once).stdout
 
 
