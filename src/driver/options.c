@@ -1,5 +1,6 @@
 /* What the options of an elector come to: who it is, and times that are safe on its store. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,6 +54,50 @@ static void write_host(char *out, size_t size)
              machine[0] ? "-" : "", machine);
 }
 
+/* Absolute, without slashes and dots that say nothing.  It is not looked at: a share may hang. */
+static void write_path(const char *path, char *out, size_t size)
+{
+    char base[PATH_MAX] = "";
+    size_t used = 0;
+
+    if (path[0] != '/' && !getcwd(base, sizeof base))
+        base[0] = '\0';
+    const char *parts[] = {base, path};
+    for (size_t i = 0; i < 2; i++) {
+        for (const char *p = parts[i] + strspn(parts[i], "/"); *p; p += strspn(p, "/")) {
+            size_t n = strcspn(p, "/");
+
+            if ((n > 1 || *p != '.') && used + n + 2 <= size)
+                used += (size_t)snprintf(out + used, size - used, "/%.*s", (int)n, p);
+            p += n;
+        }
+    }
+}
+
+/* What tells a store from others, the same however its URL is written.  Nothing secret: every user
+ * of this machine sees what a claim is called, and can try which words come to that. */
+static void write_store(const char *store, char *out, size_t size)
+{
+    char shown[TN_URL_MAX + 1];
+    struct tn_url url = {0};
+    struct tenure_error ignored;
+
+    out[0] = '\0';
+    tenure_url_redact(store, shown, sizeof shown);
+    if (tn_url_parse(shown, &url, &ignored) != TENURE_OK)
+        return; /* it cannot be opened either */
+    if (tn_url_traits(store) & TN_URL_IN_FILES) {
+        int used = snprintf(out, size, "%s:", url.scheme);
+
+        write_path(url.path, out + used, size - (size_t)used);
+    } else {
+        const char *query = strchr(shown, '?');
+
+        snprintf(out, size, "%s:%s%s%s", url.scheme, url.hosts, url.path, query ? query : "");
+    }
+    tn_url_free(&url);
+}
+
 /* Another candidate of this election on this machine may have that id: "host-2", "host-3" ... for
  * the next ones, so that labels stay the same however often one restarts.  Those of other machines
  * are not seen here; what two of one id do is safe (I6b).  An id that was given is claimed as well,
@@ -60,9 +105,10 @@ static void write_host(char *out, size_t size)
 static void claim_id(tenure_elector *e, char *id, size_t size)
 {
     const struct tenure_elector_options *o = &e->options;
-    const char *words[] = {o->store ? o->store : "", o->name ? o->name : "", id, NULL};
-    char host[80];
+    char store[PATH_MAX + TN_URL_MAX + 2], host[80];
+    const char *words[] = {store, o->name ? o->name : "", id, NULL};
 
+    write_store(o->store ? o->store : "", store, sizeof store);
     if (id[0]) {
         tn_claim(words, &e->id_claim);
         return;

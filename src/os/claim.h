@@ -3,7 +3,8 @@
  *
  * The kernel gives a claim back when its process ends, however that happens.  It reaches as far as
  * a network namespace does: other machines, and containers with a network of their own, are not
- * seen.
+ * seen.  Every user of the machine sees the sum of its words (/proc/net/unix), and can guess them
+ * from it: they must not be secret.
  */
 #ifndef TN_OS_CLAIM_H
 #define TN_OS_CLAIM_H

@@ -55,6 +55,19 @@ def test_the_host_name_and_a_suffix_only_when_it_is_taken(tmp_path):
 
 
 @pytest.mark.skipif(HOST in ("", "localhost", "(none)"), reason="this machine has no name of its own")
+def test_one_store_however_it_is_written(tmp_path):
+    """The claim that everybody can see has no part in a password, nor in how a path is spelt."""
+    store = f"file:{tmp_path}/st"
+    first = Candidate(store)
+    assert first.id() == HOST
+    second = Candidate(f"file://me:secret@localhost{tmp_path}/.//st/?poll=100ms")
+    wait_for(store, f"{HOST}-2")
+    first.end()
+    assert second.id() == f"{HOST}-2"
+    second.end()
+
+
+@pytest.mark.skipif(HOST in ("", "localhost", "(none)"), reason="this machine has no name of its own")
 def test_an_id_that_was_given_is_not_chosen_by_another(tmp_path):
     store = f"sqlite:{tmp_path}/db"
     first = Candidate(store, "--id", HOST)
