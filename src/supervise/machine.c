@@ -643,8 +643,12 @@ bool tn_machine_is_repeated(int first, int64_t first_ns, int signal, int64_t now
 static void asked_to_go(struct tn_machine *m)
 {
     if (m->asked > 0 &&
-        tn_machine_is_repeated(m->asked_by, m->asked_ns, m->ev->signal, m->ev->now_ns))
+        tn_machine_is_repeated(m->asked_by, m->asked_ns, m->ev->signal, m->ev->now_ns)) {
+        /* It may ignore the first one; a background job of a shell ignores INT. */
+        if (m->ev->signal != m->asked_by && m->cfg.stop_signal == SIGTERM && tn_machine_alive(m))
+            act_stop(m, m->ev->signal, m->drain_by_ns);
         return;
+    }
     if (++m->asked > 1) {
         act(m, TN_DO_TELL_HURRY)->ok = tn_machine_alive(m);
         act(m, TN_DO_KILL);
