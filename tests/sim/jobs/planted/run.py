@@ -3,10 +3,11 @@
 
     run.py SOURCE-ROOT BUILD-FOLDER [--cpu SECONDS] [NUMBER ...]
 
-Each is the absence of one rule of the protocol; the last is one that this world found in our own
+Each is the absence of one rule of the protocol; number 35 is one that this world found in our own
 first draft.  A patch changes a copy of src/core/jobs, or of the world where the rule is the
-store's or an operator's; the product is never touched.  Each variant lives seed 1, 2, 3 ... until a promise
-is broken; --cpu (default 60) is how long it may take.
+store's or an operator's; the product is never touched.  Each variant lives seed 1, 2, 3 ... until
+a promise is broken, or begins with the seed that its line "From:" names, where it was caught when
+it was written; --cpu (default 60) is how long it may take.
 
 First of all the code as it is lives the kept seeds (tests/sim/jobs/seeds): histories that once
 broke a promise.
@@ -82,10 +83,12 @@ class Builder:
 def catch(builder, patch, cpu):
     """What caught it, or why it was not caught."""
     name = os.path.basename(patch)[:-len(".patch")]
-    expected = re.search(r"^Expected: (.*)$", open(patch, encoding="utf-8").read(), re.M)[1]
+    head = open(patch, encoding="utf-8").read()
+    expected = re.search(r"^Expected: (.*)$", head, re.M)[1]
+    start = re.search(r"^From: (\d+)$", head, re.M)
     program = builder.variant(patch, name)
     done = call(["sh", "-c", f"ulimit -c 0; ulimit -S -t {cpu}; exec \"$0\" \"$@\"", program,
-                 "--seeds", "1000000000"])
+                 "--from", start[1] if start else "1", "--seeds", "1000000000"])
     found = re.search(r"^VIOLATION (\S+): (.*)\n  seed \d+, history (\d+)", done.stdout, re.M)
     if not found:
         return False, f"FAILED {name}: not caught (exit {done.returncode})\n{done.stdout[-1000:]}"
