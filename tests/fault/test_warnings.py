@@ -169,22 +169,22 @@ def test_two_with_one_id_and_the_first_crashes(tmp_path):
 
 
 def test_two_with_one_id_and_the_first_is_not_healthy(tmp_path):
-    store, ttl = f"file:{tmp_path}/store", "10m"
-    with Agent(tmp_path, store, "c", ttl=ttl) as leader:
+    store = f"file:{tmp_path}/store"
+    with Agent(tmp_path, store, "c") as leader:
         leader.leads()
-        with Agent(tmp_path, store, "a", "--candidate-probe", "exec:false", ttl=ttl) as first:
+        with Agent(tmp_path, store, "a", "--candidate-probe", "exec:false") as first:
             until(lambda: first.status()["role"] == "unhealthy")
-            with Agent(tmp_path, store, "a", ttl=ttl) as second:
+            with Agent(tmp_path, store, "a") as second:
                 until(lambda: "duplicate-id" in warnings(first) and "duplicate-id" in warnings(second))
                 leader.end()
                 second.leads()
 
 
 def test_two_with_one_id_and_the_first_steps_down(tmp_path):
-    store, ttl = f"file:{tmp_path}/store", "10m"
-    with Agent(tmp_path, store, "a", ttl=ttl) as first:
+    store = f"file:{tmp_path}/store"
+    with Agent(tmp_path, store, "a") as first:
         first.leads()
-        with Agent(tmp_path, store, "a", ttl=ttl) as second:
+        with Agent(tmp_path, store, "a") as second:
             until(lambda: holds_back(second))
             assert command(store, "step-down", "--for", "1h") == 0
             second.leads()
