@@ -9,7 +9,7 @@
 #include "os/clock.h"
 
 static const char help[] =
-    "usage: tenure cron NAME --every 1h | --at \"0 3 * * *\" [--store URL]\n"
+    "usage: tenure cron NAME --every 1h | --at \"0 3 * * *\" --store URL\n"
     "                   [--catch-up once] [--retry never] [options]\n"
     "                   -- COMMAND [ARGUMENT ...]\n"
     "       tenure cron list [NAME] [--store URL] [--json]\n"
@@ -33,16 +33,17 @@ static const char help[] =
     "which the period began.  `list` shows the last period of each NAME.\n"
     "\n"
     "Exit: COMMAND's code (128 + n for a signal); 0 also if there was nothing to do,\n"
-    "      or another machine does it; 122 the lease was lost, and COMMAND ended; 1\n"
-    "      the store refused or did not answer; 2 usage error or impossible settings;\n"
-    "      125 tenure itself failed; 126 COMMAND cannot be executed; 127 COMMAND was\n"
-    "      not found.\n";
+    "      or another machine does it; 75 it was not run: NAME is held for something\n"
+    "      else, or paused; 122 the lease was lost, and COMMAND ended; 1 the store\n"
+    "      refused or did not answer; 2 usage error or impossible settings; 125\n"
+    "      tenure itself failed; 126 COMMAND cannot be executed; 127 COMMAND was not\n"
+    "      found.\n";
 
 enum { OPT_EVERY = CLI_PERIOD_OWN, OPT_AT, OPT_UTC, OPT_CATCH_UP, OPT_WINDOW, OPT_STAY };
 
 #define S        INT64_C(1000000000)
 #define WINDOW_S 300
-/* --stay: after a failure of the store. */
+/* --stay: after what was due could not be run. */
 #define AGAIN_S  30
 
 struct cron {
@@ -151,23 +152,28 @@ static struct tn_plan plan(struct cli_period *p, const struct tn_period_record *
     return plan;
 }
 
-/* What is due: one period, or (--catch-up all) one after the other, but none twice. */
-static int run_due(struct cron *c)
+/* What is due: one period, or (--catch-up all) one after the other, but none twice.  *own: the code
+ * is not the command's. */
+static int run_due(struct cron *c, bool *own)
 {
     struct cli_period *p = &c->period;
     int64_t former = -1;
     int code = CLI_OK;
     bool ran;
 
+    *own = false;
     do {
         int then = cli_period_run(p, &ran);
 
-        code = code ? code : then;
+        if (code == CLI_OK) {
+            code = then;
+            *own = !ran;
+        }
         if (!ran || p->record.at_s == former)
             break;
         former = p->record.at_s;
     } while (c->rules.catch_up == TN_CATCH_UP_ALL && !p->command.once.asked &&
-             code != CLI_LEASE_LOST);
+             p->record.state != TN_PERIOD_INTERRUPTED);
     return code;
 }
 
@@ -183,12 +189,13 @@ static void sleep_until(int64_t at_s)
 static int stay(struct cron *c)
 {
     for (;;) {
-        int code = run_due(c);
+        bool own;
+        int code = run_due(c, &own);
         int64_t now = wall_s(), next = tn_schedule_next(&c->rules.schedule, &c->rules.zone, now);
 
-        if (c->period.command.once.asked || code == CLI_USAGE)
+        if (c->period.command.once.asked || (own && code == CLI_USAGE))
             return code;
-        sleep_until(code == CLI_FAILED && next - now > AGAIN_S ? now + AGAIN_S : next);
+        sleep_until(own && code != CLI_OK && next - now > AGAIN_S ? now + AGAIN_S : next);
     }
 }
 
@@ -205,6 +212,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     static struct cron c = {
         .period = {.collection = TN_CRON_COLLECTION, .id = TN_CRON_LAST, .plan = plan},
         .window_ns = -1};
+    bool of_tenure;
     int code;
 
     if (argc > 1 && strcmp(argv[1], "list") == 0)
@@ -214,9 +222,9 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return code;
     if (!settle(&c))
         return CLI_USAGE;
-    if (!cli_command_prepare(&c.period.command, &code))
+    if (!cli_period_prepare(&c.period, &code))
         return code;
-    return c.stay ? stay(&c) : run_due(&c);
+    return c.stay ? stay(&c) : run_due(&c, &of_tenure);
 }
 
 const struct cli_verb cli_cron = {"cron", "run a job once per period, on one of many machines",

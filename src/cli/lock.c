@@ -88,6 +88,7 @@ static int contend(struct lock *l, unsigned place, bool try_only, int64_t until_
     tn_key_holder(l->command.name, place, election);
     *once = (struct tn_once){.try_only = try_only,
                              .quiet = l->holders > 1,
+                             .must_return = l->holders > 1,
                              .until_ns = until_ns,
                              .code_taken = l->code_taken,
                              .env = env};

@@ -2,26 +2,27 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/period.h"
 
 static const char help[] =
-    "usage: tenure once NAME --period PERIOD [--store URL] [--retry never] [options]\n"
+    "usage: tenure once NAME --period PERIOD --store URL [--retry never] [options]\n"
     "                   -- COMMAND [ARGUMENT ...]\n"
     "\n"
     "Runs COMMAND if nobody has run NAME for PERIOD yet: any text, such as a date, a\n"
     "version or a commit.  Call it on as many machines as you like.  What was run is\n"
     "kept with the lock, and shown by `tenure cron list`.\n"
     "\n"
-    "  --period PERIOD      up to 100 bytes\n" CLI_PERIOD_HELP
+    "  --period PERIOD      up to 100 bytes, in UTF-8\n" CLI_PERIOD_HELP
     "  --name NAME          instead of the argument\n"
     "\n" CLI_COMMAND_HELP "\n"
     "COMMAND gets TENURE_NAME, TENURE_ID, TENURE_EPOCH and TENURE_PERIOD.\n"
     "\n"
     "Exit: COMMAND's code (128 + n for a signal); 0 also if another machine has run\n"
-    "      it or runs it; 122 the lease was lost, and COMMAND ended; 1 the store\n"
-    "      refused or did not answer; 2 usage error or impossible settings; 125\n"
-    "      tenure itself failed; 126 COMMAND cannot be executed; 127 COMMAND was not\n"
-    "      found.\n";
+    "      it or runs it; 75 it was not run: NAME is held for something else, or\n"
+    "      paused; 122 the lease was lost, and COMMAND ended; 1 the store refused or\n"
+    "      did not answer; 2 usage error or impossible settings; 125 tenure itself\n"
+    "      failed; 126 COMMAND cannot be executed; 127 COMMAND was not found.\n";
 
 enum { OPT_PERIOD = CLI_PERIOD_OWN };
 
@@ -58,10 +59,11 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     p->command.verb = verb;
     if (!cli_command_take(&p->command, verb, argc, argv, own, take, &o, &code))
         return code;
-    if (!o.text || !*o.text || strlen(o.text) > TN_PERIOD_MAX)
-        return cli_misuse(verb, "give --period PERIOD: a text of 1 to %d bytes", TN_PERIOD_MAX);
+    if (!o.text || !*o.text || strlen(o.text) > TN_PERIOD_MAX || !tn_text_is_utf8(o.text))
+        return cli_misuse(verb, "give --period PERIOD: a text of 1 to %d bytes, in UTF-8",
+                          TN_PERIOD_MAX);
     snprintf(p->id, sizeof p->id, "%s", o.text);
-    return cli_command_prepare(&p->command, &code) ? cli_period_run(p, NULL) : code;
+    return cli_period_prepare(p, &code) ? cli_period_run(p, NULL) : code;
 }
 
 const struct cli_verb cli_once = {"once", "run a command once for each period", help, run};

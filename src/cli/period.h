@@ -19,8 +19,10 @@ struct cli_period {
     int64_t wait_ns;
 
     const char *collection;
-    char id[TN_PERIOD_MAX + 1]; /* of the document */
-    char schedule[128];         /* for people */
+    char id[TN_PERIOD_MAX + 1];  /* of the document */
+    char schedule[128];          /* for people */
+    struct tn_period_record due; /* before anybody contends: its period and time, or "" if there is
+                                    nothing to run; and the epoch of the record that was there */
     /* What is to be done, by the last record.  Fills next.period and next.at_s of a RUN or NOTE. */
     struct tn_plan (*plan)(struct cli_period *p, const struct tn_period_record *last,
                            struct tn_period_record *next);
@@ -30,7 +32,7 @@ struct cli_period {
     struct tn_period_record record;
     struct tn_period_record before; /* what record replaced */
     uint64_t epoch;                 /* of the last try to begin; 0: none */
-    bool damaged;                   /* there is a record that cannot be read */
+    int code;                       /* not 0: nobody can run it, and that was said */
     char variable[16 + TN_PERIOD_MAX + 1];
     const char *env[2];
 };
@@ -53,9 +55,12 @@ int cli_period_choose(const struct cli_period *p, const char *option, const char
     "                       failed.  Other machines then wait until it has ended\n"                \
     "  --wait 10s           wait this long for a run that is under way\n"
 
+/* cli_command_prepare(), for a store that was named: one that each machine has for itself would run
+ * the command on each. */
+bool cli_period_prepare(struct cli_period *p, int *code);
 /*
  * Run what is due, once.  Returns the exit code: 0 also if there was nothing to do.  *ran (may be
- * NULL): the command was to run, and p->record is about it.
+ * NULL): the command was started, so that the code is its own and p->record is about it.
  */
 int cli_period_run(struct cli_period *p, bool *ran);
 

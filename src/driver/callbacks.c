@@ -34,6 +34,8 @@ static void call_quiet(void *arg)
 {
     tenure_elector *e = arg;
 
+    if (e->hooks.quiet)
+        e->hooks.quiet(e->hooks.arg);
     tn_driver_lock(e);
     e->requests.quiet = true;
     tn_driver_unlock_and_wake(e);

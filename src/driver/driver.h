@@ -36,6 +36,9 @@ struct tn_driver_hooks {
     /* OPTIONAL, in place of stopped(): end the work, and return.  true: it has ended; else
      * tn_driver_stopped() says when. */
     bool (*stopping)(void *arg, enum tn_stop why);
+    /* OPTIONAL, where the callbacks run: nothing of a term is left, also if it never started, and
+     * the lease is released when this returns.  May block. */
+    void (*quiet)(void *arg);
     /*
      * OPTIONAL, on the driver's thread, around every store request but waits:
      * it ends by until_ns; 0: it has ended.  Must not block.

@@ -223,6 +223,7 @@ static void ticket_while_running(struct tn_machine *m)
 static void spawn_invalid(struct tn_machine *m)
 {
     m->state = TN_PROGRAM_NONE;
+    m->ran = false;
     fail(m, m->cfg.code_usage);
     act(m, TN_DO_RELEASE);
 }
@@ -530,6 +531,8 @@ static void take_refused(struct tn_machine *m)
 {
     m->state = TN_PROGRAM_NONE;
     m->ran = false;
+    if (m->cfg.once && m->asked > 0 && !m->failed)
+        fail(m, 128 + m->asked_by); /* nobody may take it for done */
     if (m->epoch != 0)
         act(m, TN_DO_RELEASE);
     else

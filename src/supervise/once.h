@@ -12,9 +12,11 @@
 #include "tenure/store.h"
 
 struct tn_once {
-    bool try_only;    /* give up as soon as another candidate is seen to hold the lease */
-    bool quiet;       /* that it is held is no news */
-    int64_t until_ns; /* CLOCK_BOOTTIME: give up if the command has not been started; TN_NEVER */
+    bool try_only; /* give up as soon as another candidate is seen to hold the lease */
+    bool quiet;    /* that it is held is no news */
+    bool
+        must_return; /* the caller has more to do: a slow store is waited for, unless asked to go */
+    int64_t until_ns; /* CLOCK_BOOTTIME: give up if the lease is not ours by then; TN_NEVER */
     int code_taken;   /* the exit code if the lease was not to be had */
 
     void *arg;
@@ -30,6 +32,11 @@ struct tn_once {
      * its exit code, and whether it ended by itself.  May block until by_ns.
      */
     void (*ended)(void *arg, int code, bool by_itself, int64_t by_ns);
+    /*
+     * OPTIONAL, after a begin() that wanted the command: it was not started in this term, and the
+     * lease is about to be released.  May block until by_ns.
+     */
+    void (*not_run)(void *arg, int64_t by_ns);
     /* "NAME=value" for the command's environment, read after begin(); ends with NULL; may be NULL
      */
     const char *const *env;
@@ -37,6 +44,7 @@ struct tn_once {
     /* Filled by the supervisor. */
     bool taken; /* it gave up waiting */
     bool asked; /* it was asked to go */
+    bool ran;   /* the command was started: the exit code is its own, or that of a lost lease */
 };
 
 #endif

@@ -193,14 +193,30 @@ static void on_late(void *arg, short events)
         return; /* it was moved on meanwhile */
 }
 
+/* May close_all() return?  Else it abandons what waits for the store, and ends the process. */
+static bool may_return(const struct tn_supervisor *s)
+{
+    return s->machine.life == TN_LIFE_HALTED && tn_peer_sync_idle(&s->peers);
+}
+
+static bool is_over(const struct tn_supervisor *s)
+{
+    const struct tn_once *once = s->options->once;
+
+    if (!tn_machine_is_over(&s->machine, tenure_now(),
+                            s->peer_jobs == 0 && tn_peer_sync_idle(&s->peers)))
+        return false;
+    if (s->machine.life == TN_LIFE_HALTED && s->seals)
+        return false;
+    return !once || !once->must_return || s->machine.asked > 0 || may_return(s);
+}
+
 static void loop(struct tn_supervisor *s)
 {
     do {
         tn_loop_turn(&s->loop);
         settle(s);
-    } while (!tn_machine_is_over(&s->machine, tenure_now(),
-                                 s->peer_jobs == 0 && tn_peer_sync_idle(&s->peers)) ||
-             (s->machine.life == TN_LIFE_HALTED && s->seals));
+    } while (!is_over(s));
 }
 
 /* ---- Life ---------------------------------------------------------------- */
@@ -424,8 +440,10 @@ int tn_run(const struct tn_run_options *options, const struct tn_run_codes *code
         settle(&s);
         loop(&s);
     }
-    if (options->once)
+    if (options->once) {
         options->once->asked = s.machine.asked > 0;
+        options->once->ran = s.machine.ran;
+    }
     close_all(&s);
     return s.machine.exit_code;
 }

@@ -272,6 +272,7 @@ static void perform_on_term(struct tn_supervisor *s, const struct tn_machine_act
         tn_supervisor_answer_stop(s);
         break;
     case TN_DO_RELEASE:
+        tn_supervisor_once_released(s);
         tn_driver_ended(s->elector, a->epoch);
         break;
     case TN_DO_EXITED:

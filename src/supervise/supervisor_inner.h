@@ -84,6 +84,7 @@ struct tn_supervisor {
     uint64_t idle_epoch;            /* likewise: nothing is to be done in that term */
     struct tn_timer waited;         /* options->once gives up */
     bool last_look;                 /* as soon as it knows who leads */
+    atomic_bool begun;              /* its owner began a term, and nothing has come of it yet */
     struct tn_helpers helpers;
     struct tn_trace_file *trace; /* NULL: none */
     struct tn_role_file role_file;
@@ -199,6 +200,8 @@ enum tenure_status tn_supervisor_listen(struct tn_supervisor *s, struct tenure_e
 void tn_supervisor_once_open(struct tn_supervisor *s);
 /* Have the driver ask its owner before the command starts. */
 void tn_supervisor_once_hooks(struct tn_supervisor *s, struct tn_driver_hooks *hooks);
+/* Before a term's lease is released: did something begin that did not run?  arg: the supervisor. */
+void tn_supervisor_once_released(void *arg);
 /* Somebody else holds the lease; "": it is paused. */
 void tn_supervisor_once_held(struct tn_supervisor *s, const char *by);
 /* Nothing of the command is left. */

@@ -10,6 +10,8 @@
 #define LOOK_NS  (5 * TN_S)
 /* How long the owner may take to write down how it went. */
 #define ENDED_NS (5 * TN_S)
+/* How often to look whether a lease that was ours when the wait ended still is. */
+#define OURS_NS  (100 * TN_MS)
 
 /* ---- Waiting ------------------------------------------------------------- */
 
@@ -18,6 +20,16 @@ static bool waits(const struct tn_supervisor *s)
     const struct tn_machine *m = &s->machine;
 
     return s->options->once && !m->ran && m->epoch == 0 && m->life == TN_LIFE_ACTIVE;
+}
+
+/* It counts only until the lease is ours: what was begun by then is not given up. */
+static bool is_ours(const struct tn_supervisor *s)
+{
+    struct tn_snapshot now;
+
+    tn_driver_snapshot(s->elector, &now);
+    return now.phase == TN_PHASE_SEALING || now.phase == TN_PHASE_LEADING ||
+           now.phase == TN_PHASE_STOPPING || now.phase == TN_PHASE_RELEASING;
 }
 
 static void give_up(struct tn_supervisor *s, int code)
@@ -35,6 +47,10 @@ static void on_waited(void *arg, int64_t now)
 
     if (!waits(s))
         return;
+    if (is_ours(s)) {
+        s->waited.at_ns = now + OURS_NS;
+        return;
+    }
     pthread_mutex_lock(&s->inbox.lock);
     memcpy(leader, s->inbox.leader, sizeof leader);
     memcpy(trouble, s->inbox.trouble, sizeof trouble);
@@ -47,7 +63,9 @@ static void on_waited(void *arg, int64_t now)
         return;
     }
     if (trouble[0] || !(held || s->paused)) {
-        tn_log("failed", "not acquired in time%s%s", trouble[0] ? ": " : "", trouble);
+        const char *why = trouble[0] ? trouble : s->unsealed ? s->self.trouble : "";
+
+        tn_log("failed", "not acquired in time%s%s", why[0] ? ": " : "", why);
         give_up(s, s->codes->gave_up);
         return;
     }
@@ -68,7 +86,7 @@ void tn_supervisor_once_held(struct tn_supervisor *s, const char *by)
 {
     const struct tn_once *once = s->options->once;
 
-    if (!waits(s) || !(once->try_only || s->last_look))
+    if (!waits(s) || !(once->try_only || s->last_look) || is_ours(s))
         return;
     if (!once->quiet)
         tn_log("taken", "%s%s", by[0] ? "held by " : "it is paused", by);
@@ -89,9 +107,10 @@ static enum tenure_status on_begin(void *arg, uint64_t epoch,
     memcpy(held.id, grant, sizeof held.id);
     *gained = false;
     enum tenure_status status = once->begin(once->arg, &held, &wanted, floor, err);
-    if (status == TENURE_OK)
+    if (status == TENURE_OK) {
         s->idle_epoch = wanted ? 0 : epoch;
-    else if (status != TENURE_FENCED && s->unsealed_epoch != epoch)
+        atomic_store(&s->begun, wanted);
+    } else if (status != TENURE_FENCED && s->unsealed_epoch != epoch)
         tn_supervisor_unsealed(s, err->text);
     s->unsealed_epoch = status && status != TENURE_FENCED ? epoch : 0;
     return status;
@@ -101,16 +120,32 @@ void tn_supervisor_once_hooks(struct tn_supervisor *s, struct tn_driver_hooks *h
 {
     if (s->options->once && s->options->once->begin)
         hooks->seal = on_begin;
+    if (s->options->once && s->options->once->not_run)
+        hooks->quiet = tn_supervisor_once_released;
+}
+
+/* Not beyond the term: then it is somebody else's to write. */
+static int64_t write_by(const struct tn_supervisor *s)
+{
+    int64_t by = tenure_now() + ENDED_NS, deadline = atomic_load(&s->deadline_ns);
+
+    return deadline < by ? deadline : by;
+}
+
+void tn_supervisor_once_released(void *arg)
+{
+    struct tn_supervisor *s = arg;
+    const struct tn_once *once = s->options->once;
+
+    if (atomic_exchange(&s->begun, false) && once->not_run)
+        once->not_run(once->arg, write_by(s));
 }
 
 void tn_supervisor_once_ended(struct tn_supervisor *s, int code, bool by_itself)
 {
     const struct tn_once *once = s->options->once;
-    int64_t by = tenure_now() + ENDED_NS, deadline = atomic_load(&s->deadline_ns);
 
-    if (!once || !once->ended)
-        return;
-    if (deadline < by)
-        by = deadline;
-    once->ended(once->arg, code, by_itself, by);
+    atomic_store(&s->begun, false);
+    if (once && once->ended)
+        once->ended(once->arg, code, by_itself, write_by(s));
 }

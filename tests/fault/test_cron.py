@@ -1,7 +1,9 @@
 """`tenure cron` and `tenure once`: the same line on three machines runs the job once per period."""
 
 import calendar
+import contextlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -12,7 +14,7 @@ import pytest
 import world as w
 from world import TENURE, WITNESS, Table, eventually
 
-LOST = 122
+TAKEN, LOST = 75, 122
 LONG = ["--every", "7300d"]  # one period for as long as this test may matter
 
 
@@ -39,10 +41,11 @@ class Jobs:
         return subprocess.run(self.args(verb, *options, command=command or self.note()), text=True,
                               capture_output=True, stdin=subprocess.DEVNULL, timeout=w.PATIENCE)
 
-    def start(self, verb, *options, command=None):
+    def start(self, verb, *options, command=None, env=None):
         with open(self.dir / f"log-{len(self.procs)}", "wb") as log:
             proc = subprocess.Popen(self.args(verb, *options, command=command or self.note()),
-                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                                    env={**os.environ, **(env or {})})
         self.procs.append(proc)
         return proc
 
@@ -108,6 +111,22 @@ def test_three_that_stay_run_each_period_once(on_file):
         proc.wait(w.PATIENCE)
     runs = on_file.runs()
     assert runs == sorted(set(runs)), runs
+
+
+def test_one_that_stays_does_so_whatever_the_code_of_the_command(on_file):
+    staying = on_file.start("cron", "--every", "1s", "--stay", command=on_file.note(code=2))
+    eventually("two periods", lambda: len(on_file.runs()) >= 2)
+    assert staying.poll() is None
+
+
+def test_one_that_stays_does_so_however_slow_the_store(on_file):
+    source = on_file.dir / "slow.c"
+    source.write_text("#include <unistd.h>\n#include <sys/syscall.h>\n"
+                      "int fsync(int fd) { usleep(300000); return (int)syscall(SYS_fsync, fd); }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", on_file.dir / "slow.so", source], check=True)
+    staying = on_file.start("cron", "--every", "1s", "--stay", env={"LD_PRELOAD": str(on_file.dir / "slow.so")})
+    eventually("two periods", lambda: len(on_file.runs()) >= 2 or staying.poll() is not None)
+    assert staying.poll() is None, staying.returncode
 
 
 def test_the_code_of_the_command_and_what_is_kept_of_it(on_file):
@@ -186,8 +205,46 @@ def test_a_machine_that_dies_is_not_followed_if_not_asked(on_file):
     assert len(on_file.runs()) == 1
 
 
+def test_one_that_was_stopped_is_told_like_one_that_died(on_file):
+    machine = on_file.witness("cron", *LONG)
+    machine.terminate()
+    machine.wait(w.PATIENCE)
+    assert on_file.list()[0]["result"] == "interrupted"
+    done = on_file.run("cron", *LONG)
+    assert done.returncode == 0 and "did not end" in done.stderr and not on_file.runs()
+
+
+def test_a_pause_is_not_taken_for_a_run(on_file):
+    assert on_file.run("once", "--period", "p").returncode == 0
+    subprocess.run([TENURE, "pause", "job", "--store", on_file.url], check=True, capture_output=True)
+    done = on_file.run("once", "--period", "q")
+    assert done.returncode == TAKEN and "q is not run" in done.stderr, done
+    assert on_file.run("once", "--period", "p").returncode == 0  # it is done
+    assert on_file.runs() == ["p"]
+
+
+def test_what_was_begun_and_not_run_can_be_run(on_file):
+    """Asked to go as soon as the record says "running": either the command runs to its end, for CONT ends nothing,
+    or nothing of it remains."""
+    def is_running(period):
+        for path in (on_file.dir / "store").rglob("*"):
+            with contextlib.suppress(OSError):
+                if path.is_file() and all(word in path.read_bytes() for word in (b'"running"', period.encode())):
+                    return True
+        return False
+
+    for i in range(4):
+        machine = on_file.start("once", "--period", f"p{i}", "--stop-signal", "CONT")
+        while not is_running(f"p{i}") and machine.poll() is None:
+            time.sleep(0.0005)
+        machine.terminate()
+        machine.wait(w.PATIENCE)
+        assert on_file.run("once", "--period", f"p{i}").returncode == 0
+        assert on_file.runs() == [f"p{j}" for j in range(i + 1)]
+
+
 def test_a_lost_lease(on_file):
-    machine = on_file.witness("once", "--period", "p", "--ttl", "1s")
+    machine = on_file.witness("once", "--period", "p", "--ttl", "6s")
     subprocess.run([TENURE, "reset", "--name", "job", "--store", on_file.url, "--force"], check=True,
                    capture_output=True)
     assert machine.wait(w.PATIENCE) == LOST
@@ -197,7 +254,9 @@ def test_a_lost_lease(on_file):
 
 def test_it_waits_for_a_run_that_is_under_way(on_file):
     machine = on_file.witness("once", "--period", "p")
-    assert on_file.run("once", "--period", "q", "--wait", "100ms").returncode == 0
+    done = on_file.run("once", "--period", "q", "--wait", "100ms", "--timeout", "5s")
+    assert done.returncode == TAKEN and "q is not run" in done.stderr, done  # that lock is held says nothing of q
+    assert on_file.run("once", "--period", "p").returncode == 0  # it runs
     waiter = on_file.start("once", "--period", "q", "--wait", "60s")
     machine.terminate()
     assert waiter.wait(w.PATIENCE) == 0
@@ -224,4 +283,18 @@ def test_usage(on_file):
         done = on_file.run("cron", *options)
         assert done.returncode == 2 and words in done.stderr, done
     assert on_file.run("once").returncode == 2
+    done = on_file.run("once", "--period", b"\xff", "--retry", "lost")
+    assert done.returncode == 2 and "UTF-8" in done.stderr, done
+    assert not on_file.runs()
+    assert on_file.run("once", "--period", "é").returncode == 0
+    assert on_file.run("once", "--period", "p" * 100).returncode == 0
+    assert on_file.runs() == ["é", "p" * 100]
+
+
+def test_without_a_store_each_machine_would_run_it(on_file):
+    env = {k: v for k, v in os.environ.items() if k != "TENURE_STORE"}
+    for verb in (["cron", "job", *LONG], ["once", "job", "--period", "p"]):
+        done = subprocess.run([TENURE, *verb, "--", *on_file.note()], env={**env, "HOME": str(on_file.dir)}, text=True,
+                              capture_output=True, timeout=w.PATIENCE)
+        assert done.returncode == 2 and "--store" in done.stderr, done
     assert not on_file.runs()

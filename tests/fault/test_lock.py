@@ -167,7 +167,7 @@ def test_holder_killed(locks):
 def test_a_machine_that_is_gone(on_file, holders):
     """Nobody is left to release: the place comes back with time alone."""
     for _ in range(int(holders)):
-        holder = on_file.hold("--ttl", "2s", "--holders", holders)
+        holder = on_file.hold("--ttl", "5s", "--holders", holders)
     guard = eventually("a guard", lambda: next((p for p in w.children(holder.pid) if w.comm(p) == "tenure-guard"), None))
     old = on_file.table.programs()[-1]
     w.kill_at_once(guard, holder.pid)
@@ -176,7 +176,7 @@ def test_a_machine_that_is_gone(on_file, holders):
 
 
 def test_a_lost_lease_ends_the_command_with_a_code_of_its_own(on_file):
-    holder = on_file.hold("--ttl", "1s")
+    holder = on_file.hold("--ttl", "6s")
     done = subprocess.run([TENURE, "reset", "--name", "job", "--store", on_file.url, "--force"],
                           capture_output=True, text=True)
     assert done.returncode == 0, done
