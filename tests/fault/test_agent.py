@@ -156,7 +156,8 @@ def test_one_that_changed_is_restarted_alone(place):
     agent = place.start("a", text)
     agent.says("web: leading")
     agent.says("jobs: leading")
-    web, jobs, epochs = agent.child("web"), agent.child("jobs"), [t.top() for t in tables]
+    web, jobs = agent.child("web"), agent.child("jobs")
+    epochs = [eventually("its program", t.top) for t in tables]
     changed = text.replace("  - name: jobs\n    run:\n", "  - name: jobs\n    run:\n      env: {MODE: new}\n")
     agent.write(changed)
     agent.signal(signal.SIGHUP)

@@ -376,4 +376,6 @@ def test_two_threads_are_enough():
     with World() as world:
         c = world.start()
         world.next_leader(0)
-        eventually("two threads", lambda: len(os.listdir(f"/proc/{c.proc.pid}/task")) == 2)
+        names = pathlib.Path(f"/proc/{c.proc.pid}/task")
+        eventually("two threads", lambda: {(one / "comm").read_text() for one in names.iterdir()} == {
+            "tenure\n", "tenure-driver\n"})
