@@ -426,6 +426,7 @@ def test_without_a_program_the_release_waits_for_answers_to_run_out(place, how, 
     first.says("no program of its own")
     second = place.start("b", text.format(dir=place.dir, id="b"))
     second.says("ask: a leads")
+    eventually("its first hook", lambda: began(place, "a"))
     stopped = now()
     os.kill(first.child("ask") if how == signal.SIGKILL else first.proc.pid, how)
     # Killed, its process is started again, and may be the next itself.
