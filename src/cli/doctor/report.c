@@ -162,7 +162,7 @@ static void show_end(const struct doctor *d, const unsigned count[4], enum docto
 {
     static const char *const ends[] = {
         "this store can carry leadership",
-        "this store can carry leadership, with the weaknesses above",
+        "it can carry leadership; see what is weak",
         "not everything could be tested: see above",
         "do NOT trust leadership to this store",
     };
