@@ -328,7 +328,7 @@ static void print_changes(const struct cli_jobs *j, const struct cli_jobs_view *
 
             moved += (from || to) && (!from || !to || strcmp(from, to) != 0);
         }
-        snprintf(text, sizeof text, "%" PRIu64 ": %u workers, %u jobs planned anew", v->plan.seq,
+        snprintf(text, sizeof text, "%" PRIu64 ": %u workers, %u jobs newly planned", v->plan.seq,
                  v->plan.member_count, moved);
         print_event(j, "plan", text, "");
     }

@@ -1,4 +1,4 @@
-/* tenure once: a command that runs once for each period, whoever asks. */
+/* tenure once: a command that runs once for each period, on whichever machine asks. */
 #include <stdio.h>
 #include <string.h>
 

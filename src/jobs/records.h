@@ -89,7 +89,7 @@ size_t tn_plan_size(uint32_t jobs, uint32_t members);
 
 /* ---- The bell ------------------------------------------------------------ */
 
-/* Something has changed: whoever waits looks.  A hint; that it is lost costs one interval. */
+/* Something has changed: those who wait look again.  A hint: losing it costs one interval. */
 void tn_bell_ring(tenure_store *store, const char *group, int64_t deadline);
 
 #endif

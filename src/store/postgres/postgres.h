@@ -345,7 +345,7 @@ enum tenure_status tn_pg_repair(struct tn_pg *pg, struct tenure_swap *swap, int6
 
 /*
  * The value in columns c.. of a row: version, nonce, prev, tombstone, data.  One that is not sane
- * is CORRUPT; whoever repairs gets it as it is.
+ * is CORRUPT; a repair gets it as it is.
  */
 enum tenure_status tn_pg_take_value(const struct tn_pg *pg, const char *key, const PGresult *r,
                                     int row, int c, int64_t timeline, struct tenure_value *value,
