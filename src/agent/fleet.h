@@ -20,7 +20,7 @@
 #include <sys/types.h>
 
 #include "api/api.h"
-#include "supervise/notify.h"
+#include "supervise/program/notify.h"
 #include "tenure/status.h"
 
 #define TN_FLEET_FD     3

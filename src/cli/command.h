@@ -3,7 +3,7 @@
 #define TN_CLI_COMMAND_H
 
 #include "cli/cli.h"
-#include "cli/run.h"
+#include "cli/run/run.h"
 
 struct cli_command {
     const struct cli_verb *verb;

@@ -5,7 +5,7 @@
 
 #include "base/key.h"
 #include "base/rfc3339.h"
-#include "cli/show.h"
+#include "cli/show/show.h"
 #include "cron/record.h"
 #include "os/clock.h"
 #include "tenure/elections.h"

@@ -246,7 +246,7 @@ int tn_machine_program_code(const struct tn_machine *m);
 bool tn_machine_term_runs(const struct tn_machine *m);
 /* The program, or something of it, may still be there. */
 bool tn_machine_alive(const struct tn_machine *m);
-/* The guard has not killed by late_ns (supervise/guard_watch.h; 0: no grant), or answers nothing.
+/* The guard has not killed by late_ns (supervise/guard/watch.h; 0: no grant), or answers nothing.
  */
 bool tn_machine_guard_is_late(const struct tn_machine *m, int64_t late_ns, int64_t now_ns);
 

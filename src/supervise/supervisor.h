@@ -10,12 +10,12 @@
 
 #include "api/api.h"
 #include "os/log.h"
-#include "supervise/guard_link.h"
+#include "supervise/guard/link.h"
 #include "supervise/machine.h"
 #include "supervise/once.h"
 #include "supervise/peer_sync.h"
-#include "supervise/probe.h"
-#include "supervise/program.h"
+#include "supervise/program/probe.h"
+#include "supervise/program/program.h"
 #include "tenure/elector.h"
 
 struct tn_run_options {

@@ -11,8 +11,8 @@
 #include "core/timing.h"
 #include "driver/driver.h"
 #include "os/clock.h"
-#include "supervise/environment.h"
-#include "supervise/releaser.h"
+#include "supervise/guard/releaser.h"
+#include "supervise/program/environment.h"
 #include "supervise/supervisor_inner.h"
 
 #define NO_EVENT TN_MACHINE_EVENT_KINDS

@@ -11,7 +11,7 @@
 #include "core/timing.h"
 #include "guard/children.h"
 #include "os/poll.h"
-#include "supervise/guard_watch.h"
+#include "supervise/guard/watch.h"
 #include "supervise/supervisor_inner.h"
 
 static int64_t max64(int64_t a, int64_t b)

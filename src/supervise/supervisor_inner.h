@@ -11,12 +11,12 @@
 #include "state/http/socket.h"
 #include "status/outage.h"
 #include "status/snapshot.h"
+#include "supervise/guard/prepared.h"
 #include "supervise/helpers.h"
 #include "supervise/machine.h"
-#include "supervise/notified.h"
-#include "supervise/notify.h"
-#include "supervise/prepared.h"
-#include "supervise/role_file.h"
+#include "supervise/program/notified.h"
+#include "supervise/program/notify.h"
+#include "supervise/program/role_file.h"
 #include "supervise/supervisor.h"
 #include "supervise/trace_file.h"
 
@@ -95,7 +95,7 @@ struct tn_supervisor {
     struct tn_api *api;           /* NULL: to nobody */
     _Atomic int64_t deadline_ns;
     _Atomic int64_t
-        late_ns;       /* when the timer of late.fd fires; 0: no grant (supervise/guard_watch.h) */
+        late_ns;       /* when the timer of late.fd fires; 0: no grant (supervise/guard/watch.h) */
     bool has_terminal; /* a hang-up means that the terminal is gone, and us with it */
 
     /* The program, its hooks, and the way out. */

@@ -22,8 +22,8 @@
 #include "beside_guard.h"
 #include "core/timing.h"
 #include "os/poll.h"
-#include "supervise/guard_link.h"
-#include "supervise/program.h"
+#include "supervise/guard/link.h"
+#include "supervise/program/program.h"
 #include "tenure/store.h"
 
 #define PATIENCE_NS (60 * TN_S) /* after which a test gives up; never a measure of speed */

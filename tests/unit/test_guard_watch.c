@@ -1,4 +1,4 @@
-/* The timelines of supervise/guard_watch.h, and what must hold for every other. */
+/* The timelines of supervise/guard/watch.h, and what must hold for every other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "core/timing.h"
-#include "supervise/guard_watch.h"
+#include "supervise/guard/watch.h"
 
 #define MARGIN (50 * TN_MS)
 

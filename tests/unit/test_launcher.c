@@ -21,8 +21,8 @@
 #include "guard/launcher.h"
 #include "os/pass.h"
 #include "os/poll.h"
-#include "supervise/guard_link.h"
-#include "supervise/program.h"
+#include "supervise/guard/link.h"
+#include "supervise/program/program.h"
 #include "tenure/store.h"
 
 #define PATIENCE_NS (60 * TN_S) /* after which a test gives up; never a measure of speed */

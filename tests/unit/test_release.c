@@ -15,7 +15,7 @@
 #include "driver/driver.h"
 #include "faultstore.h"
 #include "lease/lease.h"
-#include "supervise/releaser.h"
+#include "supervise/guard/releaser.h"
 
 static const uint8_t incarnation[TENURE_NONCE_SIZE] = "incarnation of a";
 static const uint8_t grant[TENURE_NONCE_SIZE] = "the grant of a..";

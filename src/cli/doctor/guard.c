@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/doctor/doctor.h"
-#include "supervise/guard_link.h"
+#include "supervise/guard/link.h"
 
 #define DEVICE "/dev/watchdog"
 
