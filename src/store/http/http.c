@@ -50,6 +50,16 @@ static long retry_after(CURL *easy)
     return seconds < 0 ? 0 : seconds > INT_MAX ? INT_MAX : (long)seconds;
 }
 
+static void copy_header(CURL *easy, const char *name, char out[TN_HTTP_HEADER_MAX + 1])
+{
+    struct curl_header *h;
+
+    out[0] = '\0';
+    if (name && curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &h) == CURLHE_OK &&
+        strlen(h->value) <= TN_HTTP_HEADER_MAX)
+        strcpy(out, h->value);
+}
+
 static void discard(struct tn_transfer **t)
 {
     if (!*t)
@@ -144,11 +154,12 @@ static enum tenure_status perform(struct tn_transfer *t, const struct tn_http_re
     return !status && t->result ? tn_transfer_explain(t, err) : status;
 }
 
-static enum tenure_status take_answer(struct tn_transfer *t, struct tn_http_answer *answer,
-                                      struct tenure_error *err)
+static enum tenure_status take_answer(struct tn_transfer *t, const struct tn_http_request *rq,
+                                      struct tn_http_answer *answer, struct tenure_error *err)
 {
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &answer->code);
     answer->retry_after = retry_after(t->easy);
+    copy_header(t->easy, rq->header, answer->header);
     answer->body = t->body ? t->body : calloc(1, 1);
     answer->len = t->len;
     t->body = NULL;
@@ -178,7 +189,7 @@ enum tenure_status tn_http_call(struct tn_http *h, const struct tn_http_request 
     status = perform(t, rq, deadline, err);
     answer->sent = tn_transfer_sent(t);
     if (!status)
-        status = take_answer(t, answer, err);
+        status = take_answer(t, rq, answer, err);
     if ((status == TENURE_TIMEOUT || status == TENURE_CANCELLED) && !t->ended &&
         tn_transfer_harmless(t)) {
         park(h, t);
@@ -270,9 +281,25 @@ enum tenure_status tn_http_stream_join(struct tn_http *http, const struct tn_htt
     return status;
 }
 
+struct tn_http_stream *tn_http_stream_add(struct tn_http *http, const struct tn_http_request *rq)
+{
+    return begin_stream(http->conf, http->multi, rq);
+}
+
 long tn_http_stream_retry_after(const struct tn_http_stream *s)
 {
     return retry_after(s->t.easy);
+}
+
+void tn_http_stream_header(const struct tn_http_stream *s, const char *name,
+                           char out[TN_HTTP_HEADER_MAX + 1])
+{
+    copy_header(s->t.easy, name, out);
+}
+
+bool tn_http_stream_ended(const struct tn_http_stream *s)
+{
+    return s->t.ended;
 }
 
 struct set {

@@ -8,6 +8,7 @@
 #ifndef TN_STORE_HTTP_HTTP_H
 #define TN_STORE_HTTP_HTTP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,8 +31,11 @@ struct tn_http_request {
     size_t len;
     size_t answer_max; /* bytes; more is hostile */
     int64_t connect_by;
-    bool once; /* never sent twice: libcurl repeats what broke on a kept connection */
+    bool once;          /* never sent twice: libcurl repeats what broke on a kept connection */
+    const char *header; /* the name of a header of the answer that is wanted; may be NULL */
 };
+
+#define TN_HTTP_HEADER_MAX 127
 
 struct tn_http_answer {
     long code;
@@ -39,6 +43,7 @@ struct tn_http_answer {
     size_t len;
     long retry_after; /* seconds that the server wants to be left alone; 0: it does not say */
     bool sent;        /* the request may have reached the server; valid on failure too */
+    char header[TN_HTTP_HEADER_MAX + 1]; /* the one that was wanted; "": missing, or too long */
 };
 
 struct tn_http;
@@ -78,8 +83,17 @@ enum tenure_status tn_http_stream_head(struct tn_http_stream *stream, int64_t de
 enum tenure_status tn_http_stream_join(struct tn_http *http, const struct tn_http_request *request,
                                        int64_t deadline, struct tn_http_stream **stream, long *code,
                                        struct tenure_error *err);
+/* As tn_http_stream_begin(), driven as by tn_http_stream_join(), whose code is then for
+ * tn_http_stream_head() to tell: a long poll has no head until something happens. */
+struct tn_http_stream *tn_http_stream_add(struct tn_http *http,
+                                          const struct tn_http_request *request);
 /* As in an answer. */
 long tn_http_stream_retry_after(const struct tn_http_stream *stream);
+/* A header of the answer, once its head has come; "": missing, or too long. */
+void tn_http_stream_header(const struct tn_http_stream *stream, const char *name,
+                           char out[TN_HTTP_HEADER_MAX + 1]);
+/* The answer is complete, or will never be. */
+bool tn_http_stream_ended(const struct tn_http_stream *stream);
 /* Accepts NULL. */
 void tn_http_stream_close(struct tn_http_stream *stream);
 /*
