@@ -6,9 +6,8 @@
 #include "base/base64.h"
 #include "base/hex.h"
 #include "store/etcd/etcd.h"
+#include "store/frame.h"
 
-#define MAGIC     "tenure1 "
-#define HEAD      (sizeof MAGIC - 1 + 2 * TN_NONCE_HEX + 4) /* "tenure1 NONCE PREV v\n" */
 #define NONCE_KEY "#nonce"
 #define COMPARED  (128u << 10)
 
@@ -50,21 +49,12 @@ static json_t *put(const struct tn_etcd *h, const char *key, const char *suffix,
                      tn_etcd_bytes(data, n));
 }
 
-/* The head and the data in one piece. */
 static json_t *put_data(const struct tn_etcd *h, const struct tenure_swap *swap)
 {
-    char nonce[TN_NONCE_HEX + 1], prev[TN_NONCE_HEX + 1];
-    char *text = malloc(HEAD + swap->len + 1);
-    json_t *made = NULL;
+    size_t len;
+    char *text = tn_frame_write(swap, &len);
+    json_t *made = text ? put(h, swap->key, "", text, len) : NULL;
 
-    if (!text)
-        return NULL;
-    tn_hex_encode(swap->nonce, TENURE_NONCE_SIZE, nonce);
-    tn_hex_encode(swap->expect.nonce, TENURE_NONCE_SIZE, prev);
-    snprintf(text, HEAD + 1, MAGIC "%s %s %c\n", nonce, prev, swap->tombstone ? 't' : 'v');
-    if (swap->len)
-        memcpy(text + HEAD, swap->data, swap->len);
-    made = put(h, swap->key, "", text, HEAD + swap->len);
     free(text);
     return made;
 }
@@ -182,23 +172,11 @@ bool tn_etcd_pair(const struct tn_etcd *h, const json_t *kv, struct tn_etcd_pair
     return ours;
 }
 
-static bool take_nonce(const char *text, uint8_t nonce[TENURE_NONCE_SIZE])
-{
-    char hex[TN_NONCE_HEX + 1];
-
-    memcpy(hex, text, TN_NONCE_HEX);
-    hex[TN_NONCE_HEX] = '\0';
-    return tn_hex_decode(hex, nonce, TENURE_NONCE_SIZE);
-}
-
 bool tn_etcd_token(const struct tn_etcd_pair *data, struct tenure_token *token)
 {
-    static const uint8_t zero[TENURE_NONCE_SIZE];
     struct tenure_token t = {0};
 
-    if (data->len < HEAD || memcmp(data->data, MAGIC, sizeof MAGIC - 1) != 0 ||
-        !take_nonce(data->data + sizeof MAGIC - 1, t.nonce) ||
-        memcmp(t.nonce, zero, sizeof zero) == 0)
+    if (!tn_frame_nonce(data->data, data->len, t.nonce))
         return false;
     snprintf(t.version, sizeof t.version, "%s", data->revision);
     *token = t;
@@ -208,27 +186,17 @@ bool tn_etcd_token(const struct tn_etcd_pair *data, struct tenure_token *token)
 enum tenure_status tn_etcd_decode(const struct tn_etcd_pair *data, const struct tn_etcd_pair *nonce,
                                   struct tenure_value *value, struct tenure_error *err)
 {
-    const size_t at = sizeof MAGIC - 1;
-    const char *text = data->data;
-    uint8_t prev[TENURE_NONCE_SIZE];
-    struct tenure_token token;
-    enum tenure_status status;
+    struct tn_frame frame;
+    uint8_t mate[TENURE_NONCE_SIZE];
 
-    if (!tn_etcd_token(data, &token) || text[at + TN_NONCE_HEX] != ' ' ||
-        !take_nonce(text + at + TN_NONCE_HEX + 1, prev) || text[HEAD - 3] != ' ' ||
-        (text[HEAD - 2] != 'v' && text[HEAD - 2] != 't') || text[HEAD - 1] != '\n' ||
-        data->len - HEAD > TENURE_DATA_MAX)
+    if (!tn_frame_parse(data->data, data->len, &frame))
         return tenure_fail(err, TENURE_CORRUPT,
                            "the key holds something that tenure did not write; it was not touched");
-    if (!nonce || nonce->len != TN_NONCE_HEX || memcmp(nonce->data, text + at, TN_NONCE_HEX) != 0)
+    if (!nonce || nonce->len != TN_NONCE_HEX ||
+        !tn_hex_decode(nonce->data, mate, TENURE_NONCE_SIZE) ||
+        memcmp(mate, frame.nonce, sizeof mate) != 0)
         return tenure_fail(err, TENURE_CORRUPT,
                            "its companion " NONCE_KEY
                            " is missing or differs; nothing was touched");
-    status = tenure_value_set(value, text + HEAD, data->len - HEAD, err);
-    if (status)
-        return status;
-    value->token = token;
-    memcpy(value->prev, prev, sizeof prev);
-    value->tombstone = text[HEAD - 2] == 't';
-    return TENURE_OK;
+    return tn_frame_value(&frame, data->revision, value, err);
 }
