@@ -153,10 +153,12 @@ static void start(struct tn_fleet *f, struct member *m)
     char tenure[sizeof m->name + 16]; /* as ps shows it */
     static char election[] = "--election";
     char *path = (char *)(uintptr_t)f->options.config; /* execv(3) writes to none of them */
-    static char log[] = "--log", log_level[] = "--log-level", inner[] = "--inner";
+    static char log[] = "--log", log_level[] = "--log-level";
+    static char log_time[] = "--log-time", inner[] = "--inner";
     char *format = (char *)(uintptr_t)f->options.log;
     char *level = (char *)(uintptr_t)f->options.level;
-    char *args[12] = {tenure, agent, config, path, election, m->name};
+    char *stamp = (char *)(uintptr_t)f->options.stamp;
+    char *args[14] = {tenure, agent, config, path, election, m->name};
     struct tn_proxy_ends ends = {-1, -1};
     size_t n = 6;
 
@@ -167,6 +169,8 @@ static void start(struct tn_fleet *f, struct member *m)
         args[n++] = log, args[n++] = format;
     if (level)
         args[n++] = log_level, args[n++] = level;
+    if (stamp)
+        args[n++] = log_time, args[n++] = stamp;
     bool ready = !f->proxy || tn_proxy_prepare(f->proxy, m->name, &ends);
     pid_t self = getpid(), pid = ready ? fork() : -1;
 

@@ -40,6 +40,7 @@ struct tn_fleet_options {
     const char *config; /* the file's name, which children put into their messages */
     const char *log;    /* --log of the children; NULL: what the file says */
     const char *level;  /* --log-level, the same */
+    const char *stamp;  /* --log-time, the same */
     struct tn_fleet_codes codes;
     /* SIGHUP: read the file again and say which elections there are now (tn_fleet_set()).
      * false: it cannot be used, and was told; nothing changes. */

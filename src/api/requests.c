@@ -141,15 +141,23 @@ static void run_handover(struct tn_job *job)
     json_decref(body);
 }
 
-static void step_down(struct tn_job *job, tenure_store *store, int64_t for_ms)
+static void step_down(struct tn_job *job, tenure_store *store, int64_t for_ms, bool force)
 {
     struct tenure_lease_view lease = TENURE_LEASE_VIEW;
+    struct tenure_control control = TENURE_CONTROL;
     int64_t by = tenure_now() + REQUEST_NS;
     struct tenure_error err = {0};
     enum tenure_status status = tenure_lease_look(store, job->name, &lease, by, &err);
 
     if (!status && lease.state != TENURE_LEASE_HELD)
         status = tenure_fail(&err, TENURE_NOT_LEADER, "nobody leads");
+    if (!status && !force)
+        status = tenure_control_look(store, job->name, &control, by, &err);
+    if (!status && control.paused)
+        status = tenure_fail(&err, TENURE_CONFLICT,
+                             "%s is paused: nobody would take over from %s; resume it first, or "
+                             "ask with \"force\": true",
+                             job->name, lease.holder);
     if (!status) {
         tn_log("order", "asked over HTTP that %s, which leads %s, steps down, by %s", lease.holder,
                job->name, job->peer);
@@ -160,16 +168,18 @@ static void step_down(struct tn_job *job, tenure_store *store, int64_t for_ms)
 
 static void run_step_down(struct tn_job *job)
 {
-    json_t *body = body_of(job, "name, for_ms");
-    const json_t *span = json_object_get(body, "for_ms");
+    json_t *body = body_of(job, "name, for_ms, force");
+    const json_t *span = json_object_get(body, "for_ms"), *force = json_object_get(body, "force");
     json_int_t for_ms = span ? json_integer_value(span) : FOR_MS;
     tenure_store *store = NULL;
 
     if (body && span && (!json_is_integer(span) || for_ms < 0 || for_ms > FOR_MAX_MS))
         tn_http_answer_error(&job->reply, 400, "invalid",
                              "'for_ms' must be whole milliseconds, a week at most");
+    else if (body && force && !json_is_boolean(force))
+        tn_http_answer_error(&job->reply, 400, "invalid", "'force' must be true or false");
     else if (body && (store = open_store(job)))
-        step_down(job, store, for_ms);
+        step_down(job, store, for_ms, json_is_true(force));
     tenure_store_close(store);
     json_decref(body);
 }

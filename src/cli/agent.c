@@ -18,6 +18,7 @@
 
 static const char help[] =
     "usage: tenure agent [--config FILE] [--log FORMAT] [--log-level LEVEL]\n"
+    "                    [--log-time WHEN]\n"
     "\n"
     "Runs every election in FILE (default: TENURE_CONFIG, ./tenure.yaml,\n"
     "/etc/tenure/tenure.yaml).  An election with a program runs it only while\n"
@@ -28,6 +29,7 @@ static const char help[] =
     "  --config FILE        the configuration file\n"
     "  --log FORMAT         auto, text, json, none, on stderr; overrides log.format\n"
     "  --log-level LEVEL    error, warn, info, debug; overrides log.level\n"
+    "  --log-time WHEN      times in text: auto, always, never; overrides log.time\n"
     "\n"
     "SIGHUP reloads FILE: settings that can change at run time do; an election with\n"
     "others is restarted, the rest go on.  SIGTERM stops the programs, releases their\n"
@@ -37,7 +39,7 @@ static const char help[] =
     "      FILE; when every election has ended by itself, the highest of their exit\n"
     "      codes (those of `tenure run`).\n";
 
-enum { OPT_CONFIG = CLI_OPT_OWN, OPT_LOG, OPT_LOG_LEVEL, OPT_ELECTION, OPT_INNER };
+enum { OPT_CONFIG = CLI_OPT_OWN, OPT_LOG, OPT_LOG_LEVEL, OPT_LOG_TIME, OPT_ELECTION, OPT_INNER };
 
 /* A child's exit code for "try again later", which no program has by accident. */
 #define AGAIN 122
@@ -54,7 +56,8 @@ struct agent {
     bool inner;           /* in a child: the agent listens for all, and asks us */
     int log;              /* --log; -1: what the file says */
     int log_level;        /* --log-level; -1: what the file says */
-    const char *log_word, *level_word;
+    int log_stamp;        /* --log-time; -1: what the file says */
+    const char *log_word, *level_word, *stamp_word;
     struct tn_fleet *fleet;
     struct tn_config config;            /* the first one; in the agent it says how we listen */
     struct tn_config latest;            /* in the agent: what its children run by, if reloaded */
@@ -121,6 +124,7 @@ static enum tenure_status read_child(const struct agent *a, struct tn_config *c,
 
         o->log = a->log >= 0 ? (enum tn_log_format)a->log : o->log;
         o->log_level = a->log_level >= 0 ? (enum tn_log_level)a->log_level : o->log_level;
+        o->log_stamp = a->log_stamp >= 0 ? (enum tn_log_stamp)a->log_stamp : o->log_stamp;
     }
     if (!tn_config_find(c, a->election))
         return tenure_fail(err, TENURE_CONFIG, "there is no election '%s'", a->election);
@@ -203,6 +207,7 @@ static int run_child(struct agent *a)
     o->reload_arg = a;
     tn_log_as("agent");
     tn_log_limit(o->log_level);
+    tn_log_stamp(o->log_stamp);
     enum tenure_status status = o->program.args && o->on_exit == TN_EXIT_EXIT
                                     ? tn_program_check(&o->program, &err)
                                     : TENURE_OK;
@@ -278,6 +283,7 @@ static int apply(struct agent *a, void (*tell)(const char *line))
         tn_log_as("agent");
         tn_log_setup(a->log >= 0 ? (enum tn_log_format)a->log : c.log, "agent", "");
         tn_log_limit(a->log_level >= 0 ? (enum tn_log_level)a->log_level : c.log_level);
+        tn_log_stamp(a->log_stamp >= 0 ? (enum tn_log_stamp)a->log_stamp : c.log_stamp);
         for (size_t i = 0; i < c.n_elections; i++) {
             elections[i].name = c.elections[i].name.text;
             elections[i].restart = needs_restart(a, &c.elections[i]);
@@ -316,6 +322,7 @@ static int run_agent(struct agent *a)
     struct tn_fleet_options o = {.config = a->path,
                                  .log = a->log_word,
                                  .level = a->level_word,
+                                 .stamp = a->stamp_word,
                                  .codes = {.again = AGAIN, .usage = CLI_USAGE},
                                  .reload = reload,
                                  .arg = a};
@@ -334,17 +341,22 @@ static int run_agent(struct agent *a)
 
 /* ---- The verb ------------------------------------------------------------ */
 
-static const char *const formats[] = {"auto", "text", "json", "none"};
-static const char *const levels[] = {"error", "warn", "info", "debug"};
+static const char *const formats[] = {"auto", "text", "json", "none", NULL};
+static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+static const char *const stamps[] = {"auto", "always", "never", NULL};
 
-static int take_word(const struct cli_verb *verb, const char *option, const char *const words[4])
+static int take_word(const struct cli_verb *verb, const char *option, const char *const *words)
 {
-    for (int i = 0; i < 4; i++) {
+    char list[64] = "";
+
+    for (int i = 0; words[i]; i++) {
+        size_t used = strlen(list);
+
         if (strcmp(optarg, words[i]) == 0)
             return i;
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
     }
-    exit(cli_misuse(verb, "%s '%.40s': give one of %s, %s, %s, %s", option, optarg, words[0],
-                    words[1], words[2], words[3]));
+    exit(cli_misuse(verb, "%s '%.40s': give one of %s", option, optarg, list));
 }
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
@@ -354,10 +366,11 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         {"config", required_argument, NULL, OPT_CONFIG},
         {"log", required_argument, NULL, OPT_LOG},
         {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
+        {"log-time", required_argument, NULL, OPT_LOG_TIME},
         {"election", required_argument, NULL, OPT_ELECTION}, /* for our own children */
         {"inner", no_argument, NULL, OPT_INNER},
         {0}};
-    struct agent a = {.verb = verb, .log = -1, .log_level = -1};
+    struct agent a = {.verb = verb, .log = -1, .log_level = -1, .log_stamp = -1};
     int opt;
 
     while ((opt = cli_getopt(verb, argc, argv, CLI_ANY_ORDER, options)) != -1) {
@@ -371,6 +384,8 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
             a.log = take_word(verb, "--log", formats), a.log_word = optarg;
         else if (opt == OPT_LOG_LEVEL)
             a.log_level = take_word(verb, "--log-level", levels), a.level_word = optarg;
+        else if (opt == OPT_LOG_TIME)
+            a.log_stamp = take_word(verb, "--log-time", stamps), a.stamp_word = optarg;
         else if (opt == OPT_ELECTION)
             a.election = optarg;
         else if (opt == OPT_INNER)

@@ -14,6 +14,9 @@
 #include "tenure/status.h"
 #include "tenure/store.h"
 
+/* A help text may be longer than the 4,095 bytes that ISO C asks of every compiler. */
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+
 /* Exit codes.  `run` passes the program's own code through; the codes from 124
  * up are those of env(1) and timeout(1). */
 enum {

@@ -58,6 +58,7 @@ static void take_what_can(const struct tn_run_options *a, const struct tn_run_op
     TAKE("preempt_delay", preempt_delay_ns, a->preempt_delay_ns != b->preempt_delay_ns);
     TAKE("log.format", log, a->log != b->log);
     TAKE("log.level", log_level, a->log_level != b->log_level);
+    TAKE("log.time", log_stamp, a->log_stamp != b->log_stamp);
     /* The program has the socket of a notify probe from its start, or has none. */
     bool notify = same(a->probe.spec, "notify") != same(b->probe.spec, "notify");
     TAKE("probe", probe, !notify && !same_probe(&a->probe, &b->probe));

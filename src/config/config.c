@@ -46,11 +46,12 @@ static const struct tn_key top_keys[] = {
     {0},
 };
 struct log {
-    int format, level;
+    int format, level, time;
 };
 static const struct tn_key log_keys[] = {
     {"format", NULL, TN_KEY_WORD, offsetof(struct log, format), .words = tn_config_logs},
     {"level", "log_level", TN_KEY_WORD, offsetof(struct log, level), .words = tn_config_levels},
+    {"time", NULL, TN_KEY_WORD, offsetof(struct log, time), .words = tn_config_stamps},
     {0},
 };
 /* clang-format on */
@@ -161,13 +162,16 @@ static void take_file(struct tn_reader *r, const struct tn_yaml *root, struct tn
         tn_keys_take(r, top.log, "log", log_keys, &log_seen, &log);
     c->log = (enum tn_log_format)log.format;
     c->log_level = (enum tn_log_level)log.level;
+    c->log_stamp = (enum tn_log_stamp)log.time;
     tn_draft_init(&base);
     base.line = tn_keys_line(top_keys, &seen, offsetof(struct top, name), root->line);
     base.name = top.name;
     take_sections(r, &top, &base);
     take_elections(r, &top, &base, c);
-    for (size_t i = 0; i < c->n_elections; i++)
+    for (size_t i = 0; i < c->n_elections; i++) {
         c->elections[i].run.log_level = c->log_level;
+        c->elections[i].run.log_stamp = c->log_stamp;
+    }
 }
 
 /* ---- Life ---------------------------------------------------------------- */

@@ -37,6 +37,7 @@ struct tn_config {
     size_t n_elections;
     enum tn_log_format log;
     enum tn_log_level log_level;
+    enum tn_log_stamp log_stamp;
     struct tn_api_options api; /* one listener for all of them; listen[0] NULL: none */
     char *complaints[TN_CONFIG_COMPLAINTS];
     unsigned n_complaints; /* 0: it can be used; may be more than are kept */

@@ -68,11 +68,12 @@ struct tn_draft {
 };
 
 extern const char *const tn_config_prefers[],
-    *const tn_config_losses[], *const tn_config_exits[], *const tn_config_contains[],
-                                                             *const tn_config_watchdogs[],
-                                                                 *const tn_config_logs[],
-                                                                     *const tn_config_levels[],
-                                                                         *const tn_config_reads[];
+    *const tn_config_losses[],
+        *const tn_config_exits[], *const tn_config_contains[],
+                                      *const tn_config_watchdogs[],
+                                          *const tn_config_logs[], *const tn_config_levels[],
+                                                                       *const tn_config_stamps[],
+                                                                           *const tn_config_reads[];
 
 /* Defaults. */
 void tn_draft_init(struct tn_draft *d);

@@ -12,6 +12,7 @@ const char *const tn_config_contains[] = {"auto", "group", "cgroup", "pidns", "u
 const char *const tn_config_watchdogs[] = {"off", "auto", "required", NULL};
 const char *const tn_config_reads[] = {"open", "token", NULL};
 const char *const tn_config_logs[] = {"auto", "text", "json", "none", NULL};
+const char *const tn_config_stamps[] = {"auto", "always", "never", NULL};
 const char *const tn_config_levels[] = {"error", "warn", "info", "debug", NULL};
 
 /* ---- Places -------------------------------------------------------------- */

@@ -167,6 +167,7 @@ void tn_config_show(const struct tn_config *c, FILE *to)
     fprintf(to, "\nlog\n");
     line(to, "format", tn_config_logs[c->log]);
     line(to, "level", tn_config_levels[c->log_level]);
+    line(to, "time", tn_config_stamps[c->log_stamp]);
 }
 
 /* ---- For programs -------------------------------------------------------- */
@@ -277,7 +278,8 @@ json_t *tn_config_json(const struct tn_config *c)
     json_object_set_new(j, "elections", list);
     json_object_set_new(j, "http", http_json(&c->api));
     json_object_set_new(j, "log",
-                        json_pack("{s:s, s:s}", "format", tn_config_logs[c->log], "level",
-                                  tn_config_levels[c->log_level]));
+                        json_pack("{s:s, s:s, s:s}", "format", tn_config_logs[c->log], "level",
+                                  tn_config_levels[c->log_level], "time",
+                                  tn_config_stamps[c->log_stamp]));
     return j;
 }

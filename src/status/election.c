@@ -125,7 +125,7 @@ static enum tn_cause cause_of(const struct tn_election_record *r, const struct t
     if (now->crashed)
         return TN_CAUSE_CRASHED;
     if (strcmp(c->kind, "yield") == 0 && c->epoch != 0 && c->epoch == r->leader_epoch)
-        return TN_CAUSE_HANDOVER;
+        return c->to[0] ? TN_CAUSE_HANDOVER : TN_CAUSE_STEP_DOWN; /* a hand-over names who */
     return TN_CAUSE_RELEASED;
 }
 
@@ -225,6 +225,7 @@ const char *tn_election_cause(struct tn_election *e)
         [TN_CAUSE_EXPIRED] = "the leader before did not renew in time",
         [TN_CAUSE_RECLAIMED] = "its own lease, claimed anew",
         [TN_CAUSE_CRASHED] = "the leader before crashed, and its guard released",
+        [TN_CAUSE_STEP_DOWN] = "the leader before was asked to step down",
     };
 
     pthread_mutex_lock(&e->lock);

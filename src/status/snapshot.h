@@ -31,6 +31,7 @@ enum tn_cause {
     TN_CAUSE_EXPIRED,
     TN_CAUSE_RECLAIMED,
     TN_CAUSE_CRASHED,
+    TN_CAUSE_STEP_DOWN,
     TN_CAUSES
 };
 const char *tn_cause_word(enum tn_cause cause);

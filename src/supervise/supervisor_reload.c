@@ -122,6 +122,7 @@ void tn_supervisor_reload(struct tn_supervisor *s)
         return;
     tn_log_setup(next->log, next->elector.name, s->id);
     tn_log_limit(next->log_level);
+    tn_log_stamp(next->log_stamp);
     change_times(s, next);
     change_probe(s, &s->probe, TN_HELPER_PROBE, &next->probe);
     change_probe(s, &s->candidate_probe, TN_HELPER_CANDIDATE_PROBE, &next->candidate_probe);

@@ -42,7 +42,7 @@ def test_what_is_known_is_taken(leader):
 
 @pytest.mark.parametrize("path, body, known", [
     ("/v1/pause", {"raeson": "x"}, "known: name, by, reason"), ("/v1/resume", {"x": 1}, "known: name"),
-    ("/v1/step-down", {"for": 1}, "known: name, for_ms"), ("/v1/handover", {"t": "b"}, "known: name, to"),
+    ("/v1/step-down", {"for": 1}, "known: name, for_ms, force"), ("/v1/handover", {"t": "b"}, "known: name, to"),
     ("/v1/pause", {"name": "other"}, "another election"),
     ("/v1/state", {"commits": [], "x": 1}, "known: commits"),
     ("/v1/state", {"commits": [{"collection": "c", "id": "i", "data": "", "dleete": True}]},

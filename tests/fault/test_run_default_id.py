@@ -1,4 +1,4 @@
-"""Without --id a candidate is called like its machine, before and after a restart; --log-time, and process_* metrics."""
+"""Without --id a candidate is called like its machine, before and after a restart; --log-time (of an agent too), and process_* metrics."""
 
 import os
 import re
@@ -105,6 +105,22 @@ def test_lines_of_text_carry_the_time(tmp_path, options, journal, stamped):
     assert done.returncode == 0 and lines, done.stderr
     for line in lines:
         assert bool(STAMP.match(line)) == stamped, line
+
+
+@pytest.mark.parametrize("options, log, stamped", [
+    ([], "{format: text}", True), ([], "{format: text, time: never}", False),
+    (["--log-time", "always"], "{format: text, time: never}", True)])
+def test_lines_of_an_agent_carry_the_time(tmp_path, options, log, stamped):
+    config = tmp_path / "tenure.yaml"
+    config.write_text(f"coordinate: {{type: sqlite, path: {tmp_path}/db}}\nlog: {log}\n"
+                      'elections:\n  - name: app\n    run: {command: ["true"], on_exit: exit}\n')
+    env = {name: value for name, value in os.environ.items() if name != "JOURNAL_STREAM"}
+    done = subprocess.run([TENURE, "agent", "--config", config, *options], capture_output=True, text=True, env=env,
+                          timeout=60)
+    lines = [line for line in done.stderr.splitlines() if "tenure agent: " in line]
+    assert done.returncode == 0 and lines, done.stderr
+    for line in lines:
+        assert bool(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", line)) == stamped, line
 
 
 def test_process_metrics(tmp_path):

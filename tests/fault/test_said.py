@@ -37,6 +37,34 @@ def test_handing_over(tmp_path):
             assert texts == ["asked to hand over to b"]
 
 
+def test_history_tells_a_step_down_from_a_hand_over(tmp_path):
+    store = f"file:{tmp_path}/store"
+    with Agent(tmp_path, store, "a") as agent:
+        agent.leads()
+        with Agent(tmp_path, store, "b") as other:
+            other.waits()
+            assert tenure(store, "step-down", "--for", "10m").returncode == 0
+            other.leads()
+            terms = until(lambda: (h := other.ask("/v1/history").json()["history"]) and len(h) == 2 and h)
+            assert terms[1]["cause"] == "step-down"
+            assert 'cause="step-down"} 1' in other.ask("/metrics").text
+            assert "step-down" in tenure(store, "history").stdout
+
+
+def test_stepping_down_over_http_during_a_pause_wants_force(tmp_path):
+    with Agent(tmp_path, f"file:{tmp_path}/store", "a") as agent:
+        agent.leads()
+        assert agent.order("/v1/pause", {}).status == 200
+        until(lambda: agent.status()["paused"])
+        refused = agent.order("/v1/step-down", {})
+        assert (refused.status, refused.json()["error"]) == (409, "conflict"), refused.text
+        assert '"force": true' in refused.json()["detail"]
+        assert agent.order("/v1/step-down", {"force": 1}).status == 400
+        assert agent.status()["leading"]
+        assert agent.order("/v1/step-down", {"force": True}).status == 200
+        until(lambda: not agent.status()["leading"])
+
+
 def test_stepping_down_during_a_pause_wants_force(tmp_path):
     store = f"file:{tmp_path}/store"
     with Agent(tmp_path, store, "a") as agent:

@@ -110,8 +110,9 @@ function askStepDown(e) {
     fields[1].value = '60000';
     ask({
       title: 'Step down from ' + clean(e.name), yes: 'Step down', fields,
-      text: `${e.leader ? clean(e.leader.id) : 'The leader'} ends its work and releases the lease; a standby takes over. Without a standby there is no leader until the time is over.`,
-      then: () => change('/v1/step-down', { name: e.name, for_ms: Number(fields[1].value) }, again, () => `${e.leader ? e.leader.id : 'The leader'} was asked to step down.`),
+      text: `${e.leader ? clean(e.leader.id) : 'The leader'} ends its work and releases the lease; ` + (e.paused
+        ? 'the election is paused, so nobody takes over: there is no leader until somebody resumes it.' : 'a standby takes over. Without a standby there is no leader until the time is over.'),
+      then: () => change('/v1/step-down', { name: e.name, for_ms: Number(fields[1].value), ...(e.paused ? { force: true } : {}) }, again, () => `${e.leader ? e.leader.id : 'The leader'} was asked to step down.`),
     });
   });
   again();

@@ -80,7 +80,7 @@ static const char help[] =
     "\n"
     "  --log auto           log format on stderr: text, json, none\n"
     "  --log-level info     error, warn, info, debug\n"
-    "  --log-time auto      times in text: always, never\n"
+    "  --log-time auto      whether lines of text begin with the time: always, never\n"
     "  --trace FILE         append what the elector and COMMAND did, one JSON object\n"
     "                       per line, for `tenure sim --check`\n"
     "\n"
