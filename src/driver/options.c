@@ -125,36 +125,13 @@ static enum tenure_status plan_timing(const struct tenure_elector_options *o,
                                       const struct tenure_store_info *info, struct tn_timing *out,
                                       struct tenure_error *err)
 {
-    struct tn_timing_wish wish = {
-        .rho_ppm = o->rho_ppm,
-        .notifies = info->notifies,
-    };
-    const struct {
-        int64_t ms;
-        int64_t *ns;
-    } spans[] = {{o->ttl_ms, &wish.ttl_ns},
-                 {o->renew_ms, &wish.renew_ns},
-                 {o->grace_ms, &wish.grace_ns},
-                 {o->kill_ms, &wish.kill_ns}};
+    struct tn_timing_ms wish = {.ttl_ms = o->ttl_ms,
+                                .renew_ms = o->renew_ms,
+                                .grace_ms = o->grace_ms,
+                                .kill_ms = o->kill_ms,
+                                .rho_ppm = o->rho_ppm};
 
-    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
-        if (spans[i].ms < 0 || spans[i].ms > 86400000)
-            return tenure_fail(err, TENURE_CONFIG,
-                               "a time of %lld ms is out of range: give 0 (choose) to a day",
-                               (long long)spans[i].ms);
-        *spans[i].ns = spans[i].ms * TN_MS;
-    }
-    enum tenure_status status = tn_timing_explain(tn_timing_plan(&wish, out), out, err);
-    if (!status && out->ttl_ns < (int64_t)info->ttl_min_ms * TN_MS)
-        status = tenure_fail(err, TENURE_CONFIG, "ttl is too short for %s: give at least %u ms",
-                             info->scheme, info->ttl_min_ms);
-    if (!status && info->ttl_step_ms && out->ttl_ns % ((int64_t)info->ttl_step_ms * TN_MS) != 0)
-        status = tenure_fail(err, TENURE_CONFIG,
-                             "ttl %lld ms cannot be kept by %s: give a whole number of seconds, "
-                             "such as %llds",
-                             (long long)(out->ttl_ns / TN_MS), info->scheme,
-                             (long long)(out->ttl_ns / TN_S + 1));
-    return status;
+    return tn_timing_settle(&wish, info, out, err);
 }
 
 enum tenure_status tn_driver_configure(tenure_elector *e, struct tenure_error *err)

@@ -57,3 +57,39 @@ enum tenure_status tn_timing_explain(enum tn_timing_fault fault, const struct tn
     }
     return TENURE_OK;
 }
+
+enum tenure_status tn_timing_settle(const struct tn_timing_ms *ms,
+                                    const struct tenure_store_info *info, struct tn_timing *out,
+                                    struct tenure_error *err)
+{
+    struct tn_timing_wish wish = {
+        .rho_ppm = ms->rho_ppm,
+        .notifies = info->notifies && !ms->poll_as_renew,
+    };
+    const struct {
+        int64_t ms;
+        int64_t *ns;
+    } spans[] = {{ms->ttl_ms, &wish.ttl_ns},
+                 {ms->renew_ms, &wish.renew_ns},
+                 {ms->grace_ms, &wish.grace_ns},
+                 {ms->kill_ms, &wish.kill_ns}};
+
+    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
+        if (spans[i].ms < 0 || spans[i].ms > 86400000)
+            return tenure_fail(err, TENURE_CONFIG,
+                               "a time of %lld ms is out of range: give 0 (choose) to a day",
+                               (long long)spans[i].ms);
+        *spans[i].ns = spans[i].ms * TN_MS;
+    }
+    enum tenure_status status = tn_timing_explain(tn_timing_plan(&wish, out), out, err);
+    if (!status && out->ttl_ns < (int64_t)info->ttl_min_ms * TN_MS)
+        status = tenure_fail(err, TENURE_CONFIG, "ttl is too short for %s: give at least %u ms",
+                             info->scheme, info->ttl_min_ms);
+    if (!status && info->ttl_step_ms && out->ttl_ns % ((int64_t)info->ttl_step_ms * TN_MS) != 0)
+        status = tenure_fail(err, TENURE_CONFIG,
+                             "ttl %lld ms cannot be kept by %s: give a whole number of seconds, "
+                             "such as %llds",
+                             (long long)(out->ttl_ns / TN_MS), info->scheme,
+                             (long long)(out->ttl_ns / TN_S + 1));
+    return status;
+}

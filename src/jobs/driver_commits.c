@@ -1,0 +1,97 @@
+/* jobs/driver_commits.c - checkpoints on their way: those of one job in their order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/driver_inner.h"
+
+static void answer(tn_jobs_driver *d, struct tn_commit *c, enum tenure_status status,
+                   const char *why)
+{
+    struct tenure_error err = {0};
+
+    if (c->answered)
+        return;
+    c->answered = true;
+    if (status)
+        tenure_fail(&err, status, "%s", why);
+    if (d->hooks.committed)
+        d->hooks.committed(d->hooks.arg, c->job, c->ticket, status, &err);
+}
+
+static void pop(struct tn_side *side)
+{
+    struct tn_commit *first = side->commits;
+
+    side->commits = first->next;
+    free(first);
+}
+
+static const struct tn_held *run_of(const tn_jobs_driver *d, uint32_t number, uint64_t epoch)
+{
+    uint32_t at = number < d->jobs_max ? d->worker.cfg.known[number].held : 0;
+    const struct tn_held *h = at ? &d->worker.cfg.held[at - 1] : NULL;
+
+    return h && h->program != TN_PROGRAM_NONE && !h->fenced && h->epoch == epoch ? h : NULL;
+}
+
+void tn_jobs_add_commit(tn_jobs_driver *d, struct tn_commit *c)
+{
+    struct tn_side *side = run_of(d, c->job, c->epoch) ? tn_jobs_side(d, c->job) : NULL;
+    struct tn_work_event ev = {.kind = TN_WORK_COMMIT, .job = c->job};
+    struct tn_commit **end;
+
+    c->next = NULL;
+    if (!side) {
+        answer(d, c, TENURE_FENCED, "the job is not this worker's any more");
+        free(c);
+        return;
+    }
+    for (end = &side->commits; *end; end = &(*end)->next)
+        continue;
+    *end = c;
+    if (c == side->commits)
+        tn_jobs_feed(d, &ev);
+}
+
+void tn_jobs_committed(tn_jobs_driver *d, uint32_t number)
+{
+    struct tn_side *side = d->sides[number];
+
+    if (!side || !side->commits)
+        return;
+    answer(d, side->commits, TENURE_OK, "");
+    pop(side);
+    if (side->commits)
+        tn_jobs_push(&d->again, &d->again_count, &d->again_room, number);
+    pthread_mutex_lock(&d->lock);
+    d->status.commits++;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void tn_jobs_keep_commit(tn_jobs_driver *d, uint32_t number)
+{
+    struct tn_side *side = d->sides[number];
+
+    if (!side || !side->commits)
+        return;
+    /* Without memory the bytes that a release would carry are unknown: better to end here. */
+    if (!tn_side_set(side, side->commits->data, side->commits->len))
+        abort();
+    if (side->commits->answered) /* its program is dead: nobody waits for the core's word */
+        pop(side);
+}
+
+void tn_jobs_fail_commits(tn_jobs_driver *d, uint32_t number, const char *why)
+{
+    struct tn_side *side = d->sides[number];
+
+    for (struct tn_commit *c = side ? side->commits : NULL; c; c = c->next)
+        answer(d, c, c->sent ? TENURE_UNKNOWN : TENURE_FENCED, why);
+    /* The bytes of the first may still be asked for. */
+    while (side && side->commits && side->commits->next) {
+        struct tn_commit *second = side->commits->next;
+
+        side->commits->next = second->next;
+        free(second);
+    }
+}

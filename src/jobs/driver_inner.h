@@ -1,0 +1,185 @@
+/*
+ * jobs/driver_inner.h - the handle behind tn_jobs_driver.
+ *
+ *   driver.c           life, and what others ask
+ *   driver_beat.c      the heartbeat's thread
+ *   driver_work.c      the work's thread: steps, and the duties after each
+ *   driver_requests.c  its requests to the store
+ *   driver_commits.c   checkpoints on their way
+ *   driver_table.c     its memory: ids, requirements, checkpoints
+ */
+#ifndef TN_JOBS_DRIVER_INNER_H
+#define TN_JOBS_DRIVER_INNER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/jobs/worker.h"
+#include "jobs/catalogue.h"
+#include "jobs/driver.h"
+
+/* A checkpoint that is to be stored. */
+struct tn_commit {
+    struct tn_commit *next;
+    uint64_t ticket, epoch;
+    uint32_t job;
+    bool sent, answered;
+    size_t len;
+    unsigned char data[];
+};
+
+/* Beside what the core keeps of a job that is held (struct tn_held). */
+struct tn_side {
+    unsigned char *checkpoint; /* of the register, under the token that the worker has */
+    size_t checkpoint_len;
+    struct tn_commit *commits; /* in their order; the first is the one that is due or out */
+    char *taken_from;          /* whose job it was; NULL: nobody's */
+};
+
+/* The ids of a page's rows. */
+struct tn_id_page {
+    uint64_t revision; /* as the page said; 0: not read yet */
+    uint32_t count;
+    uint32_t *at; /* of each row: where its id begins; the highest bit: it has a specification */
+    char *ids;
+};
+#define TN_ID_SPEC UINT32_C(0x80000000)
+
+/* A start that waits for its specification. */
+struct tn_due_start {
+    struct tn_start start;
+    struct tn_identity identity;
+};
+
+/* What others ask of the work's thread. */
+struct tn_inbox {
+    uint32_t *stopped;
+    size_t stopped_count, stopped_room;
+    struct tn_commit *commits, **commits_end;
+    bool all_stopped; /* nothing runs: of every job */
+};
+
+struct tn_jobs_driver {
+    char group[TENURE_KEY_MAX + 1];
+    char id[TN_MEMBER_ID_MAX + 1];
+    struct tn_member_record self; /* host and build */
+    struct tn_jobs_hooks hooks;
+    struct tn_timing timing;
+    int64_t drain_ns;
+    uint32_t data_max;
+
+    pthread_t beat_thread, work_thread;
+    bool beat_runs, work_runs;
+    int beat_fd, work_fd; /* eventfds: something was left */
+    bool beat_failing, work_failing;
+
+    /* The heartbeat's thread's own. */
+    tenure_store *beat_store;
+    struct tenure_value beat_value;
+    char beat_key[TENURE_KEY_MAX + 1];
+
+    /* The work's thread's own. */
+    tenure_store *work_store;
+    struct tn_worker worker;
+    struct tn_work_actions actions; /* its request is to be carried out, or being so */
+    struct tn_work_actions beside;  /* of a step meanwhile, which asks nothing */
+    uint32_t members_max, jobs_max, held_max, class_max;
+    struct tn_requirements *requirements;
+    uint32_t requirement_count, requirement_room;
+    uint32_t unfit_total;
+    struct tn_id_page *pages;
+    uint32_t page_count;
+    struct tn_side **sides; /* by number of a job */
+    struct tn_due_start *due;
+    size_t due_count, due_room;
+    int64_t due_at_ns;
+    struct tenure_watch watches[3];
+    char watch_keys[3][TENURE_KEY_MAX + 1];
+    bool joined;                 /* as the work's thread knows it */
+    struct tn_identity identity; /* ... and as whom */
+    bool ring;                   /* the bell is to be rung */
+    bool changed;                /* what the status shows of the jobs */
+    uint32_t *again;             /* jobs whose next commit is due */
+    size_t again_count, again_room;
+    int64_t oldest_ns;
+
+    pthread_mutex_t hook_lock; /* around start() and stop_all(): no start after a stop of all */
+    bool may_start;
+    struct tn_identity may_start_as;
+
+    pthread_mutex_t lock;
+    bool leave, fired, reaped, halted;
+    struct tn_heartbeat beat; /* the work's thread reads it, and writes the profile */
+    struct tn_inbox inbox;
+    struct tn_jobs_status status;
+};
+
+void tn_jobs_wake(int fd);
+void tn_jobs_drain(int fd);
+void tn_jobs_trace(tn_jobs_driver *d, struct tn_jobs_trace trace);
+/* A request was answered, or not; trouble and its end are told once. */
+void tn_jobs_answered(tn_jobs_driver *d, bool *failing, const char *doing,
+                      enum tenure_status status, const struct tenure_error *err);
+void tn_jobs_entropy(uint64_t entropy[2]);
+
+void *tn_jobs_beat_main(void *driver);
+void *tn_jobs_work_main(void *driver);
+
+/* ---- driver_requests.c --------------------------------------------------- */
+
+/* What a request came to: the event, and what it points to until the next one. */
+struct tn_answer {
+    struct tn_work_event event;
+    struct tenure_value value;
+    struct tn_plan_register plan;
+    struct tn_plan_record plan_record;
+    struct tn_listed *listed;
+    void *members; /* struct tn_members */
+    struct tn_entry *entries;
+    struct tn_read *reads;
+    enum tenure_status *statuses;
+    struct tenure_token *tokens;
+};
+/* Carry out d->actions.request. */
+void tn_jobs_request(tn_jobs_driver *d, struct tn_answer *answer);
+void tn_answer_free(struct tn_answer *answer);
+/* Read the specification of a job; value is the caller's, empty if it has none. */
+enum tenure_status tn_jobs_read_spec(tn_jobs_driver *d, const char *id, struct tenure_value *value,
+                                     struct tenure_error *err);
+
+/* ---- driver_commits.c ---------------------------------------------------- */
+
+/* Take what was left for the work's thread; an event a job is fed to the worker. */
+void tn_jobs_add_commit(tn_jobs_driver *d, struct tn_commit *commit);
+/* The first commit of a job is stored: say so, and the next one is due. */
+void tn_jobs_committed(tn_jobs_driver *d, uint32_t number);
+/* The bytes of the first commit are those of the register now. */
+void tn_jobs_keep_commit(tn_jobs_driver *d, uint32_t number);
+/* Nothing comes of those that wait: UNKNOWN for one that was sent, else FENCED. */
+void tn_jobs_fail_commits(tn_jobs_driver *d, uint32_t number, const char *why);
+
+/* ---- driver_work.c ------------------------------------------------------- */
+
+/* Step the worker with this event, and do the duties. */
+void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev);
+
+/* ---- driver_table.c ------------------------------------------------------ */
+
+/* Room for so many; false: no memory, nothing has changed. */
+bool tn_jobs_grow(tn_jobs_driver *d, uint32_t members, uint32_t jobs, uint32_t held,
+                  uint32_t classes);
+void tn_jobs_table_free(tn_jobs_driver *d);
+/* The id of a job; NULL: no page has named it. */
+const char *tn_jobs_id_of(const tn_jobs_driver *d, uint32_t number, bool *has_spec);
+/* Keep the ids of a page, and append its entries. */
+bool tn_jobs_keep_page(tn_jobs_driver *d, uint32_t number, const struct tn_page *page,
+                       struct tn_entry *entries, unsigned *n);
+/* The side record of a job, made if there is none; NULL: no memory. */
+struct tn_side *tn_jobs_side(tn_jobs_driver *d, uint32_t number);
+/* An array of numbers that grows; there is always room, or the process ends: a job that is not told
+ * as dead would never be released. */
+void tn_jobs_push(uint32_t **array, size_t *count, size_t *room, uint32_t number);
+bool tn_side_set(struct tn_side *side, const void *checkpoint, size_t len);
+void tn_jobs_drop_side(tn_jobs_driver *d, uint32_t number);
+
+#endif

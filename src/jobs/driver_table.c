@@ -1,0 +1,283 @@
+/* jobs/driver_table.c - the memory of a worker: it grows with what the store shows. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/driver_inner.h"
+
+#define GROWTH_MIN 16u
+
+static uint32_t larger(uint32_t have, uint32_t need, uint32_t max)
+{
+    uint32_t room = have + have / 4 > need ? have + have / 4 : need;
+
+    if (need <= have)
+        return have;
+    room = room < GROWTH_MIN ? GROWTH_MIN : room;
+    return room < max ? room : max;
+}
+
+/* As realloc(), the new part zeroed. */
+static bool grow_array(void **array, uint32_t from, uint32_t to, size_t size)
+{
+    unsigned char *grown;
+
+    if (to == from)
+        return true;
+    grown = realloc(*array, (size_t)to * size);
+    if (!grown)
+        return false;
+    memset(grown + (size_t)from * size, 0, (size_t)(to - from) * size);
+    *array = grown;
+    return true;
+}
+
+static bool grow_jobs(tn_jobs_driver *d, uint32_t to)
+{
+    struct tn_worker_config *c = &d->worker.cfg;
+
+    if (!grow_array((void **)&d->sides, d->jobs_max, to, sizeof *d->sides) ||
+        !grow_array((void **)&c->known, d->jobs_max, to, sizeof *c->known))
+        return false;
+    for (uint32_t i = d->jobs_max; i < to; i++)
+        c->known[i].slot = TN_SLOT_NONE;
+    d->jobs_max = to;
+    return true;
+}
+
+/* One more than they say: the core may point behind the last. */
+static bool grow_members(tn_jobs_driver *d, uint32_t to)
+{
+    struct tn_worker_config *c = &d->worker.cfg;
+    uint32_t from = d->members_max ? d->members_max + 1 : 0;
+
+    if (to == d->members_max)
+        return true;
+    if (!grow_array((void **)&c->peers, from, to + 1, sizeof *c->peers) ||
+        !grow_array((void **)&c->records, from, to + 1, sizeof *c->records) ||
+        !grow_array((void **)&c->counts, from, to + 1, sizeof *c->counts))
+        return false;
+    d->members_max = to;
+    return true;
+}
+
+bool tn_jobs_grow(tn_jobs_driver *d, uint32_t members, uint32_t jobs, uint32_t held,
+                  uint32_t classes)
+{
+    struct tn_worker_config *c = &d->worker.cfg, want;
+    uint32_t held_to = larger(d->held_max, held, UINT32_MAX);
+    void *scratch;
+
+    if (!grow_members(d, larger(d->members_max, members, TN_PLAN_MEMBERS_MAX - 1)) ||
+        !grow_jobs(d, larger(d->jobs_max, jobs, TN_PLAN_JOBS_MAX)) ||
+        !grow_array((void **)&c->held, d->held_max, held_to, sizeof *c->held))
+        return false;
+    d->held_max = c->held_max = held_to;
+    d->class_max = larger(d->class_max, classes, UINT16_MAX);
+    want = *c;
+    want.members_max = d->members_max;
+    want.jobs_max = d->jobs_max;
+    want.class_max = d->class_max;
+    if (c->scratch && want.members_max == c->members_max && want.jobs_max == c->jobs_max &&
+        want.class_max == c->class_max)
+        return true;
+    scratch = malloc(tn_worker_scratch_size(&want));
+    if (!scratch)
+        return false;
+    free(c->scratch);
+    *c = want;
+    c->scratch = scratch;
+    return true;
+}
+
+/* ---- Ids ----------------------------------------------------------------- */
+
+const char *tn_jobs_id_of(const tn_jobs_driver *d, uint32_t number, bool *has_spec)
+{
+    const struct tn_id_page *p = &d->pages[number / TN_PAGE_ROWS];
+    uint32_t row = number % TN_PAGE_ROWS;
+
+    if (number / TN_PAGE_ROWS >= d->page_count || row >= p->count ||
+        !p->ids[p->at[row] & ~TN_ID_SPEC])
+        return NULL;
+    if (has_spec)
+        *has_spec = (p->at[row] & TN_ID_SPEC) != 0;
+    return p->ids + (p->at[row] & ~TN_ID_SPEC);
+}
+
+static bool keep_ids(struct tn_id_page *to, const struct tn_page *page)
+{
+    size_t size = 1;
+    struct tn_id_page p = {.revision = page->revision, .count = page->count};
+
+    for (uint32_t i = 0; i < page->count; i++)
+        size += page->rows[i].id ? strlen(page->rows[i].id) + 1 : 0;
+    p.ids = malloc(size);
+    p.at = malloc(((size_t)page->count + 1) * sizeof *p.at);
+    if (!p.ids || !p.at) {
+        free(p.ids);
+        free(p.at);
+        return false;
+    }
+    p.ids[0] = '\0'; /* a number that is free */
+    size = 1;
+    for (uint32_t i = 0; i < page->count; i++) {
+        const struct tn_row *row = &page->rows[i];
+        size_t n = row->id ? strlen(row->id) + 1 : 0;
+
+        p.at[i] = n ? (uint32_t)size | (row->spec ? TN_ID_SPEC : 0) : 0;
+        memcpy(p.ids + size, n ? row->id : "", n);
+        size += n;
+    }
+    free(to->ids);
+    free(to->at);
+    *to = p;
+    return true;
+}
+
+/* ---- Requirements -------------------------------------------------------- */
+
+static bool is_requirement(const struct tn_requirements *q, const struct tn_row *row)
+{
+    return strcmp(q->must, row->must) == 0 && strcmp(q->prefer, row->prefer) == 0 &&
+           strcmp(q->pin, row->pin) == 0;
+}
+
+/* Most rows ask for what the one before asked for. */
+static bool find_requirement(tn_jobs_driver *d, const struct tn_row *row, uint16_t *last)
+{
+    struct tn_requirements *q = d->requirements;
+
+    if (*last < d->requirement_count && is_requirement(&q[*last], row))
+        return true;
+    for (uint32_t i = 0; i < d->requirement_count; i++) {
+        if (is_requirement(&q[i], row)) {
+            *last = (uint16_t)i;
+            return true;
+        }
+    }
+    if (d->requirement_count == UINT16_MAX - 1)
+        return false;
+    uint32_t room = larger(d->requirement_room, d->requirement_count + 1, UINT16_MAX);
+    if (!grow_array((void **)&d->requirements, d->requirement_room, room, sizeof *q))
+        return false;
+    d->requirement_room = room;
+    d->worker.cfg.requirements = d->requirements;
+    q = &d->requirements[d->requirement_count];
+    memcpy(q->must, row->must, strlen(row->must) + 1);
+    memcpy(q->prefer, row->prefer, strlen(row->prefer) + 1);
+    memcpy(q->pin, row->pin, strlen(row->pin) + 1);
+    *last = (uint16_t)d->requirement_count++;
+    return true;
+}
+
+static bool keep_entries(tn_jobs_driver *d, uint32_t number, const struct tn_page *page,
+                         struct tn_entry *entries, unsigned *n)
+{
+    static const struct tn_row nothing = {
+        .pin = "", .must = "", .prefer = "", .wanted = TN_WANTED_REMOVED};
+    uint16_t requirements = 0;
+
+    for (uint32_t i = 0; i < page->count; i++) {
+        const struct tn_row *row = page->rows[i].id ? &page->rows[i] : &nothing;
+
+        if (!find_requirement(d, row, &requirements))
+            return false;
+        entries[*n + i] = (struct tn_entry){.number = number * TN_PAGE_ROWS + i,
+                                            .weight = row->weight,
+                                            .requirements = requirements,
+                                            .wanted = row->wanted};
+    }
+    return true;
+}
+
+bool tn_jobs_keep_page(tn_jobs_driver *d, uint32_t number, const struct tn_page *page,
+                       struct tn_entry *entries, unsigned *n)
+{
+    if (number >= d->page_count) {
+        if (!grow_array((void **)&d->pages, d->page_count, number + 1, sizeof *d->pages))
+            return false;
+        d->page_count = number + 1;
+    }
+    if (!keep_entries(d, number, page, entries, n) || !keep_ids(&d->pages[number], page))
+        return false;
+    *n += page->count;
+    return true;
+}
+
+void tn_jobs_push(uint32_t **array, size_t *count, size_t *room, uint32_t number)
+{
+    if (*count == *room) {
+        size_t more = *room ? 2 * *room : 64;
+        uint32_t *grown = realloc(*array, more * sizeof *grown);
+
+        if (!grown)
+            abort();
+        *array = grown;
+        *room = more;
+    }
+    (*array)[(*count)++] = number;
+}
+
+/* ---- Beside the jobs that are held --------------------------------------- */
+
+struct tn_side *tn_jobs_side(tn_jobs_driver *d, uint32_t number)
+{
+    if (!d->sides[number])
+        d->sides[number] = calloc(1, sizeof **d->sides);
+    return d->sides[number];
+}
+
+bool tn_side_set(struct tn_side *side, const void *checkpoint, size_t len)
+{
+    unsigned char *copy = len ? malloc(len) : NULL;
+
+    if (len && !copy)
+        return false;
+    if (len)
+        memcpy(copy, checkpoint, len);
+    free(side->checkpoint);
+    side->checkpoint = copy;
+    side->checkpoint_len = len;
+    return true;
+}
+
+void tn_jobs_drop_side(tn_jobs_driver *d, uint32_t number)
+{
+    struct tn_side *side = d->sides[number];
+
+    if (!side)
+        return;
+    while (side->commits) {
+        struct tn_commit *next = side->commits->next;
+
+        free(side->commits);
+        side->commits = next;
+    }
+    free(side->checkpoint);
+    free(side->taken_from);
+    free(side);
+    d->sides[number] = NULL;
+}
+
+void tn_jobs_table_free(tn_jobs_driver *d)
+{
+    struct tn_worker_config *c = &d->worker.cfg;
+
+    for (uint32_t i = 0; i < d->jobs_max; i++)
+        tn_jobs_drop_side(d, i);
+    for (uint32_t i = 0; i < d->page_count; i++) {
+        free(d->pages[i].ids);
+        free(d->pages[i].at);
+    }
+    free(d->sides);
+    free(d->pages);
+    free(d->requirements);
+    free(d->due);
+    free(d->again);
+    free(c->peers);
+    free(c->records);
+    free(c->counts);
+    free(c->known);
+    free(c->held);
+    free(c->scratch);
+}

@@ -1,0 +1,414 @@
+/* jobs/driver_work.c - the work: rounds, claims, commits, starts and stops. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/driver_inner.h"
+#include "os/clock.h"
+#include "os/poll.h"
+#include "os/thread.h"
+
+/* ---- Status -------------------------------------------------------------- */
+
+static void count_jobs(const struct tn_worker *w, struct tn_jobs_status *s)
+{
+    s->jobs = s->unplaced = s->planned = 0;
+    s->load_total = 0;
+    for (uint32_t j = 0; j < w->job_count; j++) {
+        const struct tn_known *k = &w->cfg.known[j];
+
+        if (!k->listed || k->wanted != TN_WANTED_RUNNING)
+            continue;
+        s->jobs++;
+        s->load_total += k->weight;
+        s->unplaced += k->slot == TN_SLOT_NONE;
+        s->planned += k->slot != TN_SLOT_NONE && strcmp(w->cfg.peers[k->slot].id, w->cfg.id) == 0;
+    }
+}
+
+static void count_held(const struct tn_worker *w, struct tn_jobs_status *s)
+{
+    s->running = s->asked = s->in_doubt = 0;
+    s->load = 0;
+    for (uint32_t i = 0; i < w->held_count; i++) {
+        const struct tn_held *h = &w->cfg.held[i];
+        bool runs = h->program != TN_PROGRAM_NONE;
+
+        s->running += runs;
+        s->load += runs ? w->cfg.known[h->job].weight : 0;
+        s->asked += h->asked;
+        s->in_doubt += h->doubt;
+    }
+}
+
+static void write_status(tn_jobs_driver *d)
+{
+    const struct tn_worker *w = &d->worker;
+    struct tn_jobs_status *s = &d->status;
+
+    if (!d->changed)
+        return;
+    d->changed = false;
+    pthread_mutex_lock(&d->lock);
+    s->members = 0;
+    for (uint32_t at = 0; at < w->peer_count; at++)
+        s->members += w->cfg.peers[at].present && w->cfg.records[at].state == TN_MEMBER_ALIVE;
+    count_jobs(w, s);
+    count_held(w, s);
+    if (s->unplaced == 0 && s->running >= s->planned)
+        d->oldest_ns = 0;
+    else if (d->oldest_ns == 0)
+        d->oldest_ns = tenure_now();
+    s->oldest_ns = d->oldest_ns;
+    s->plan_changes += s->plan_seq != w->plan_seq;
+    s->plan_seq = w->plan_seq;
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void count_one(tn_jobs_driver *d, uint64_t *counter)
+{
+    pthread_mutex_lock(&d->lock);
+    ++*counter;
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- Starts -------------------------------------------------------------- */
+
+static void report_stopped(tn_jobs_driver *d, uint32_t number)
+{
+    pthread_mutex_lock(&d->lock);
+    tn_jobs_push(&d->inbox.stopped, &d->inbox.stopped_count, &d->inbox.stopped_room, number);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void add_start(tn_jobs_driver *d, const struct tn_start *start)
+{
+    struct tn_side *side = d->sides[start->job];
+
+    while (side && side->commits) { /* of a run before this one */
+        struct tn_commit *next = side->commits->next;
+
+        free(side->commits);
+        side->commits = next;
+    }
+    if (d->due_count == d->due_room) {
+        size_t room = d->due_room ? 2 * d->due_room : 64;
+        struct tn_due_start *grown = realloc(d->due, room * sizeof *grown);
+
+        if (!grown) {
+            report_stopped(d, start->job);
+            return;
+        }
+        d->due = grown;
+        d->due_room = room;
+    }
+    d->due[d->due_count++] = (struct tn_due_start){*start, d->identity};
+    d->due_at_ns = 0;
+}
+
+static bool drop_start(tn_jobs_driver *d, uint32_t number)
+{
+    for (size_t i = 0; i < d->due_count; i++) {
+        if (d->due[i].start.job != number)
+            continue;
+        d->due[i] = d->due[--d->due_count];
+        return true;
+    }
+    return false;
+}
+
+/* Only as the incarnation that claimed it, and before the heartbeat has told all to end. */
+static bool start_job(tn_jobs_driver *d, const struct tn_due_start *due, const char *id,
+                      const struct tenure_value *spec)
+{
+    const struct tn_side *side = d->sides[due->start.job];
+    struct tn_job_start start = {.number = due->start.job,
+                                 .id = id,
+                                 .epoch = due->start.epoch,
+                                 .checkpoint = side ? side->checkpoint : NULL,
+                                 .checkpoint_len = side ? side->checkpoint_len : 0,
+                                 .spec = spec->data,
+                                 .spec_len = spec->len};
+    bool may;
+
+    memcpy(start.grant, due->start.grant, sizeof start.grant);
+    pthread_mutex_lock(&d->hook_lock);
+    may = d->may_start && tn_identity_equal(&d->may_start_as, &due->identity);
+    if (may)
+        d->hooks.start(d->hooks.arg, &start);
+    pthread_mutex_unlock(&d->hook_lock);
+    return may;
+}
+
+static void report_started(tn_jobs_driver *d, const struct tn_due_start *due, const char *id)
+{
+    struct tn_side *side = d->sides[due->start.job];
+    char text[TN_MEMBER_ID_MAX + 32] = "";
+
+    if (side && side->taken_from)
+        snprintf(text, sizeof text, "taken over from %s", side->taken_from);
+    pthread_mutex_lock(&d->lock);
+    d->status.starts++;
+    d->status.takeovers += text[0] != '\0';
+    pthread_mutex_unlock(&d->lock);
+    tn_jobs_trace(d, (struct tn_jobs_trace){.kind = TN_JOBS_STARTED,
+                                            .job = id,
+                                            .number = due->start.job,
+                                            .epoch = due->start.epoch,
+                                            .text = text});
+}
+
+/* A specification that cannot be read now is read again later. */
+static void start_due(tn_jobs_driver *d)
+{
+    struct tenure_value spec = {0};
+
+    if (d->due_count == 0 || tenure_now() < d->due_at_ns)
+        return;
+    for (size_t i = d->due_count; i-- > 0;) {
+        struct tn_due_start due = d->due[i];
+        struct tenure_error err = {0};
+        bool has_spec = false;
+        const char *id = tn_jobs_id_of(d, due.start.job, &has_spec);
+        enum tenure_status status = TENURE_OK;
+
+        spec.len = 0;
+        if (id && has_spec)
+            status = tn_jobs_read_spec(d, id, &spec, &err);
+        if (status) {
+            d->due_at_ns = tenure_now() + d->timing.retry_ns;
+            break;
+        }
+        d->due[i] = d->due[--d->due_count];
+        if (id && start_job(d, &due, id, &spec))
+            report_started(d, &due, id);
+        else
+            report_stopped(d, due.start.job);
+    }
+    tenure_value_free(&spec);
+}
+
+/* ---- The duties of a step ------------------------------------------------ */
+
+static void stop_job(tn_jobs_driver *d, uint32_t number, bool fenced)
+{
+    bool wanted = d->worker.cfg.known[number].wanted == TN_WANTED_RUNNING;
+    enum tn_jobs_cause cause = fenced    ? TN_CAUSE_FENCED
+                               : !wanted ? TN_CAUSE_PAUSED
+                                         : TN_CAUSE_MOVED;
+
+    if (fenced)
+        tn_jobs_fail_commits(d, number, "the job is not this worker's any more");
+    count_one(d, &d->status.stops[cause]);
+    tn_jobs_trace(d, (struct tn_jobs_trace){.kind = TN_JOBS_STOPPING,
+                                            .job = tn_jobs_id_of(d, number, NULL),
+                                            .number = number,
+                                            .text = tn_jobs_cause_word(cause)});
+    if (drop_start(d, number))
+        report_stopped(d, number);
+    else
+        d->hooks.stop(d->hooks.arg, number, tenure_now() + d->drain_ns, cause);
+}
+
+static void do_duties(tn_jobs_driver *d, const struct tn_work_actions *out)
+{
+    for (unsigned i = 0; i < out->stop_count; i++)
+        stop_job(d, out->stops[i], out->fenced[i]);
+    for (unsigned i = 0; i < out->start_count; i++)
+        add_start(d, &out->starts[i]);
+    for (unsigned i = 0; i < out->committed_count; i++)
+        tn_jobs_committed(d, out->committed[i]);
+    d->ring |= out->ring;
+    d->changed |= out->stop_count || out->start_count;
+}
+
+/* What is held no more needs no bytes; whose job is another's gets no answer any more. */
+static void sweep(tn_jobs_driver *d)
+{
+    for (uint32_t j = 0; j < d->jobs_max; j++) {
+        uint32_t at = d->worker.cfg.known[j].held;
+
+        if (!d->sides[j])
+            continue;
+        if (at == 0 || d->worker.cfg.held[at - 1].fenced)
+            tn_jobs_fail_commits(d, j, "the job is not this worker's any more");
+        if (at == 0)
+            tn_jobs_drop_side(d, j);
+    }
+    d->changed = true;
+}
+
+/* As the heartbeat knows it now.  Whoever has joined rings: the others need not wait. */
+static void take_membership(tn_jobs_driver *d, struct tn_work_event *ev)
+{
+    pthread_mutex_lock(&d->lock);
+    ev->in = tn_heartbeat_holds(&d->beat, ev->now_ns);
+    ev->leaving = d->beat.phase == TN_BEAT_DRAINING;
+    ev->identity = d->beat.identity;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev)
+{
+    struct tn_work_actions *out = d->actions.request == TN_WORK_NOTHING ? &d->actions : &d->beside;
+    bool another;
+
+    ev->now_ns = tenure_now();
+    ev->wall_ms = tn_wall_ms();
+    tn_jobs_entropy(ev->entropy);
+    take_membership(d, ev);
+    another = ev->in != d->joined || (ev->in && !tn_identity_equal(&ev->identity, &d->identity));
+    d->joined = ev->in;
+    d->ring |= ev->in && another;
+    if (ev->in)
+        d->identity = ev->identity;
+    tn_worker_step(&d->worker, ev, out);
+    d->actions.wake_ns = out->wake_ns;
+    pthread_mutex_lock(&d->lock);
+    d->beat.profile.applied = d->worker.profile.applied;
+    d->beat.profile.ask_count = d->worker.profile.ask_count;
+    memcpy(d->beat.profile.asks, d->worker.profile.asks, sizeof d->beat.profile.asks);
+    pthread_mutex_unlock(&d->lock);
+    do_duties(d, out);
+    if (another || ev->kind == TN_WORK_CATALOGUE)
+        sweep(d);
+}
+
+/* ---- The inbox ----------------------------------------------------------- */
+
+static void feed_stopped(tn_jobs_driver *d, uint32_t number)
+{
+    struct tn_work_event ev = {.kind = TN_WORK_STOPPED, .job = number};
+
+    if (number >= d->jobs_max)
+        return;
+    tn_jobs_fail_commits(d, number, "the job has ended");
+    d->changed = true;
+    tn_jobs_feed(d, &ev);
+}
+
+static void feed_all_stopped(tn_jobs_driver *d)
+{
+    d->due_count = 0;
+    for (uint32_t i = d->worker.held_count; i-- > 0;) {
+        if (i < d->worker.held_count && d->worker.cfg.held[i].program != TN_PROGRAM_NONE)
+            feed_stopped(d, d->worker.cfg.held[i].job);
+    }
+}
+
+static bool drain_inbox(tn_jobs_driver *d)
+{
+    struct tn_inbox in;
+    uint32_t *again = d->again;
+    size_t again_count = d->again_count;
+
+    d->again = NULL;
+    d->again_count = d->again_room = 0;
+    pthread_mutex_lock(&d->lock);
+    in = d->inbox;
+    d->inbox = (struct tn_inbox){.commits_end = &d->inbox.commits};
+    bool halted = d->halted;
+    pthread_mutex_unlock(&d->lock);
+    for (size_t i = 0; i < again_count; i++)
+        tn_jobs_feed(d, &(struct tn_work_event){.kind = TN_WORK_COMMIT, .job = again[i]});
+    free(again);
+    while (in.commits) {
+        struct tn_commit *c = in.commits;
+
+        in.commits = c->next;
+        tn_jobs_add_commit(d, c);
+    }
+    for (size_t i = 0; i < in.stopped_count; i++)
+        feed_stopped(d, in.stopped[i]);
+    free(in.stopped);
+    if (in.all_stopped)
+        feed_all_stopped(d);
+    return halted;
+}
+
+static bool inbox_is_empty(tn_jobs_driver *d)
+{
+    pthread_mutex_lock(&d->lock);
+    bool empty = !d->inbox.commits && !d->inbox.stopped_count && !d->inbox.all_stopped;
+    pthread_mutex_unlock(&d->lock);
+    return empty && d->again_count == 0;
+}
+
+/* ---- The loop ------------------------------------------------------------ */
+
+/* Once a batch, and not between two of them. */
+static void ring_bell(tn_jobs_driver *d)
+{
+    if (!d->ring || d->actions.request == TN_WORK_SWAP_JOBS)
+        return;
+    d->ring = false;
+    tn_bell_ring(d->work_store, d->group, tenure_now() + d->timing.request_ns);
+}
+
+static void carry_out(tn_jobs_driver *d)
+{
+    struct tn_answer answer = {0};
+
+    tn_jobs_request(d, &answer);
+    /* What came meanwhile goes into the next batch: the worker still waits for this answer. */
+    drain_inbox(d);
+    d->actions.request = TN_WORK_NOTHING;
+    tn_jobs_feed(d, &answer.event);
+    tn_answer_free(&answer);
+}
+
+/* While the store fails, no wait of its own: a little later everything is asked again, also what
+ * is in doubt. */
+static enum tn_work_kind wait_a_little(tn_jobs_driver *d, int64_t until)
+{
+    struct pollfd wake = {.fd = d->work_fd, .events = POLLIN};
+    int64_t later = tenure_now() + d->timing.retry_ns;
+
+    if (later < until)
+        until = later;
+    return tn_poll(&wake, 1, until) == 0 && d->joined ? TN_WORK_BELL : TN_WORK_TIMER;
+}
+
+static void wait_for_change(tn_jobs_driver *d)
+{
+    struct tn_work_event ev = {.kind = TN_WORK_TIMER};
+    int64_t until = d->actions.wake_ns;
+    struct tenure_error err = {0};
+    enum tenure_status status;
+
+    if (d->due_count && d->due_at_ns < until)
+        until = d->due_at_ns;
+    if (d->joined && !d->work_failing) {
+        status = tenure_store_wait(d->work_store, d->watches, 3, d->work_fd, until, &err);
+        if (status == TENURE_OK)
+            ev.kind = TN_WORK_BELL;
+        else if (status != TENURE_TIMEOUT && status != TENURE_CANCELLED)
+            tn_jobs_answered(d, &d->work_failing, "watching the plan", status, &err);
+    } else {
+        ev.kind = wait_a_little(d, until);
+    }
+    tn_jobs_drain(d->work_fd);
+    tn_jobs_feed(d, &ev);
+}
+
+void *tn_jobs_work_main(void *driver)
+{
+    tn_jobs_driver *d = driver;
+
+    tn_thread_name("jobs-work");
+    tn_jobs_feed(d, &(struct tn_work_event){.kind = TN_WORK_TIMER});
+    while (!drain_inbox(d)) {
+        start_due(d);
+        ring_bell(d);
+        if (d->actions.request != TN_WORK_NOTHING) {
+            carry_out(d);
+        } else if (inbox_is_empty(d)) {
+            write_status(d);
+            wait_for_change(d);
+        }
+    }
+    for (uint32_t j = 0; j < d->jobs_max; j++)
+        tn_jobs_fail_commits(d, j, "the worker has left");
+    return NULL;
+}
