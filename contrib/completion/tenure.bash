@@ -71,7 +71,7 @@ _tenure()
         [ "$COMP_CWORD" -eq 2 ] && mapfile -t COMPREPLY < <(compgen -W "$(_tenure_verbs)" -- "$current")
         return
     fi
-    if [[ " run lock cron once " == *" ${COMP_WORDS[1]} "* ]]; then
+    if [[ " run work lock cron once " == *" ${COMP_WORDS[1]} "* ]]; then
         for ((i = 2; i < COMP_CWORD; i++)); do
             [ "${COMP_WORDS[i]}" = -- ] || continue
             _tenure_command "$i"

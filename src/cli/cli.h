@@ -45,7 +45,7 @@ extern const struct cli_verb cli_pod_label;
 extern const struct cli_verb cli_run, cli_status, cli_watch, cli_reset, cli_state, cli_sim,
     cli_store, cli_release_grant, cli_pause, cli_resume, cli_handover, cli_step_down, cli_lock,
     cli_candidates, cli_agent, cli_config, cli_history, cli_doctor, cli_jobs, cli_remove, cli_cron,
-    cli_once;
+    cli_once, cli_work;
 
 /* What a verb does where no store is yet.  Only who leaves something there makes one. */
 enum cli_absent {

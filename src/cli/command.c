@@ -12,32 +12,7 @@
 
 /* Of `run`. */
 static const char *const shared[] = {"ttl",   "renew",   "grace", "stop-signal", "user",
-                                     "chdir", "contain", "log",   "log-level"};
-
-#define OPTIONS_MAX 64
-
-static bool is_shared(const struct option *o)
-{
-    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
-        if (strcmp(o->name, shared[i]) == 0)
-            return true;
-    }
-    return o->val < CLI_OPT_OWN; /* a common one */
-}
-
-static const struct option *options_of(const struct option *own)
-{
-    static struct option all[OPTIONS_MAX + 1];
-    size_t n = 0;
-
-    for (const struct option *o = cli_run_options(); o->name && n < OPTIONS_MAX; o++) {
-        if (is_shared(o))
-            all[n++] = *o;
-    }
-    for (; own->name && n < OPTIONS_MAX; own++)
-        all[n++] = *own;
-    return all;
-}
+                                     "chdir", "contain", "log",   "log-level",   NULL};
 
 /* Everything behind the first -- is the command. */
 static int find_command(int argc, char **argv)
@@ -71,8 +46,8 @@ bool cli_command_take(struct cli_command *c, const struct cli_verb *verb, int ar
 
     init(c, verb);
     *code = CLI_USAGE;
-    while ((opt = cli_getopt(verb, end, argv, CLI_ANY_ORDER, options_of(own))) != -1) {
-        if (opt >= CLI_COMMAND_OWN)
+    while ((opt = cli_getopt(verb, end, argv, CLI_ANY_ORDER, cli_run_pick(shared, own))) != -1) {
+        if (opt >= CLI_RUN_OWN)
             take(arg, opt);
         else if (!cli_common_take(&c->common, verb, opt))
             cli_run_set(verb, &c->run, opt);

@@ -16,10 +16,9 @@ struct cli_command {
 
 /*
  * The command line VERB NAME [options] -- COMMAND: some of the options of `run`, and own, whose
- * values are CLI_OPT_OWN + 1000 and up; take() gets those.  false: said, and *code is the exit
+ * values are CLI_RUN_OWN and up; take() gets those.  false: said, and *code is the exit
  * code.
  */
-#define CLI_COMMAND_OWN (CLI_OPT_OWN + 1000)
 bool cli_command_take(struct cli_command *c, const struct cli_verb *verb, int argc, char **argv,
                       const struct option *own, void (*take)(void *arg, int opt), void *arg,
                       int *code);

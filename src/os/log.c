@@ -52,7 +52,12 @@ static const struct {
     {"unsealed", TN_LEVEL_WARN},
     {"limit", TN_LEVEL_WARN},
     {"warning", TN_LEVEL_WARN},
+    {"waiting", TN_LEVEL_WARN},
+    {"buried", TN_LEVEL_WARN},
     {"renewed", TN_LEVEL_DEBUG},
+    {"planned", TN_LEVEL_DEBUG},
+    {"assigned", TN_LEVEL_DEBUG},
+    {"released", TN_LEVEL_DEBUG},
     {"probed", TN_LEVEL_DEBUG},
 };
 

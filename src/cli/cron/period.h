@@ -39,7 +39,7 @@ struct cli_period {
 };
 
 /* The option values that both verbs have. */
-enum { CLI_PERIOD_RETRY = CLI_COMMAND_OWN, CLI_PERIOD_WAIT, CLI_PERIOD_OWN };
+enum { CLI_PERIOD_RETRY = CLI_RUN_OWN, CLI_PERIOD_WAIT, CLI_PERIOD_OWN };
 #define CLI_PERIOD_OPTIONS                                                                         \
     {"retry", required_argument, NULL, CLI_PERIOD_RETRY},                                          \
     {                                                                                              \

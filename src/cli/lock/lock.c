@@ -31,7 +31,7 @@ static const char help[] =
     "      126 COMMAND cannot be executed; 127 COMMAND was not found; 128 + n tenure\n"
     "      was ended by signal n while it waited.\n";
 
-enum { OPT_TRY = CLI_COMMAND_OWN, OPT_WAIT, OPT_CONFLICT, OPT_HOLDERS };
+enum { OPT_TRY = CLI_RUN_OWN, OPT_WAIT, OPT_CONFLICT, OPT_HOLDERS };
 
 /* How long a place is contended for whose holder is silent: W of the others' rule, and a bit. */
 #define SILENT_TTLS 2

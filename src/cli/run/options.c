@@ -119,6 +119,25 @@ const struct option *cli_run_options(void)
     return all;
 }
 
+const struct option *cli_run_pick(const char *const *names, const struct option *own)
+{
+    static struct option all[sizeof rows / sizeof rows[0] + 40];
+    size_t n = 0;
+
+    for (const struct option *o = cli_run_options(); o->name; o++) {
+        bool picked = o->val < CLI_OPT_OWN; /* a common one */
+
+        for (size_t i = 0; names[i] && !picked; i++)
+            picked = strcmp(o->name, names[i]) == 0;
+        if (picked)
+            all[n++] = *o;
+    }
+    for (; own->name && n < sizeof all / sizeof all[0] - 1; own++)
+        all[n++] = *own;
+    all[n] = (struct option){0};
+    return all;
+}
+
 /* ---- Values -------------------------------------------------------------- */
 
 static _Noreturn void refuse(const struct cli_verb *verb, const struct row *r, const char *wanted)

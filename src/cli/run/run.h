@@ -20,6 +20,10 @@ struct cli_run {
 
 /* For getopt_long(), with the common ones. */
 const struct option *cli_run_options(void);
+/* Those of them that another verb shares (names ends with NULL), and its own, whose values are
+ * CLI_RUN_OWN and up.  Static buffer. */
+#define CLI_RUN_OWN (CLI_OPT_OWN + 1000)
+const struct option *cli_run_pick(const char *const *names, const struct option *own);
 
 /* Set what one of them says, with optarg.  Exits with CLI_USAGE and a message if it is invalid. */
 void cli_run_set(const struct cli_verb *verb, struct cli_run *run, int opt);

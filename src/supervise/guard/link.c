@@ -93,8 +93,7 @@ void tn_guard_link_close(struct tn_guard_link *l)
 
 /* ---- Start and end ------------------------------------------------------- */
 
-/* Beside our own executable (a build folder), or where it was installed. */
-static bool find_guard(char out[PATH_MAX])
+bool tn_guard_link_path(char out[PATH_MAX])
 {
     char own[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
@@ -165,7 +164,7 @@ enum tenure_status tn_guard_link_start(struct tn_guard_link *l, struct tenure_er
     sigset_t all, before;
     int ends[2];
 
-    if (!find_guard(path))
+    if (!tn_guard_link_path(path))
         return tenure_fail(err, TENURE_CONFIG,
                            "tenure-guard was not found beside tenure or in %s; install it",
                            TN_LIBEXEC_DIR);

@@ -8,6 +8,7 @@
 #ifndef TN_SUPERVISE_GUARD_LINK_H
 #define TN_SUPERVISE_GUARD_LINK_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,6 +50,9 @@ struct tn_guard_link {
         .lock = PTHREAD_MUTEX_INITIALIZER, .socket = -1, .pidfd = -1, .page_fd = -1,               \
         .timer_fd = -1, .busy_fd = -1, .ticket_fd = -1, .exe_fd = -1, .self_fd = -1                \
     }
+
+/* Where tenure-guard is: beside our own executable (a build folder), or where it was installed. */
+bool tn_guard_link_path(char out[PATH_MAX]);
 
 /* Make what is shared.  Needs tn_guard_link_close(), also after a failure. */
 enum tenure_status tn_guard_link_open(struct tn_guard_link *l, const struct tn_guard_wish *wish,

@@ -149,7 +149,8 @@ char **tn_program_env(char *const *env, const struct tn_program_env_spec *f)
     tn_url_free(&store);
     tn_url_free(&state);
     snprintf(epoch, sizeof epoch, "%" PRIu64, f->epoch);
-    ok = ok && add(list, &n, "TENURE_NAME", f->name) && add(list, &n, "TENURE_ID", f->id) &&
+    ok = ok && (!f->name || add(list, &n, "TENURE_NAME", f->name)) &&
+         add(list, &n, "TENURE_ID", f->id) &&
          (f->epoch == 0 || add(list, &n, "TENURE_EPOCH", epoch));
     for (size_t i = 0; ok && f->extra && f->extra[i]; i++)
         ok = add(list, &n, f->extra[i], NULL);

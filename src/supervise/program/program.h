@@ -22,7 +22,7 @@ struct tn_program {
 
 /* What changes from term to term. */
 struct tn_program_env_spec {
-    const char *name;
+    const char *name; /* NULL: left out (a job has no election) */
     const char *id;
     uint64_t epoch;           /* 0: left out (a warm standby) */
     const char *const *extra; /* "NAME=value", ends with NULL; may be NULL */

@@ -1,0 +1,100 @@
+/*
+ * work/fleet.h - the programs of a worker, one a job, under one launcher (guard/launcher.h).
+ *
+ *   WAITING ──> STARTING ──> RUNNING ──> STOPPING
+ *      │            │           │            │
+ *      └────────────┴───────────┴────────────┴──> dead: stopped() is called, once a start
+ *
+ * A program that ends by itself is dead too.  Its job is released and claimed again, so that each
+ * run has an epoch of its own (J2); the next start of that job waits, longer after each failure.
+ *
+ * THREADS.  All of it belongs to one loop.  Nothing blocks.
+ */
+#ifndef TN_WORK_FLEET_H
+#define TN_WORK_FLEET_H
+
+#include "base/duration.h"
+#include "guard/launcher.h"
+#include "supervise/program/program.h"
+
+struct tn_fleet_options {
+    const struct tn_program *program;
+    const char *group, *id; /* of the jobs, of this worker */
+    const char *store;      /* the variables that its URL names are not for programs */
+    const char *socket;     /* "TENURE_SOCKET=/path" */
+    const char *dir;        /* where specifications are written, 0700 */
+    uid_t user;             /* who reads them; 0: ourselves */
+    int stop_signal;
+    unsigned rate; /* programs started a second */
+    void *arg;
+    /* Nothing of the job's program is left, or it was never started. */
+    void (*stopped)(void *arg, uint32_t job);
+};
+
+enum tn_fleet_state {
+    TN_FLEET_WAITING,
+    TN_FLEET_STARTING,
+    TN_FLEET_RUNNING,
+    TN_FLEET_STOPPING, /* or it has ended by itself, and left something behind */
+    TN_FLEET_RESTING,  /* dead; remembered because it failed */
+};
+
+/* A job's program.  Its place in the table is its number at the launcher. */
+struct tn_fleet_program {
+    char id[128];
+    uint32_t job;
+    bool used;
+    enum tn_fleet_state state;
+    bool stop_due;  /* the order to stop could not be sent yet */
+    int64_t by_ns;  /* KILL then, once it is to stop; TN_NEVER */
+    bool by_itself; /* it ended, and nobody had asked */
+    int32_t status; /* of wait(2), if by_itself */
+    int32_t error;  /* errno: it could not be started */
+    uint32_t stage;
+    uint64_t epoch;
+    pid_t pid;
+    int64_t started_ns; /* when it was told to start; RESTING: when it died */
+    int64_t start_ns;   /* not before */
+    unsigned failures;  /* in a row */
+    void *spec;         /* malloc'ed; NULL: none */
+    size_t spec_len;
+};
+
+struct tn_fleet {
+    struct tn_fleet_options options;
+    int socket; /* to the launcher; -1: there is none */
+    struct tn_fleet_program **programs;
+    uint32_t count, room;
+    int64_t next_start_ns; /* by the rate */
+};
+
+void tn_fleet_init(struct tn_fleet *f, const struct tn_fleet_options *options);
+/* Only when everything is dead. */
+void tn_fleet_free(struct tn_fleet *f);
+
+/* Start the program of a job that has none.  Takes spec (malloc'ed, or NULL).  false: no memory. */
+bool tn_fleet_start(struct tn_fleet *f, uint32_t job, const char *id, uint64_t epoch, void *spec,
+                    size_t spec_len, int64_t now_ns);
+/* Stop it; KILL at by_ns.  stopped() may be called at once; it always follows. */
+void tn_fleet_stop(struct tn_fleet *f, uint32_t job, int64_t by_ns, int64_t now_ns);
+/* Stop all of them.  May be repeated to hasten. */
+void tn_fleet_stop_all(struct tn_fleet *f, int64_t by_ns, int64_t now_ns);
+/* Send a signal to each program that runs. */
+void tn_fleet_signal(struct tn_fleet *f, int signal);
+
+/* A launcher is there: the socket stays the caller's. */
+void tn_fleet_attach(struct tn_fleet *f, int socket);
+/* It is dead, and so is everything that it ran; what waits to be started goes on waiting. */
+void tn_fleet_detach(struct tn_fleet *f, int64_t now_ns);
+/* The launcher's socket is readable.  false: it has hung up. */
+bool tn_fleet_read(struct tn_fleet *f, int64_t now_ns);
+/* Send what is due.  When to call again: TN_NEVER if that takes an event. */
+int64_t tn_fleet_act(struct tn_fleet *f, int64_t now_ns);
+
+/* How many programs there are that are not dead, those that wait included. */
+uint32_t tn_fleet_alive(const struct tn_fleet *f);
+
+/* How long the job waits after so many failures in a row. */
+int64_t tn_fleet_pause(unsigned failures);
+
+#endif
