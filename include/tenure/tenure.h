@@ -6,6 +6,7 @@
  *   checkpoint.h  how far the work has come, in such a document
  *   fence.h       for what is written to: refuse leaders that were succeeded
  *   lease.h       look at the lease of an election
+ *   jobs.h        share jobs with other workers
  *   control.h     pause, resume, hand over, list the candidates
  *   history.h     who led, when, and why it changed
  *   elections.h   every election of a store
@@ -27,6 +28,7 @@
 #include "elector.h"
 #include "fence.h"
 #include "history.h"
+#include "jobs.h"
 #include "lease.h"
 #include "removal.h"
 #include "state.h"

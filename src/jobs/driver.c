@@ -156,12 +156,6 @@ static enum tenure_status plan_times(tn_jobs_driver *d, const struct tn_jobs_opt
 static void destroy(tn_jobs_driver *d)
 {
     tn_jobs_table_free(d);
-    while (d->inbox.commits) {
-        struct tn_commit *next = d->inbox.commits->next;
-
-        free(d->inbox.commits);
-        d->inbox.commits = next;
-    }
     free(d->inbox.stopped);
     tenure_value_free(&d->beat_value);
     tenure_store_close(d->beat_store);
@@ -348,10 +342,16 @@ enum tenure_status tn_jobs_driver_commit(tn_jobs_driver *d, uint32_t number, uin
     if (len)
         memcpy(c->data, data, len);
     pthread_mutex_lock(&d->lock);
-    bool first = d->inbox.commits == NULL;
-    *d->inbox.commits_end = c;
-    d->inbox.commits_end = &c->next;
+    bool closed = d->closed, first = d->inbox.commits == NULL;
+    if (!closed) {
+        *d->inbox.commits_end = c;
+        d->inbox.commits_end = &c->next;
+    }
     pthread_mutex_unlock(&d->lock);
+    if (closed) {
+        free(c);
+        return tenure_fail(err, TENURE_FENCED, "the worker has left");
+    }
     if (first)
         tn_jobs_wake(d->work_fd);
     return TENURE_OK;

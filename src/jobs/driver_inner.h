@@ -109,6 +109,7 @@ struct tn_jobs_driver {
 
     pthread_mutex_t lock;
     bool leave, fired, reaped, halted;
+    bool closed;              /* the work's thread has ended: nothing is committed any more */
     struct tn_heartbeat beat; /* the work's thread reads it, and writes the profile */
     struct tn_inbox inbox;
     struct tn_jobs_status status;

@@ -408,6 +408,10 @@ void *tn_jobs_work_main(void *driver)
             wait_for_change(d);
         }
     }
+    pthread_mutex_lock(&d->lock);
+    d->closed = true;
+    pthread_mutex_unlock(&d->lock);
+    drain_inbox(d);
     for (uint32_t j = 0; j < d->jobs_max; j++)
         tn_jobs_fail_commits(d, j, "the worker has left");
     return NULL;
