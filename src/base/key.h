@@ -5,6 +5,7 @@
  *   NAME/control                   pause, hand-over
  *   NAME/candidates/CANDIDATE      one a candidate
  *   NAME/history                   who led
+ *   NAME/fencing                   who is proving that the leader's machine is off
  *   NAME/state/COLLECTION          the root of a collection
  *   NAME/state/COLLECTION/ID       a document
  *
@@ -30,6 +31,7 @@
 #define TN_KEY_CONTROL    "/control"
 #define TN_KEY_CANDIDATES "/candidates/"
 #define TN_KEY_HISTORY    "/history"
+#define TN_KEY_FENCING    "/fencing"
 #define TN_KEY_STATE      "/state/"
 #define TN_KEY_JOB        "/job/"
 #define TN_KEY_SPEC       "/spec/"

@@ -40,10 +40,10 @@ struct tn_draft_run {
     const struct tn_yaml *command, *env, *probe, *hooks;
     struct tn_text candidate_probe;
     int64_t answer_for_ms, grace_ms, crash_limit, start_timeout_ns, orphan_grace_ns,
-        release_delay_ns, hook_timeout_ms;
+        release_delay_ns, hook_timeout_ms, fence_after_ns, fence_timeout_ms;
     int stop_signal, on_loss, on_exit, contain, watchdog, warm_signal;
     struct tn_text user, chdir, watchdog_device, warm_file;
-    struct tn_text on_started, on_stopped, on_new_leader;
+    struct tn_text on_started, on_stopped, on_new_leader, fence_command;
     bool allow_duplicate_id, allow_new_privs, warm;
 };
 

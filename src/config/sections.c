@@ -87,6 +87,9 @@ static const struct tn_key run_keys[] = {
     {"on_stopped", "on_stopped_leading", TN_KEY_COMMAND, offsetof(R, on_stopped)},
     {"on_new_leader", NULL, TN_KEY_COMMAND, offsetof(R, on_new_leader)},
     {"hook_timeout", NULL, TN_KEY_MS, offsetof(R, hook_timeout_ms)},
+    {"fence_command", NULL, TN_KEY_COMMAND, offsetof(R, fence_command)},
+    {"fence_after", NULL, TN_KEY_NS, offsetof(R, fence_after_ns)},
+    {"fence_timeout", NULL, TN_KEY_MS, offsetof(R, fence_timeout_ms)},
     {"warm", NULL, TN_KEY_BOOL, offsetof(R, warm)},
     {"warm_file", NULL, TN_KEY_TEXT, offsetof(R, warm_file)},
     {"warm_signal", NULL, TN_KEY_SIGNAL, offsetof(R, warm_signal)},
@@ -148,7 +151,8 @@ void tn_draft_init(struct tn_draft *d)
         .run = {.stop_signal = SIGTERM,
                 .on_exit = TN_EXIT_RESTART, /* an agent outlives its programs */
                 .crash_limit = 5,
-                .hook_timeout_ms = 10000},
+                .hook_timeout_ms = 10000,
+                .fence_timeout_ms = 30000},
         .probe = {.interval_ms = 5000, .timeout_ms = 2000, .threshold = 3},
     };
 }

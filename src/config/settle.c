@@ -217,6 +217,9 @@ static void take_run(struct tn_reader *r, const struct tn_draft *d, struct tn_co
     o->on_stopped = run->on_stopped.text;
     o->on_new_leader = run->on_new_leader.text;
     o->hook_timeout_ns = run->hook_timeout_ms * TN_MS;
+    o->fence_command = run->fence_command.text;
+    o->fence_after_ns = run->fence_after_ns;
+    o->fence_timeout_ns = run->fence_timeout_ms * TN_MS;
     o->warm_file = run->warm_file.text;
     o->warm_signal = run->warm_signal;
     o->warm = run->warm || run->warm_file.text || run->warm_signal;
@@ -410,6 +413,19 @@ static void take_answers(struct tn_reader *r, const struct tn_draft *d,
         o->elector.grace_ms = drain_ms;
 }
 
+static void check_fence(struct tn_reader *r, const struct tn_draft *d,
+                        const struct tn_config_election *e)
+{
+    const struct tn_run_options *o = &e->run;
+    struct tenure_error err;
+
+    if (!o->fence_command != !o->fence_after_ns)
+        tn_complain(r, d->run_line, "run: fence_command and fence_after belong together");
+    else if (o->fence_command && e->timing.hold_ns &&
+             tn_timing_explain_fence(&e->timing, o->fence_after_ns, &err))
+        tn_complain(r, d->run_line, "run.fence_after: %s", err.text);
+}
+
 /* There is no default: where every machine has a store of its own, every machine leads. */
 static void take_store(struct tn_reader *r, const struct tn_draft *d, struct tn_config_election *e)
 {
@@ -457,6 +473,7 @@ bool tn_draft_settle(struct tn_reader *r, const struct tn_draft *d, enum tn_log_
     take_state(r, d, e);
     take_times(r, d, e);
     take_answers(r, d, e);
+    check_fence(r, d, e);
     tn_draft_settle_http(r, d, &e->run.api);
     return r->n_complaints == before && !r->no_memory;
 }

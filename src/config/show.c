@@ -106,6 +106,9 @@ static void show_run(const struct tn_config_election *e, FILE *to)
     line(to, "on_started", o->on_started);
     line(to, "on_stopped", o->on_stopped);
     line(to, "on_new_leader", o->on_new_leader);
+    line(to, "fence_command", o->fence_command);
+    if (o->fence_after_ns)
+        show_time(to, "fence_after", o->fence_after_ns);
     line(to, "warm_file", o->warm_file);
     line(to, "watchdog", o->watchdog);
     if (o->start_timeout_ns)
@@ -224,6 +227,7 @@ static json_t *run_json(const struct tn_config_election *e)
     set_text(j, "on_started", o->on_started);
     set_text(j, "on_stopped", o->on_stopped);
     set_text(j, "on_new_leader", o->on_new_leader);
+    set_text(j, "fence_command", o->fence_command);
     return j;
 }
 

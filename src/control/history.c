@@ -154,6 +154,8 @@ static const char *end_before(const struct tenure_term_record *next)
 {
     if (strcmp(next->cause, "crashed") == 0)
         return "crashed";
+    if (strcmp(next->cause, "proved") == 0)
+        return "its machine was switched off";
     return strcmp(next->cause, "expired") == 0 ? "not renewed in time" : "";
 }
 

@@ -72,10 +72,13 @@ static void read_done(struct tn_elector *e, const struct tn_event *ev, struct tn
     e->reading = false;
     if (ev->status != TENURE_OK) {
         /* A read error is never absence, and never loss. */
-        e->must_read = true;
+        e->must_read = e->unanswered = true;
         retry_later(e, ev);
         return;
     }
+    if (e->unanswered)
+        e->answered_ns = e->now_ns;
+    e->unanswered = false;
     bool moved = tn_view_observe(e, ev, out);
     e->must_read = false;
     /* A conflict on what is still there: the store contradicts itself or is
@@ -186,6 +189,19 @@ static void retime(struct tn_elector *e, const struct tn_timing *timing)
     e->renew_at_ns = e->now_ns;
 }
 
+/* The holder's machine is off: nothing acts under the record that was read before the command began
+ * (the swap on its token sees to it that there is no later one), so W need not pass.  What has
+ * changed since is not covered; nor is anything if the command failed. */
+static void proved(struct tn_elector *e, const struct tn_event *ev)
+{
+    if (!e->proving)
+        return;
+    e->proving = false;
+    e->proved = ev->status == TENURE_OK && tenure_token_equal(&e->token, &e->proof);
+    if (!e->proved)
+        e->prove_again_ns = e->now_ns + e->cfg.prove_ns;
+}
+
 static void take_event(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
     switch (ev->kind) {
@@ -244,6 +260,9 @@ static void take_event(struct tn_elector *e, const struct tn_event *ev, struct t
         break;
     case TN_EV_TIMING:
         retime(e, ev->timing);
+        break;
+    case TN_EV_PROVED:
+        proved(e, ev);
         break;
     }
 }

@@ -25,7 +25,10 @@
  *  4. TN_ACT_START: the state is sealed.  Start the program with out->epoch.
  *  5. TN_ACT_LEADER: who leads, as far as this candidate can see, has changed.
  *     For people and callbacks; never for safety.
- *  6. At most one of TN_ACT_READ, TN_ACT_SWAP, TN_ACT_WAIT, TN_ACT_HALT:
+ *  6. TN_ACT_PROVE: the holder of out->suspect has been silent.  If there is a command that makes
+ * sure that its machine is off, or cut off from all that the program writes to, start it now and
+ * not earlier, bounded in time, and send TN_EV_PROVED when it has ended. There is one at a time.
+ *  7. At most one of TN_ACT_READ, TN_ACT_SWAP, TN_ACT_WAIT, TN_ACT_HALT:
  *     READ   read the register, linearizably, giving up at out->request_by_ns;
  *            send TN_EV_READ with what was found.
  *     SWAP   swap out->record in, expecting out->expect, under out->nonce,
@@ -67,6 +70,7 @@ enum tn_event_kind {
     TN_EV_SHUTDOWN, /* give leadership up and end */
     TN_EV_CONTROL,  /* may_claim, claim_delay_ns: pause, health, priority */
     TN_EV_TIMING,   /* a new ttl: timing */
+    TN_EV_PROVED,   /* the command of TN_ACT_PROVE has ended: OK if the holder is dead */
 };
 
 /* What a read showed. */
@@ -84,7 +88,7 @@ struct tn_event {
     uint64_t wall_ms;    /* for people, and as a floor of new epochs */
     uint64_t entropy[2]; /* fresh and unpredictable, for EVERY step (nonces, jitter) */
 
-    enum tenure_status status;     /* READ, SWAPPED */
+    enum tenure_status status;     /* READ, SWAPPED, PROVED */
     struct tenure_token token;     /* READ, SWAPPED */
     bool tombstone;                /* READ */
     bool corrupt;                  /* READ: OK, but the record could not be decoded */
@@ -109,6 +113,7 @@ enum tn_action {
     TN_ACT_SWAP = 1 << 5,
     TN_ACT_WAIT = 1 << 6,
     TN_ACT_HALT = 1 << 7,
+    TN_ACT_PROVE = 1 << 8,
 };
 
 /* Why leadership ended; also the word that people see. */
@@ -149,6 +154,7 @@ struct tn_actions {
     uint8_t nonce[TENURE_NONCE_SIZE]; /* SWAP */
     enum tn_purpose purpose;          /* SWAP */
     struct tn_lease record;           /* SWAP */
+    struct tn_lease suspect;          /* PROVE */
 };
 
 enum tn_phase {
@@ -168,6 +174,7 @@ struct tn_elector_config {
     char build[TN_BUILD_MAX + 1];
     int32_t priority;
     int64_t drain_ns; /* how long a planned stop may take while renewals succeed */
+    int64_t prove_ns; /* a holder that is silent for so long may be proved dead; 0: never */
     struct tn_timing timing;
 };
 
@@ -193,9 +200,18 @@ struct tn_elector {
     struct tenure_token token;
     struct tn_lease lease;  /* if FREE or HELD; if ABSENT only its epoch and transitions count */
     int64_t observed_ns;    /* when this token was first seen: after that read */
+    int64_t looked_ns;      /* when it was last read, whatever that showed */
+    bool unanswered;        /* the last try to read it failed */
+    int64_t answered_ns;    /* the first read after that succeeded */
     int64_t poll_at_ns;     /* read again then, if nothing was notified before */
     int64_t spare_ns;       /* the record went back: who held it may act until then */
     struct tn_lease spared; /* that holder's last record; incarnation zero: of several grants */
+
+    /* The proof that the holder is dead. */
+    bool proving;              /* the command runs */
+    struct tenure_token proof; /* what was seen before it began: it proves nothing of any other */
+    bool proved;               /* it has succeeded, and that is what is still seen */
+    int64_t prove_again_ns;    /* it has failed: not before this */
 
     /* The grant in hand; meaningful from SEALING to RELEASING. */
     uint8_t grant[TENURE_NONCE_SIZE];

@@ -78,7 +78,9 @@ static const char *claim_cause(const struct tn_elector *e)
     case TN_SEEN_FREE:
         return "free";
     default:
-        return tn_sees_own_process(e) ? "reclaimed" : "expired";
+        if (tn_sees_own_process(e))
+            return "reclaimed";
+        return e->proved ? "proved" : "expired";
     }
 }
 
@@ -161,13 +163,33 @@ static int64_t claim_at(const struct tn_elector *e)
     if (!e->may_claim || e->seen == TN_SEEN_REFUSED ||
         tn_epoch_next(e->lease.epoch, 0, e->floor) == 0)
         return TN_FOREVER;
-    if (e->seen == TN_SEEN_HELD && !own)
+    if (e->seen == TN_SEEN_HELD && !own && !e->proved)
         at += (int64_t)e->lease.ttl_ms * TN_MS; /* W: the recorded holder's, not ours */
     at = max64(at, e->spare_ns);
     /* A grant of this process that it does not act under is nobody's: a claim
      * that landed late.  It is taken over at once, with a new epoch, unless it
      * was restored over another holder's. */
     return max64(own ? at : at + e->claim_delay_ns, e->not_before_ns);
+}
+
+/* When the holder has been silent for long enough to be suspected of being dead, while the store
+ * answered us: it may be the store that kept it from renewing.  A holder of our own id ran on our
+ * own machine: who is here to ask would be switched off with it. */
+static int64_t prove_at(const struct tn_elector *e)
+{
+    if (e->cfg.prove_ns == 0 || e->proving || e->proved || e->seen != TN_SEEN_HELD ||
+        strcmp(e->lease.holder, e->cfg.id) == 0)
+        return TN_FOREVER;
+    return max64(max64(e->observed_ns, e->answered_ns) + e->cfg.prove_ns,
+                 max64(e->prove_again_ns, e->not_before_ns));
+}
+
+static void prove(struct tn_elector *e, struct tn_actions *out)
+{
+    e->proving = true;
+    e->proof = e->token;
+    out->set |= TN_ACT_PROVE;
+    out->suspect = e->lease;
 }
 
 static void plan_following(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
@@ -182,7 +204,18 @@ static void plan_following(struct tn_elector *e, const struct tn_event *ev, stru
     }
     int64_t at = claim_at(e);
     if (e->now_ns < at) {
-        wait_until(e, out, min64(at, e->poll_at_ns));
+        int64_t suspect_at = at < TN_FOREVER ? prove_at(e) : TN_FOREVER;
+
+        /* A machine is not switched off on an old view: the record is read once more. */
+        if (e->now_ns >= suspect_at && e->looked_ns < suspect_at) {
+            read_now(e, out);
+            return;
+        }
+        if (e->now_ns >= suspect_at) {
+            prove(e, out);
+            suspect_at = TN_FOREVER;
+        }
+        wait_until(e, out, min64(min64(at, e->poll_at_ns), suspect_at));
         return;
     }
     draft_grant(e, ev, tn_epoch_next(e->lease.epoch, ev->wall_ms, e->floor), claim_cause(e));

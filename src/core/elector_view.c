@@ -80,6 +80,7 @@ static bool spared_is_seen(const struct tn_elector *e)
  * was refused is looked at again: it may have been repaired in place. */
 bool tn_view_observe(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
+    e->looked_ns = e->now_ns;
     e->poll_at_ns = e->now_ns + jitter(ev, e->cfg.timing.poll_ns);
     if (e->seen != TN_SEEN_NOTHING && e->seen != TN_SEEN_REFUSED &&
         tenure_token_equal(&e->token, &ev->token))
@@ -94,6 +95,7 @@ bool tn_view_observe(struct tn_elector *e, const struct tn_event *ev, struct tn_
         out->set |= TN_ACT_LEADER;
     e->seen = seen;
     e->token = ev->token;
+    e->proved = false;
     e->observed_ns = e->now_ns;
     if (ev->record && seen != TN_SEEN_REFUSED) {
         e->lease = *ev->record;
@@ -111,6 +113,7 @@ void tn_view_observe_own(struct tn_elector *e, const struct tn_event *ev)
 {
     e->seen = tn_lease_held(&e->draft) ? TN_SEEN_HELD : TN_SEEN_FREE;
     e->token = ev->token;
+    e->proved = false;
     e->lease = e->draft;
     tn_view_know_epoch(e, e->lease.epoch);
     e->observed_ns = e->now_ns;

@@ -129,6 +129,10 @@ static bool next_request(tenure_elector *e, struct tn_event *ev)
         r->sealed = false;
         ev->kind = TN_EV_SEALED;
         memcpy(ev->grant, r->sealed_grant, sizeof ev->grant);
+    } else if (r->proved) {
+        r->proved = false;
+        ev->kind = TN_EV_PROVED;
+        ev->status = r->proof ? TENURE_OK : TENURE_UNAVAILABLE;
     } else if (r->control) {
         r->control = false;
         ev->kind = TN_EV_CONTROL;
@@ -264,6 +268,8 @@ static void carry_out(tenure_elector *e, const struct tn_event *ev)
     }
     if (a->set & TN_ACT_LEADER)
         announce(e);
+    if (a->set & TN_ACT_PROVE)
+        e->hooks.prove(e->hooks.arg, &a->suspect);
 }
 
 /* ---- The loop ------------------------------------------------------------ */
@@ -401,6 +407,7 @@ void *tn_driver_main(void *arg)
     tn_thread_name("tenure-driver");
     if (!get_ready(e))
         return NULL;
+    e->machine.cfg.prove_ns = e->hooks.prove ? e->hooks.prove_ns : 0;
     read_control_first(e);
     for (;;) {
         stamp(&ev);

@@ -53,6 +53,12 @@ struct tn_driver_hooks {
      */
     void (*control)(void *arg, const struct tenure_control *control, const char *damage,
                     bool *may_claim, int64_t *delay_ns);
+    /*
+     * OPTIONAL, on the driver's thread (duty 6): start what makes sure that the machine of this
+     * holder is off, once it was silent for prove_ns; tn_driver_proved() answers.  Must not block.
+     */
+    void (*prove)(void *arg, const struct tn_lease *suspect);
+    int64_t prove_ns;
     /* OPTIONAL, on the driver's thread, before halted(): the store could not be opened, and is
      * not tried again. */
     void (*failed)(void *arg, enum tenure_status status, const char *text);
@@ -79,6 +85,8 @@ enum tenure_status tn_driver_start(tenure_elector *elector, const struct tn_driv
 
 /* The guard has fired on the grant in hand, or is gone: the grant is over. */
 void tn_driver_fired(tenure_elector *elector);
+/* What prove() started has ended: is the holder's machine off? */
+void tn_driver_proved(tenure_elector *elector, bool off);
 /* The program of that epoch has ended by itself: the lease is released; contends again. */
 void tn_driver_ended(tenure_elector *elector, uint64_t epoch);
 /* May this candidate claim (pause, health)?  delay_ns: let others go first by that much. */

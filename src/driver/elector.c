@@ -272,6 +272,14 @@ void tn_driver_fired(tenure_elector *e)
     tn_driver_unlock_and_wake(e);
 }
 
+void tn_driver_proved(tenure_elector *e, bool off)
+{
+    tn_driver_lock(e);
+    e->requests.proved = true;
+    e->requests.proof = off;
+    tn_driver_unlock_and_wake(e);
+}
+
 void tn_driver_ended(tenure_elector *e, uint64_t epoch)
 {
     tn_driver_lock(e);

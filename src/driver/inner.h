@@ -31,6 +31,7 @@ struct tn_requests {
     int64_t claim_delay_ns;
     bool yield;
     int64_t yield_until_ns;
+    bool proved, proof;
     bool shutdown;
     bool retime;
     struct tn_timing timing;

@@ -50,7 +50,15 @@ static uint64_t highest(uint64_t a, uint64_t b)
 /* ---- What there is ------------------------------------------------------- */
 
 /* What is kept of an election, by the end of its key. */
-enum part { PART_NONE, PART_LEASE, PART_CONTROL, PART_HISTORY, PART_CANDIDATE, PART_STATE };
+enum part {
+    PART_NONE,
+    PART_LEASE,
+    PART_CONTROL,
+    PART_HISTORY,
+    PART_FENCING,
+    PART_CANDIDATE,
+    PART_STATE
+};
 
 static enum part part_of(const char *key, const char *name)
 {
@@ -64,6 +72,8 @@ static enum part part_of(const char *key, const char *name)
         return PART_CONTROL;
     if (strcmp(tail, TN_KEY_HISTORY) == 0)
         return PART_HISTORY;
+    if (strcmp(tail, TN_KEY_FENCING) == 0)
+        return PART_FENCING;
     if (strncmp(tail, TN_KEY_CANDIDATES, strlen(TN_KEY_CANDIDATES)) == 0)
         return PART_CANDIDATE;
     /* The rest belongs to elections whose names begin like this one. */

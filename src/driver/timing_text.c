@@ -93,3 +93,20 @@ enum tenure_status tn_timing_settle(const struct tn_timing_ms *ms,
                              (long long)(out->ttl_ns / TN_S + 1));
     return status;
 }
+
+enum tenure_status tn_timing_explain_fence(const struct tn_timing *t, int64_t after_ns,
+                                           struct tenure_error *err)
+{
+    char after[TN_DURATION_TEXT], renew[TN_DURATION_TEXT], request[TN_DURATION_TEXT];
+
+    if (after_ns > t->renew_ns + t->request_ns)
+        return TENURE_OK;
+    tn_duration_format(after_ns, after);
+    tn_duration_format(t->renew_ns, renew);
+    tn_duration_format(t->request_ns / TN_MS * TN_MS, request);
+    return tenure_fail(err, TENURE_CONFIG,
+                       "a leader that is well can be silent for %s (renew) + %s (a request), so it "
+                       "would be switched off after %s: give more than both together, or renew "
+                       "more often",
+                       renew, request, after);
+}

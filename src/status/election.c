@@ -122,6 +122,8 @@ static enum tn_cause cause_of(const struct tn_election_record *r, const struct t
         return TN_CAUSE_EXPIRED;
     if (strcmp(word, "reclaimed") == 0)
         return TN_CAUSE_RECLAIMED;
+    if (strcmp(word, "proved") == 0)
+        return TN_CAUSE_PROVED;
     if (now->crashed)
         return TN_CAUSE_CRASHED;
     if (strcmp(c->kind, "yield") == 0 && c->epoch != 0 && c->epoch == r->leader_epoch)
@@ -226,6 +228,7 @@ const char *tn_election_cause(struct tn_election *e)
         [TN_CAUSE_RECLAIMED] = "its own lease, claimed anew",
         [TN_CAUSE_CRASHED] = "the leader before crashed, and its guard released",
         [TN_CAUSE_STEP_DOWN] = "the leader before was asked to step down",
+        [TN_CAUSE_PROVED] = "the machine of the leader before was proved to be off",
     };
 
     pthread_mutex_lock(&e->lock);

@@ -17,8 +17,8 @@ const int64_t tn_buckets_ns[TN_BUCKETS] = {
 
 const char *tn_cause_word(enum tn_cause cause)
 {
-    static const char *const words[] = {"first",     "handover", "released", "expired",
-                                        "reclaimed", "crashed",  "step-down"};
+    static const char *const words[] = {"first",     "handover", "released",  "expired",
+                                        "reclaimed", "crashed",  "step-down", "proved"};
 
     return words[cause];
 }

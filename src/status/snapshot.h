@@ -32,6 +32,7 @@ enum tn_cause {
     TN_CAUSE_RECLAIMED,
     TN_CAUSE_CRASHED,
     TN_CAUSE_STEP_DOWN,
+    TN_CAUSE_PROVED,
     TN_CAUSES
 };
 const char *tn_cause_word(enum tn_cause cause);

@@ -22,6 +22,7 @@ enum tn_helper_kind {
     TN_HELPER_NEW_LEADER,
     TN_HELPER_PROBE,
     TN_HELPER_CANDIDATE_PROBE,
+    TN_HELPER_FENCE,
     TN_HELPER_DROPPED, /* killed, and nobody waits for its result */
 };
 

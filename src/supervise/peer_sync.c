@@ -121,6 +121,7 @@ struct sync_task {
     struct tn_peer_sync *sync; /* its constants; the rest belongs to the loop */
     struct tenure_candidate self;
     bool announced;
+    struct tn_fence_turn turn;
     struct tn_peer_result result;
 };
 
@@ -172,6 +173,11 @@ static void do_jobs(const struct tn_peer_sync *p, tenure_store *store, struct sy
         within(p, LIMIT_NS);
         preempt(p, store, &t->self);
     }
+    if (jobs & TN_PEER_TURN)
+        t->result.turn = tn_fence_turn_take(&t->turn, store, p->name, t->self.id, p->turn_limit_ns,
+                                            within(p, LIMIT_NS));
+    if (jobs & TN_PEER_TURN_OVER)
+        tn_fence_turn_end(&t->turn, store, p->name, within(p, LIMIT_NS));
     within(p, LIMIT_NS); /* to close may mean to write */
 }
 
@@ -197,6 +203,7 @@ static void done(struct tn_task *task)
 
     p->running = false;
     p->announced = t->announced;
+    p->turn = t->turn;
     start(p);
     p->finished(p->arg, &t->result);
 }
@@ -206,14 +213,14 @@ static void free_task(struct tn_task *task)
     free(task);
 }
 
-/* No thread or no memory: later, with the next jobs.  But nobody waits for a step-down that does
- * not come: it has found no standby, and what follows from that does. */
+/* No thread or no memory: later, with the next jobs.  But nobody waits for a step-down or a turn
+ * that does not come: it has found no standby, or is not ours. */
 static void postpone(struct tn_peer_sync *p, unsigned jobs)
 {
-    struct tn_peer_result none = {.done = TN_PEER_STEP_DOWN};
+    struct tn_peer_result none = {.done = jobs & (TN_PEER_STEP_DOWN | TN_PEER_TURN)};
 
-    p->jobs = jobs & ~TN_PEER_STEP_DOWN;
-    if (jobs & TN_PEER_STEP_DOWN)
+    p->jobs = jobs & ~none.done;
+    if (none.done)
         p->finished(p->arg, &none);
 }
 
@@ -231,6 +238,7 @@ static void start(struct tn_peer_sync *p)
     t->sync = p;
     t->self = p->self;
     t->announced = p->announced;
+    t->turn = p->turn;
     t->result.done = jobs;
     p->jobs = 0;
     p->running = tn_worker_post(p->worker, &t->task, NULL) == TENURE_OK;

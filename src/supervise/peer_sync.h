@@ -9,6 +9,7 @@
 #define TN_SUPERVISE_PEER_SYNC_H
 
 #include "os/worker.h"
+#include "supervise/fence_turn.h"
 #include "tenure/control.h"
 
 enum tn_peer_job {
@@ -18,6 +19,8 @@ enum tn_peer_job {
     TN_PEER_STEP_DOWN = 1 << 3,  /* is there a healthy candidate to step down for? */
     TN_PEER_PREEMPT = 1 << 4,    /* we outrank the leader: request a hand-over to us */
     TN_PEER_WITHDRAW = 1 << 5,   /* remove our record; instead of all jobs that came before */
+    TN_PEER_TURN = 1 << 6,       /* may we run the fence command? */
+    TN_PEER_TURN_OVER = 1 << 7,  /* it has ended */
 };
 
 /* Which of two candidates with the same priority is better. */
@@ -27,6 +30,7 @@ struct tn_peer_result {
     unsigned done; /* jobs */
     unsigned better;
     bool successor; /* a healthy candidate answers that it stands by */
+    bool turn;      /* it is ours */
     /* ANNOUNCE, RANK: what was found in our record, after this process had written it. */
     struct tenure_candidate duplicate; /* what another process wrote; its id is "" if none did */
     bool removed;                      /* nothing: another process wrote it, and has left */
@@ -43,6 +47,9 @@ struct tn_peer_sync {
     void *arg;
     struct tn_worker *worker;
 
+    int64_t turn_limit_ns;
+
+    struct tn_fence_turn turn;
     bool running;
     bool announced; /* our record was written */
     unsigned jobs;  /* for when it has finished */

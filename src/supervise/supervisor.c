@@ -282,6 +282,7 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     else
         tn_log("alone", "%.*s: is seen by this process alone: another copy leads as well",
                (int)strcspn(o.store, ":"), o.store);
+    tn_supervisor_proof_hooks(s, &hooks);
     s->election = tn_supervisor_election(s);
     if (!s->election)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");

@@ -47,6 +47,10 @@ struct tn_run_options {
     const char *on_started, *on_stopped, *on_new_leader;
     int64_t hook_timeout_ns;
 
+    /* A leader that is silent for fence_after_ns is made sure to be off by this; NULL: never. */
+    const char *fence_command;
+    int64_t fence_after_ns, fence_timeout_ns;
+
     struct tn_probe_options probe;           /* of the program */
     struct tn_probe_options candidate_probe; /* of this machine, before it may lead */
 

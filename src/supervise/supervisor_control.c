@@ -252,6 +252,8 @@ static void on_synced(void *arg, const struct tn_peer_result *result)
         if (changed)
             tn_supervisor_apply_claim(s);
     }
+    if (result->done & TN_PEER_TURN)
+        tn_supervisor_proof_turn(s, result->turn);
     if (result->done & TN_PEER_STEP_DOWN) {
         if (result->successor && s->machine.unhealthy && s->machine.epoch != 0)
             tenure_elector_yield(s->elector, ILL_MS);

@@ -150,4 +150,6 @@ void tn_supervisor_reaped(struct tn_supervisor *s, pid_t pid, int status)
         tn_supervisor_health_result(s, kind, WIFEXITED(status) && WEXITSTATUS(status) == 0);
     else if (kind == TN_HELPER_NEW_LEADER)
         tell_failure(TN_HOOK_NEW_LEADER, status);
+    else if (kind == TN_HELPER_FENCE)
+        tn_supervisor_proof_ended(s, status);
 }

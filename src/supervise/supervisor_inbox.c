@@ -300,7 +300,7 @@ void tn_supervisor_inbox_drain(struct tn_call *call)
     pthread_mutex_lock(&m->lock);
     news = *m;
     m->start = m->unsealed = m->gave_up = m->renewed = m->leader_changed = m->control_changed =
-        m->request_fresh = m->troubled = m->memory_changed = false;
+        m->request_fresh = m->troubled = m->memory_changed = m->prove = false;
     m->failed = TENURE_OK;
     pthread_mutex_unlock(&m->lock);
 
@@ -326,6 +326,8 @@ void tn_supervisor_inbox_drain(struct tn_call *call)
         tn_supervisor_take_control(s, &news.control, news.request_fresh);
     if (news.leader_changed)
         take_leader(s, news.leader, news.leader_epoch);
+    if (news.prove)
+        tn_supervisor_proof_begin(s, &news.suspect);
     if (news.halted)
         tn_supervisor_happened(s, TN_ON_HALTED);
     s->trim.at_ns = tenure_now() + TRIM_NS;

@@ -49,6 +49,9 @@ struct tn_inbox {
     bool renewed; /* told at level debug */
     int64_t renewal_ns;
 
+    bool prove; /* the leader has been silent */
+    struct tn_lease suspect;
+
     /* The control register, as the driver read it. */
     struct tenure_control control;
     bool control_seen, control_changed, request_fresh;
@@ -130,6 +133,8 @@ struct tn_supervisor {
     struct tn_timer duplicate; /* our record is written again; NEVER: no other process has our id */
     unsigned unanswered;       /* times that it was, since another process was found in it */
     int64_t yield_for_ms;
+
+    struct tn_lease suspect; /* the leader that is being proved dead */
 
     struct tn_outage outage;         /* of the store, as it was told */
     char warnings[TN_WARNINGS][160]; /* "": none */
@@ -222,6 +227,15 @@ void tn_supervisor_hook_leader(struct tn_supervisor *s, const char *leader, uint
 void tn_supervisor_hook_ended(struct tn_supervisor *s, const struct tn_guard_report *r);
 /* A child of ours was reaped. */
 void tn_supervisor_reaped(struct tn_supervisor *s, pid_t pid, int status);
+
+/* supervisor_proof.c */
+void tn_supervisor_proof_hooks(struct tn_supervisor *s, struct tn_driver_hooks *hooks);
+/* The leader has been silent. */
+void tn_supervisor_proof_begin(struct tn_supervisor *s, const struct tn_lease *suspect);
+/* Whether it is our turn to run the command is known. */
+void tn_supervisor_proof_turn(struct tn_supervisor *s, bool ours);
+/* It has ended, as wait(2) tells; -1: it could not be run. */
+void tn_supervisor_proof_ended(struct tn_supervisor *s, int status);
 
 /* supervisor_health.c */
 /* Registers the probes, which probe nothing yet. */

@@ -6,6 +6,7 @@
 #include "body.h"
 #include "check.h"
 #include "net.h"
+#include "prover.h"
 #include "state.h"
 #include "store.h"
 
@@ -32,7 +33,7 @@ static void say_step(struct sim_world *w, const struct sim_node *n, const struct
 {
     static const char *const kinds[] = {"start",  "timer",    "changed",  "read",    "swapped",
                                         "sealed", "fenced",   "unsealed", "stopped", "fired",
-                                        "yield",  "shutdown", "control",  "timing"};
+                                        "yield",  "shutdown", "control",  "timing",  "proved"};
     const struct tn_elector *e = &n->elector;
 
     sim_say_at(w, n->index, "%s%s%s -> %s, deadline %+.3f s", kinds[ev->kind],
@@ -96,6 +97,9 @@ static bool open_mail(struct sim_world *w, struct sim_node *n, const struct sim_
         memcpy(ev->grant, mail->grant, TENURE_NONCE_SIZE);
         ev->floor = mail->floor;
         ev->final = mail->final;
+        return true;
+    case TN_EV_PROVED:
+        ev->status = mail->status;
         return true;
     case TN_EV_FIRED:
         /* "On the current grant": the driver's own guard word tells which. */
@@ -263,7 +267,9 @@ static void do_duty(struct sim_world *w, struct sim_node *n)
             sim_body_start(w, n);
         break;
     case 4:
-        break; /* who leads is for people */
+        if (set & TN_ACT_PROVE) /* who leads is for people */
+            sim_prover_start(w, n);
+        break;
     default:
         if (set & (TN_ACT_READ | TN_ACT_SWAP)) {
             ask(w, n);

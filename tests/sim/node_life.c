@@ -105,7 +105,8 @@ void sim_node_rearm(struct sim_world *w, struct sim_node *n)
 
 void sim_node_boot(struct sim_world *w, struct sim_node *n)
 {
-    struct tn_elector_config cfg = {.drain_ns = w->plan.drain_ns, .timing = *n->timing};
+    struct tn_elector_config cfg = {
+        .drain_ns = w->plan.drain_ns, .prove_ns = w->plan.prove_ns, .timing = *n->timing};
     struct sim_rng rng;
 
     if (n->run != SIM_DOWN || (w->keep.without >> n->index & 1))
@@ -123,6 +124,7 @@ void sim_node_boot(struct sim_world *w, struct sim_node *n)
     n->n_mail = 0;
     n->duty = SIM_DUTIES;
     n->may_claim = true;
+    n->proving = n->switched_off = false;
     memset(&n->body, 0, sizeof n->body);
     memcpy(n->body.incarnation, incarnation, sizeof incarnation);
     n->facts.serial = 0;

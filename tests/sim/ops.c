@@ -39,7 +39,7 @@ static void stop_host(struct sim_world *w, struct sim_node *n, const struct sim_
     exempt_until(w, n, n->resume_ns);
 }
 
-static void reboot(struct sim_world *w, struct sim_node *n)
+void sim_ops_reboot(struct sim_world *w, struct sim_node *n)
 {
     sim_node_kill(w, n);
     n->ghost.prog = SIM_PROG_NONE;
@@ -156,7 +156,7 @@ void sim_ops_begin(struct sim_world *w, unsigned index)
         sim_node_kill(w, n);
         break;
     case SIM_OP_REBOOT:
-        reboot(w, n);
+        sim_ops_reboot(w, n);
         break;
     case SIM_OP_EXIT:
         sim_body_exit(w, n);

@@ -217,6 +217,9 @@ struct sim_node {
     bool suspended;
     bool cut; /* partitioned from the store */
     bool may_claim;
+    bool proving;      /* a command of this life is under way */
+    bool switched_off; /* and has done its work */
+    uint32_t proofs;
     struct sim_clock clock;
     int32_t ppm;
     int64_t wall_off_ms;

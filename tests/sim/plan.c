@@ -269,6 +269,16 @@ static void plan_removals(struct sim_plan *p)
         };
 }
 
+/* Candidates that have a command to switch a silent holder off: sometimes at the first renewal that
+ * is late, or even before. */
+static void plan_proofs(struct sim_plan *p)
+{
+    struct sim_rng rng = sim_rng_keyed(p->seed, SIM_RND_PLAN, 8, 0);
+
+    if (p->family != &sim_family_jobs && sim_rng_chance(&rng, 15))
+        p->prove_ns = sim_rng_span(&rng, longest_ttl(p) / 8, longest_ttl(p));
+}
+
 /* A server far away: every answer comes in time, but not all that a session takes.  Without a
  * state, whose seal would take longer than a leader may need for it. */
 static void plan_sessions(struct sim_plan *p)
@@ -332,6 +342,7 @@ void sim_plan_hostile(struct sim_plan *p, const struct sim_family *family, uint6
     if (p->commits)
         plan_seals(p);
     plan_removals(p);
+    plan_proofs(p);
 }
 
 void sim_plan_lasting(struct sim_plan *p, uint64_t seed, int64_t span_ns)

@@ -102,6 +102,7 @@ struct sim_plan {
     unsigned trips;     /* round trips that a lost session takes to be set up again; 0: none */
     int64_t wall_ms;    /* what wall clocks show at the beginning */
     int64_t drain_ns;
+    int64_t prove_ns;  /* a silent holder is proved dead after this; 0: never */
     int64_t commit_ns; /* from one commit of a leader to the next */
     struct sim_odds odds;
     struct tn_timing timing[SIM_NODES_MAX]; /* at first */

@@ -43,6 +43,7 @@ enum sim_stream {
     SIM_RND_OP,
     SIM_RND_CLOCK,
     SIM_RND_SLOT,
+    SIM_RND_PROVER,
 };
 
 static inline uint64_t sim_key(uint64_t seed, enum sim_stream stream, unsigned node,

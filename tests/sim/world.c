@@ -8,6 +8,7 @@
 #include "net.h"
 #include "node.h"
 #include "ops.h"
+#include "prover.h"
 #include "state.h"
 #include "store.h"
 #include "term.h"
@@ -226,6 +227,9 @@ static void happen(struct sim_world *w, const struct sim_item *it)
         break;
     case SIM_Q_SAYS:
         sim_term_says(w, it->arg, it->gen);
+        break;
+    case SIM_Q_PROVER:
+        sim_prover_step(w, n, it->gen, it->arg);
         break;
     case SIM_Q_UNSEALED:
         sim_saver_seal_again(w, n, it->gen);

@@ -45,6 +45,7 @@ enum sim_what {
     SIM_Q_PART_BACK, /* arg: its answer reaches who sent it */
     SIM_Q_CLIENT,    /* arg: a client's timer; gen: which */
     SIM_Q_SAYS,      /* arg: a client tells its elector; gen: who it was */
+    SIM_Q_PROVER,    /* arg: the next step of a candidate's prover; gen: its life */
     SIM_Q_UNSEALED,  /* a candidate that could not seal tries again; gen: its saver's */
 };
 

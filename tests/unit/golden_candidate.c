@@ -46,6 +46,7 @@ void candidate_add(struct words *words)
     snprintf(c->name, sizeof c->name, "%s", name);
     snprintf(c->config.id, sizeof c->config.id, "%s", name);
     c->config.drain_ns = words_duration(words, "drain", 8 * TN_S);
+    c->config.prove_ns = words_duration(words, "prove", 0);
     c->config.priority = (int32_t)words_number(words, "priority", 0);
     words_copy(words, "address", c->config.address, sizeof c->config.address);
     words_copy(words, "build", c->config.build, sizeof c->config.build);
@@ -135,6 +136,14 @@ static void on_timing(struct words *words, struct candidate *c)
 
     if (words_timing(words, &timing))
         world_event(words->w, c, &ev);
+}
+
+static void on_proved(struct words *words, struct candidate *c)
+{
+    struct tn_event ev = {.kind = TN_EV_PROVED};
+
+    ev.status = words_take_if(words, "failed") ? TENURE_UNAVAILABLE : TENURE_OK;
+    world_event(words->w, c, &ev);
 }
 
 /* ---- What a script does with a candidate --------------------------------- */
@@ -256,6 +265,7 @@ static const struct {
     {"delay", TN_EV_CONTROL, on_delay},
     {"unsealed", TN_EV_UNSEALED, on_unsealed},
     {"timing", TN_EV_TIMING, on_timing},
+    {"proved", TN_EV_PROVED, on_proved},
     {"nonsense", (enum tn_event_kind)99, NULL},
 };
 

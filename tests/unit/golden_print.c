@@ -146,6 +146,9 @@ void print_actions(struct world *w, struct candidate *c, const struct tn_actions
                    show_nonce(w, out->grant));
     if (out->set & TN_ACT_LEADER)
         print_leader(w, c);
+    if (out->set & TN_ACT_PROVE)
+        print_line(w, c->name, "> prove that %s is dead, epoch %llu", out->suspect.holder,
+                   (unsigned long long)out->suspect.epoch);
     if (out->set & TN_ACT_READ)
         print_line(w, c->name, "> read by %s", show_time(out->request_by_ns, text));
     if (out->set & TN_ACT_SWAP)

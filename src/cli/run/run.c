@@ -10,6 +10,8 @@
 
 #include "cli/cli.h"
 #include "cli/run/run.h"
+#include "core/timing.h"
+#include "driver/timing_text.h"
 #include "os/init.h"
 
 static const char help[] =
@@ -51,6 +53,9 @@ static const char help[] =
     "  --on-stopped CMD     the lease is released after this one\n"
     "  --on-new-leader CMD\n"
     "  --hook-timeout 10s   time limit of a hook\n"
+    "  --fence-command CMD  makes sure that a silent leader's machine is off: exit\n"
+    "                       code 0 is the proof, and its lease need not run out\n"
+    "  --fence-after TIME   silent for so long; --fence-timeout 30s: limit of CMD\n"
     "\n"
     "  --warm               run COMMAND on standbys too\n"
     "  --warm-file PATH     its role, written there: `standby` or `leading EPOCH`\n"
@@ -122,6 +127,21 @@ static void settle(struct cli_run *r)
     o->program.ignored = o->warm_signal;
 }
 
+/* Times that cannot work at all are told by who starts the elector. */
+static enum tenure_status check_fence(const struct tn_run_options *o, struct tenure_error *err)
+{
+    const struct tenure_elector_options *e = &o->elector;
+    struct tn_timing_wish wish = {.ttl_ns = e->ttl_ms * TN_MS,
+                                  .renew_ns = e->renew_ms * TN_MS,
+                                  .kill_ns = e->kill_ms * TN_MS,
+                                  .rho_ppm = e->rho_ppm};
+    struct tn_timing t;
+
+    if (tn_timing_plan(&wish, &t) != TN_TIMING_OK)
+        return TENURE_OK;
+    return tn_timing_explain_fence(&t, o->fence_after_ns, err);
+}
+
 /* ---- The verb ------------------------------------------------------------ */
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
@@ -139,6 +159,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
               .log_level = TN_LEVEL_INFO,
               .crash_limit = 5,
               .hook_timeout_ns = 10 * S,
+              .fence_timeout_ns = 30 * S,
               .preempt_delay_ns = 5 * S,
               .probe = {.interval_ns = 5 * S, .timeout_ns = 2 * S, .threshold = 3}}};
     struct tn_run_options *o = &r.o;
@@ -163,6 +184,10 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
             verb, "--warm needs --warm-file or --warm-signal, to tell COMMAND when it leads");
     if (o->on_loss == TN_LOSS_RESTART && !o->warm)
         return cli_misuse(verb, "--on-loss restart-program is for --warm programs");
+    if (!o->fence_command != !o->fence_after_ns)
+        return cli_misuse(verb, "--fence-command and --fence-after belong together");
+    if (o->fence_command && check_fence(o, &err))
+        return cli_misuse(verb, "--fence-after: %s", err.text);
     o->program.args = argv + optind;
     cli_no_core();
     o->program.env = environ;
