@@ -113,3 +113,44 @@ enum tenure_status tn_jobs_edit_member(const struct tn_jobs *g, const char *id,
         tn_bell_ring(g->store, g->name, g->deadline);
     return status;
 }
+
+struct departure {
+    const char *id;
+    const uint8_t *incarnation;
+};
+
+static enum tenure_status set_left(void *arg, const struct tenure_value *value,
+                                   struct tn_edit *edit, struct tenure_error *err)
+{
+    const struct departure *d = arg;
+    struct tn_member_record record;
+    enum tenure_status status = TENURE_OK;
+
+    if (!tenure_token_absent(&value->token))
+        status = tn_member_decode(value->data, value->len, &record, err);
+    if (status)
+        return status;
+    if (tenure_token_absent(&value->token) || record.member.state != TN_MEMBER_ALIVE ||
+        record.member.mark != TN_MARK_NONE ||
+        memcmp(record.member.identity.incarnation, d->incarnation, TENURE_NONCE_SIZE) != 0)
+        return tenure_fail(err, TENURE_CONFLICT, "the record of '%.127s' is another's", d->id);
+    record.member.state = TN_MEMBER_LEFT;
+    record.member.ask_count = 0;
+    edit->text = tn_member_encode(&record);
+    return edit->text ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
+}
+
+enum tenure_status tn_jobs_member_left(const struct tn_jobs *g, const char *id,
+                                       const uint8_t incarnation[TENURE_NONCE_SIZE],
+                                       struct tenure_error *err)
+{
+    struct departure departure = {id, incarnation};
+    char key[TENURE_KEY_MAX + 1];
+    enum tenure_status status = tn_key_item(g->name, TN_KEY_MEMBER, id, key, err);
+
+    if (!status)
+        status = tn_edit_register(g->store, key, set_left, &departure, g->deadline, err);
+    if (!status)
+        tn_bell_ring(g->store, g->name, g->deadline);
+    return status;
+}

@@ -50,6 +50,14 @@ enum tn_member_edit { TN_MEMBER_DRAIN, TN_MEMBER_UNDRAIN, TN_MEMBER_EVICT, TN_ME
 enum tenure_status tn_jobs_edit_member(const struct tn_jobs *g, const char *id,
                                        enum tn_member_edit edit, struct tenure_error *err);
 
+/*
+ * That incarnation of the worker is dead, and so are its programs: one swap to `left` frees its
+ * jobs.  Only its guard may know that.  CONFLICT: the record is another's by now, or marked.
+ */
+enum tenure_status tn_jobs_member_left(const struct tn_jobs *g, const char *id,
+                                       const uint8_t incarnation[TENURE_NONCE_SIZE],
+                                       struct tenure_error *err);
+
 /* ---- Jobs ---------------------------------------------------------------- */
 
 struct tn_new_job {

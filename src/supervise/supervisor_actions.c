@@ -25,25 +25,14 @@ static bool leave_ticket(struct tn_supervisor *s)
 {
     struct tn_release_ticket ticket = {
         .store = s->options->elector.store, .name = s->options->elector.name, .id = s->id};
-    char text[TN_RELEASE_TICKET_MAX], *all = NULL;
     struct tn_snapshot now;
-    size_t size = 0;
 
     tn_driver_snapshot(s->elector, &now);
     if (now.grant.epoch == 0 || now.grant.epoch != s->machine.epoch)
         return false;
     memcpy(ticket.incarnation, now.incarnation, sizeof ticket.incarnation);
     memcpy(ticket.grant, now.grant.id, sizeof ticket.grant);
-    FILE *to = open_memstream(&all, &size);
-    if (!to)
-        return false;
-    fwrite(text, 1, tn_release_ticket_write(&ticket, text, sizeof text), to);
-    tn_environment_write(to);
-    bool ok = fclose(to) == 0 && tn_guard_link_ticket(&s->link, all, size);
-    if (all)
-        explicit_bzero(all, size);
-    free(all);
-    return ok;
+    return tn_release_ticket_give(&s->link, &ticket);
 }
 
 static void write_role(const struct tn_supervisor *s)

@@ -18,6 +18,7 @@
 #include "core/timing.h"
 #include "guard/children.h"
 #include "os/poll.h"
+#include "supervise/guard/releaser.h"
 #include "supervise/guard/watch.h"
 #include "work/inner.h"
 
@@ -60,6 +61,19 @@ void tn_work_fired(struct tn_work *w)
         tn_jobs_driver_fired(w->driver);
 }
 
+/* What the releaser must know if we crash: with it our jobs are free at once, without the ttl. */
+static bool leave_ticket(struct tn_work *w)
+{
+    const struct tn_jobs_options *o = &w->options->jobs;
+    struct tn_release_ticket ticket = {
+        .store = o->store, .name = o->group, .id = o->id, .member = true};
+    struct tn_jobs_status now;
+
+    tn_jobs_driver_status(w->driver, &now);
+    memcpy(ticket.incarnation, now.identity.incarnation, sizeof ticket.incarnation);
+    return tn_release_ticket_give(&w->link, &ticket);
+}
+
 /* ---- The launcher -------------------------------------------------------- */
 
 static void hang_up(struct tn_work *w)
@@ -79,6 +93,10 @@ static bool spawn_launcher(struct tn_work *w, struct tenure_error *err)
     struct tn_program_env_spec spec = {.id = w->options->jobs.id};
     int ends[2], block = -1;
 
+    if (!leave_ticket(w)) {
+        tenure_fail(err, TENURE_UNAVAILABLE, "no ticket for the releaser: %s", strerror(errno));
+        return false;
+    }
     if (!tn_guard_link_path(path) ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         tenure_fail(err, TENURE_UNAVAILABLE, "no launcher for the programs: %s", strerror(errno));

@@ -55,19 +55,36 @@ class Fleet:
     def log(self, name):
         return (self.dir / f"{name}.log").read_text()
 
-    def pid(self, name):
-        return self.workers[name].pid
-
     def living(self):
         """The jobs whose program lives, by the locks that the kernel knows."""
         held = {line.split()[5].split(":")[2] for line in open("/proc/locks") if " FLOCK " in line}
         return {p.name for p in self.runs.iterdir() if str(p.stat().st_ino) in held}
 
+    def programs(self, worker):
+        """The programs of a worker that live: pid -> job."""
+        found = {}
+        for pid, args in self.processes():
+            if args.startswith(bytes(WITNESS)):
+                try:
+                    pairs = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                except OSError:
+                    continue  # it has just ended
+                env = dict(pair.split(b"=", 1) for pair in pairs if b"=" in pair)
+                if env.get(b"TENURE_ID") == worker.encode():
+                    found[pid] = env[b"TENURE_JOB"].decode()
+        return found
+
+    def guard(self, worker):
+        pid = self.workers[worker].pid
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return next(int(c) for c in children if pathlib.Path(f"/proc/{c}/comm").read_text() == "tenure-guard\n")
+
+    def spread(self):
+        """How many programs each worker has."""
+        return sorted(len(self.programs(worker)) for worker in self.workers)
+
     def all_run(self):
         return self.living() == set(self.names)
-
-    def epoch(self, job):
-        return int((self.runs / job).read_text().split()[0])
 
     def count(self, job):
         return int((self.runs / job).read_text().split()[1])
@@ -91,7 +108,7 @@ class Fleet:
                 except OSError:
                     continue
                 if str(self.dir).encode() in args:
-                    found.append((entry.name, args))
+                    found.append((int(entry.name), args))
         return found
 
     def end(self):
@@ -122,12 +139,103 @@ def test_one_worker_runs_every_job_and_leaves(fleet):
     f.start("a")
     until(f.all_run)
     until(lambda: all(f.count(job) > 0 for job in f.names))
-    assert set(f.owners().values()) == {"a"}
+    guard = f.guard("a")
     f.leave("a")
     assert f.living() == set()
     assert not f.processes()
+    assert not os.path.exists(f"/proc/{guard}")
     f.start("b")  # one write has freed them all
     until(f.all_run)
     assert set(f.owners().values()) == {"b"}
     f.leave("b")
+    f.check()
+
+
+def test_after_a_crash_nobody_waits_for_the_ttl(fleet):
+    f = fleet(3)
+    f.start("a", "--ttl", "10m", "--renew", "2s")
+    until(f.all_run)
+    f.workers["a"].kill()
+    f.workers["a"].wait()
+    f.start("b")
+    until(lambda: f.all_run() and len(f.programs("b")) == 3)
+    f.leave("b")
+    f.check()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request):
+    if request.param == "sqlite":
+        yield None
+        return
+    import server_postgres
+    if server_postgres.MISSING:
+        pytest.skip(server_postgres.MISSING)
+    server = server_postgres.Postgres()
+    yield server.url()
+    server.stop()
+
+
+def test_whatever_is_killed_each_job_runs_once(fleet, url):
+    f = fleet(60, url)
+    for name in "abc":
+        f.start(name)
+    until(lambda: f.all_run() and f.spread() == [20, 20, 20], limit=120)
+
+    def take_over_from(name, strike):
+        """What a worker had is dead, and all of it runs somewhere."""
+        until(lambda: f.all_run() and f.programs(name), limit=120)
+        before = f.programs(name).keys()
+        strike()
+        until(lambda: f.all_run() and not f.programs(name).keys() & before, limit=120)
+
+    take_over_from("a", f.workers["a"].kill)
+    take_over_from("b", lambda: os.kill(f.guard("b"), signal.SIGKILL))
+    assert f.workers["b"].poll() is None, f.log("b")
+    # Longer than its lease: its guard ends its programs by the deadline, and then itself.
+    take_over_from("c", lambda: f.workers["c"].send_signal(signal.SIGSTOP))
+    f.workers["c"].send_signal(signal.SIGCONT)
+
+    pid = next(iter(f.programs("b")))
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: f.all_run() and pid not in f.programs("b"), limit=120)
+    counts = {job: f.count(job) for job in f.names}
+    until(lambda: all(f.count(job) > counts[job] for job in f.names), limit=120)
+    for worker in f.workers.values():
+        worker.send_signal(signal.SIGTERM)
+    codes = {name: worker.wait(world.PATIENCE) for name, worker in f.workers.items()}
+    assert codes["b"] == 0 and codes["a"] == -signal.SIGKILL and codes["c"] in (0, -signal.SIGKILL), f.log("b")
+    until(lambda: not f.processes())
+    f.check()
+
+
+def test_an_operator_pauses_moves_and_drains(fleet):
+    f = fleet(12)
+    for name in "ab":
+        f.start(name)
+    until(lambda: f.all_run() and f.spread() == [6, 6], limit=120)
+    job = f.names[0]
+
+    f.jobs("pause", job, "--wait")
+    assert job not in f.living()  # confirmed: nobody has it
+    f.jobs("resume", job)
+    until(f.all_run, limit=120)
+
+    target = "a" if job in f.programs("b").values() else "b"
+    f.jobs("move", job, "--to", target)
+    until(lambda: f.all_run() and job in f.programs(target).values(), limit=120)
+    f.jobs("unpin", job)
+
+    f.jobs("drain", "a")
+    until(lambda: f.all_run() and not f.programs("a"), limit=120)
+    f.jobs("drain", "a", "--undo")
+
+    for name in "ab":  # a rolling restart
+        f.leave(name)
+        until(f.all_run, limit=120)
+        f.start(name)
+        until(lambda: f.all_run() and "joined" in f.log(name).split("left the group")[-1], limit=120)
+    f.leave("a")
+    f.leave("b")
+    assert not f.processes()
     f.check()

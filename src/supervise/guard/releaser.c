@@ -1,6 +1,7 @@
 #include "supervise/guard/releaser.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include "core/timing.h"
 #include "driver/driver.h"
 #include "guard/protocol.h"
+#include "jobs/operator.h"
 #include "lease/lease.h"
 #include "os/loop.h"
 #include "os/trim.h"
@@ -27,6 +29,10 @@
 #define KEEP_NS    (45 * TN_S)
 #define REOPEN_NS  (5 * TN_S)
 
+/* What a ticket is for. */
+#define LEASE  "lease"
+#define MEMBER "member"
+
 #define FOR_THE_GUARD "this verb is for the guard alone"
 
 size_t tn_release_ticket_write(const struct tn_release_ticket *f, char *text, size_t size)
@@ -35,16 +41,33 @@ size_t tn_release_ticket_write(const struct tn_release_ticket *f, char *text, si
 
     tn_hex_encode(f->incarnation, TENURE_NONCE_SIZE, incarnation);
     tn_hex_encode(f->grant, TENURE_NONCE_SIZE, grant);
-    int n = snprintf(text, size, "%s\n%s\n%s\n%s\n%s\n", f->store ? f->store : "noop:", f->name,
-                     f->id, incarnation, grant);
+    int n = snprintf(text, size, "%s\n%s\n%s\n%s\n%s\n%s\n", f->store ? f->store : "noop:", f->name,
+                     f->id, incarnation, grant, f->member ? MEMBER : LEASE);
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
+}
+
+bool tn_release_ticket_give(struct tn_guard_link *link, const struct tn_release_ticket *ticket)
+{
+    char text[TN_RELEASE_TICKET_MAX], *all = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&all, &size);
+
+    if (!to)
+        return false;
+    fwrite(text, 1, tn_release_ticket_write(ticket, text, sizeof text), to);
+    tn_environment_write(to);
+    bool ok = fclose(to) == 0 && tn_guard_link_ticket(link, all, size);
+    if (all)
+        explicit_bzero(all, size);
+    free(all);
+    return ok;
 }
 
 bool tn_release_ticket_read(struct tn_release_ticket *f, char *text)
 {
-    char *parts[5];
+    char *parts[6];
 
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         char *end = strchr(text, '\n');
 
         if (!end)
@@ -56,6 +79,7 @@ bool tn_release_ticket_read(struct tn_release_ticket *f, char *text)
     f->store = parts[0];
     f->name = parts[1];
     f->id = parts[2];
+    f->member = strcmp(parts[5], MEMBER) == 0;
     return tn_hex_decode(parts[3], f->incarnation, TENURE_NONCE_SIZE) &&
            tn_hex_decode(parts[4], f->grant, TENURE_NONCE_SIZE);
 }
@@ -96,7 +120,21 @@ static enum tenure_status open_existing(const char *text, tenure_store **store,
     return status;
 }
 
-/* One try: open if it is not, read, swap (I8: tn_driver_release_grant() compares all three). */
+/* On the exact version that was read, and only if it is still what the ticket says (I8). */
+static enum tenure_status swap(const struct tn_release_ticket *f, tenure_store *store,
+                               struct tenure_error *err)
+{
+    int64_t deadline = tenure_now() + REQUEST_NS;
+
+    if (!f->member)
+        return tn_driver_release_grant(store, f->name, f->id, f->incarnation, f->grant, deadline,
+                                       err);
+    return tn_jobs_member_left(
+        &(struct tn_jobs){.store = store, .name = f->name, .deadline = deadline}, f->id,
+        f->incarnation, err);
+}
+
+/* One try: open if it is not, read, swap. */
 static enum tenure_status try_once(const struct tn_release_ticket *f, tenure_store **store,
                                    struct tenure_error *err)
 {
@@ -105,8 +143,7 @@ static enum tenure_status try_once(const struct tn_release_ticket *f, tenure_sto
     if (!*store)
         status = open_existing(f->store, store, err);
     if (!status)
-        status = tn_driver_release_grant(*store, f->name, f->id, f->incarnation, f->grant,
-                                         tenure_now() + REQUEST_NS, err);
+        status = swap(f, *store, err);
     if (status)
         hang_up(store); /* the next try does not trust that connection */
     return status;
@@ -135,6 +172,8 @@ static void withdraw(const struct tn_release_ticket *f, tenure_store *store)
 {
     char incarnation[2 * TENURE_NONCE_SIZE + 1];
 
+    if (f->member)
+        return; /* a worker is no candidate */
     tn_hex_encode(f->incarnation, sizeof f->incarnation, incarnation);
     usleep(20 * 1000); /* the next leader first */
     tn_candidate_withdraw(store, f->name, f->id, incarnation, tenure_now() + REQUEST_NS, NULL);

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "supervise/guard/link.h"
 #include "tenure/status.h"
 #include "tenure/store.h"
 
@@ -28,10 +29,14 @@ struct tn_release_ticket {
     const char *id;
     uint8_t incarnation[TENURE_NONCE_SIZE];
     uint8_t grant[TENURE_NONCE_SIZE];
+    bool member; /* name is a group, id a worker of it: its member record is to be left */
 };
 
 /* Returns the length. */
 size_t tn_release_ticket_write(const struct tn_release_ticket *ticket, char *text, size_t size);
+/* Give it to the guard, with our environment behind it, in the place of the one before.  false: it
+ * could not be written. */
+bool tn_release_ticket_give(struct tn_guard_link *link, const struct tn_release_ticket *ticket);
 /* The strings point into text, which is cut up.  false: not complete. */
 bool tn_release_ticket_read(struct tn_release_ticket *ticket, char *text);
 
