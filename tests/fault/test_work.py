@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 
 import pytest
+import unix_http
 import world
 from process import until
 from world import BUILD, TENURE
@@ -158,9 +159,61 @@ def test_after_a_crash_nobody_waits_for_the_ttl(fleet):
     f.workers["a"].kill()
     f.workers["a"].wait()
     f.start("b")
-    until(lambda: f.all_run() and len(f.programs("b")) == 3)
+    until(lambda: len(f.programs("b")) == 3 and f.all_run())
     f.leave("b")
     f.check()
+
+
+def test_what_a_program_is_given(fleet):
+    f = fleet(1)
+    spec = f.dir / "spec"
+    spec.write_text("feed: 7\n")
+    f.jobs("add", "fed", "--spec", str(spec))
+    f.start("a", command=["sh", "-c", f"env >{f.runs}/$TENURE_JOB.new; cat $TENURE_SPEC >{f.runs}/$TENURE_JOB.spec; "
+                                      f"stat -c %a $TENURE_SPEC >>{f.runs}/$TENURE_JOB.spec; "
+                                      f"mv {f.runs}/$TENURE_JOB.new {f.runs}/$TENURE_JOB.env; exec sleep 1000"])
+    until((f.runs / "fed.env").exists)
+    env = dict(line.split("=", 1) for line in (f.runs / "fed.env").read_text().splitlines() if "=" in line)
+    assert (f.runs / "fed.spec").read_text() == "feed: 7\n600\n"
+    assert {k for k in env if k.startswith("TENURE_")} == {
+        "TENURE_JOB", "TENURE_EPOCH", "TENURE_GROUP", "TENURE_ID", "TENURE_SPEC", "TENURE_SOCKET"}
+
+    def ask(method, path, body=None, epoch=None):
+        answer = unix_http.ask(env["TENURE_SOCKET"], method, path, body, {"Tenure-Epoch": str(epoch)} if epoch else {})
+        return answer.status, answer.body
+
+    mine, epoch = "/v1/jobs/fed/checkpoint", int(env["TENURE_EPOCH"])
+    assert ask("GET", mine, epoch=epoch)[0] == 404
+    assert ask("PUT", mine, b"one", epoch)[0] == 200
+    assert ask("GET", mine, epoch=epoch) == (200, b"one")
+    assert ask("PUT", mine, b"two", epoch - 1)[0] == 409  # an older run
+    assert ask("PUT", "/v1/jobs/elsewhere/checkpoint", b"two", epoch)[0] == 409
+    assert ask("PUT", mine, b"two")[0] == 400
+    assert ask("GET", mine) == (200, b"one")
+    assert [job["epoch"] for job in json.loads(ask("GET", "/v1/jobs")[1])["jobs"] if job["id"] == "fed"] == [epoch]
+    f.leave("a")
+    assert not os.path.exists(os.path.dirname(env["TENURE_SOCKET"]))
+
+
+def test_a_program_that_fails_is_started_again_later_and_later(fleet):
+    f = fleet(1)
+    f.start("a", command=["sh", "-c", f"echo $TENURE_EPOCH >>{f.runs}/epochs; exit 3"])
+    until(lambda: "times in a row" in f.log("a"))
+    epochs = [int(line) for line in (f.runs / "epochs").read_text().split()]
+    assert epochs == sorted(set(epochs)) and len(epochs) >= 5  # each run has one of its own
+    f.leave("a")
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--capacity", "1000"], "a kill time of 400ms covers 150 programs"),
+    (["--ttl", "1s", "--renew", "300ms", "--kill-time", "50ms"], "covers 0 programs"),
+    (["--renew", "3s"], "renew"),
+    (["--label", "novalue"], "--label"),
+])
+def test_settings_that_cannot_work_are_refused(fleet, options, words):
+    f = fleet(1)
+    assert f.start("a", *options).wait(world.PATIENCE) == 2
+    assert words in f.log("a")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -187,7 +240,7 @@ def test_whatever_is_killed_each_job_runs_once(fleet, url):
         until(lambda: f.all_run() and f.programs(name), limit=120)
         before = f.programs(name).keys()
         strike()
-        until(lambda: f.all_run() and not f.programs(name).keys() & before, limit=120)
+        until(lambda: not f.programs(name).keys() & before and f.all_run(), limit=120)  # first dead, then there again
 
     take_over_from("a", f.workers["a"].kill)
     take_over_from("b", lambda: os.kill(f.guard("b"), signal.SIGKILL))
@@ -198,7 +251,7 @@ def test_whatever_is_killed_each_job_runs_once(fleet, url):
 
     pid = next(iter(f.programs("b")))
     os.kill(pid, signal.SIGKILL)
-    until(lambda: f.all_run() and pid not in f.programs("b"), limit=120)
+    until(lambda: pid not in f.programs("b") and f.all_run(), limit=120)
     counts = {job: f.count(job) for job in f.names}
     until(lambda: all(f.count(job) > counts[job] for job in f.names), limit=120)
     for worker in f.workers.values():
@@ -223,11 +276,11 @@ def test_an_operator_pauses_moves_and_drains(fleet):
 
     target = "a" if job in f.programs("b").values() else "b"
     f.jobs("move", job, "--to", target)
-    until(lambda: f.all_run() and job in f.programs(target).values(), limit=120)
+    until(lambda: job in f.programs(target).values() and f.all_run(), limit=120)
     f.jobs("unpin", job)
 
     f.jobs("drain", "a")
-    until(lambda: f.all_run() and not f.programs("a"), limit=120)
+    until(lambda: not f.programs("a") and f.all_run(), limit=120)
     f.jobs("drain", "a", "--undo")
 
     for name in "ab":  # a rolling restart
