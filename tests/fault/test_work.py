@@ -88,7 +88,8 @@ class Fleet:
         return self.living() == set(self.names)
 
     def count(self, job):
-        return int((self.runs / job).read_text().split()[1])
+        words = (self.runs / job).read_text().split()
+        return int(words[1]) if words else 0  # it has just begun
 
     def check(self):
         wrong = self.runs / "violations"
