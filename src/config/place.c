@@ -37,7 +37,7 @@ static const struct type {
     {"rediss", "redis_tls", "rediss", HOSTS | LOGIN | DATABASE | PREFIX | OPTIONS | PASSWORD_FILE},
     {"etcd", NULL, "etcd", HOSTS | LOGIN | PREFIX | OPTIONS | PASSWORD_FILE},
     {"etcds", "etcd_tls", "etcds", HOSTS | LOGIN | PREFIX | OPTIONS | PASSWORD_FILE},
-    {"zookeeper", "zk", "zookeeper", HOSTS | LOGIN | PREFIX | OPTIONS},
+    {"zookeeper", "zk", "zookeeper", HOSTS | LOGIN | PREFIX | OPTIONS | PASSWORD_FILE},
     {"consul", NULL, "consul", HOSTS | LOGIN | PREFIX | OPTIONS},
     {"nats", NULL, "nats", HOSTS | LOGIN | BUCKET | OPTIONS},
     {"mongodb", "mongo", "mongodb", HOSTS | LOGIN | DATABASE | OPTIONS},

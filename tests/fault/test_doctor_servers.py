@@ -5,14 +5,18 @@ import server_etcd
 import server_kube
 import server_postgres
 import server_redis
+import server_zookeeper
 from proxy import Proxy
 from server_etcd import Etcd
 from server_kube import Kube
 from server_postgres import Postgres
 from server_redis import Redis
+from server_zookeeper import ZooKeeper
 from test_doctor import assert_sound, verdicts
 
 needs_redis = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
+needs_zookeeper = pytest.mark.skipif(server_zookeeper.MISSING is not None,
+                                     reason=str(server_zookeeper.MISSING))
 needs_etcd = pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
 needs_kube = pytest.mark.skipif(server_kube.MISSING is not None, reason=str(server_kube.MISSING))
 needs_postgres = pytest.mark.skipif(server_postgres.MISSING is not None,
@@ -69,6 +73,12 @@ def test_redis_that_may_not_be_written(tmp_path):
 def test_etcd():
     with Etcd() as etcd:
         assert_sound(etcd.url())
+
+
+@needs_zookeeper
+def test_zookeeper():
+    with ZooKeeper() as server:
+        assert_sound(server.url())
 
 
 @needs_kube

@@ -94,7 +94,7 @@ def test_life(group):
     life(group)
 
 
-@pytest.mark.parametrize("name", ["postgres", "redis", "etcd"])
+@pytest.mark.parametrize("name", ["postgres", "redis", "etcd", "zookeeper"])
 def test_life_on_a_server(name):
     kind = RIGS[name]
     if kind.missing:

@@ -14,8 +14,8 @@ import pytest
 from process import free_port, until
 from tenure import Store, StoreError, settled
 
-pytestmark = pytest.mark.parametrize("running", ["postgres", "redis", "etcd", "kube"], indirect=True,
-                                     scope="session")
+pytestmark = pytest.mark.parametrize("running", ["postgres", "redis", "etcd", "kube", "zookeeper"],
+                                     indirect=True, scope="session")
 
 KEY = "w/lease"  # which rig.delete() deletes
 

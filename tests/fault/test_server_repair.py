@@ -109,7 +109,28 @@ LEASES = {"no-text": (notes(text=None), False), "nonce": (notes(nonce="x"), True
           "base64": (notes(text=None, base64="!!"), False),
           "stripped": (notes(text=None, nonce=None, prev=None), False),
           "held": (notes({"holderIdentity": "mallory", "leaseDurationSeconds": 60}), True)}
-DAMAGES = {"postgres": ROWS, "redis": STRINGS, "etcd": PAIRS, "kube": LEASES}
+
+
+def node(make):
+    def spoil(rig, key):
+        path = f"/tenure/{key}#"
+        rig.server.put(path, make(rig.server.get(path)))
+    return spoil
+
+
+def child(change):
+    def spoil(rig, key):
+        (path,) = rig.server.tree(f"/tenure/{key}#")[1:]
+        change(rig.server, path)
+    return spoil
+
+
+NODES = {"head": (node(lambda value: value.replace(b"tenure1 ", b"tenure7 ")), True),
+         "foreign": (node(lambda _: b"hello"), False), "empty": (node(lambda _: b""), False),
+         "flag": (node(lambda value: value.replace(b" v\n", b" x\n")), True),
+         "no-child": (child(lambda server, path: server.delete(path)), True),
+         "children": (child(lambda server, path: server.put(path + "2", b"")), True)}
+DAMAGES = {"postgres": ROWS, "redis": STRINGS, "etcd": PAIRS, "kube": LEASES, "zookeeper": NODES}
 LOOSEN = {"postgres": loosen, "advisory": loosen}
 CASES = [(store, how) for store, ways in DAMAGES.items() for how in ways]
 FIRST = {**{store: next(iter(ways)) for store, ways in DAMAGES.items()}, "advisory": "version"}

@@ -17,12 +17,14 @@ import server_etcd
 import server_kube
 import server_postgres
 import server_redis
+import server_zookeeper
 from disk import SmallDisk
 from process import until
 from server_etcd import Etcd
 from server_kube import Kube
 from server_postgres import Postgres
 from server_redis import Redis
+from server_zookeeper import ZooKeeper
 
 QUOTA = 24 << 20  # bytes, of the etcd behind etcd: and kube:
 
@@ -504,8 +506,89 @@ class KubeRig(EtcdRig):
         pass
 
 
+# ---- ZooKeeper ----------------------------------------------------------------
+
+class ZooKeeperRig(Rig):
+    missing = server_zookeeper.MISSING
+    tells_deletions = True
+    lease = "/tenure/w/lease#"
+
+    def __init__(self, server=None):
+        super().__init__(server or ZooKeeper())
+        self.login = "app:one"
+
+    def url(self, port=None):
+        return self.server.url(port=port)
+
+    def settle(self):
+        until(self.server.healthy, limit=60)
+
+    def mark(self):
+        return self.server.get(self.lease)
+
+    def clear(self):
+        self.server.delete("/tenure")
+
+    def delete(self):
+        self.server.delete(self.lease)
+
+    def dump(self):
+        copy = pathlib.Path(tempfile.mkdtemp(dir=self.server.dir)) / "data"
+        shutil.copytree(self.server.data, copy)
+        return copy
+
+    def restore(self, dump):
+        self.server.kill()
+        shutil.rmtree(self.server.data)
+        if dump:
+            shutil.copytree(dump, self.server.data)
+        self.server.start()
+        self.settle()
+
+    def empty(self):
+        self.restore(None)
+
+    def let_in(self, file):
+        self.server.put("/tenure", b"")
+        self.change_secret("one")
+        return self.server.url(f"?user=app&password_file={file}")
+
+    def change_secret(self, secret):
+        self.login = f"app:{secret}"
+        self.allow()
+
+    def forbid(self):
+        self.server.permit("/tenure", self.login, read=True)
+
+    def forbid_all(self):
+        self.server.permit("/tenure", "nobody:at all", all=True)
+
+    def allow(self):
+        self.server.permit("/tenure", self.login, all=True)
+
+    def lock_up(self):
+        self.clear()
+
+    @contextlib.contextmanager
+    def full(self):
+        """The server ends itself, and starts when there is room."""
+        disk, kept = SmallDisk(), self.server
+        try:
+            with ZooKeeper(data=disk.path) as self.server:
+                yield disk.fill, lambda: self._make_room(disk)
+        finally:
+            self.server = kept
+            disk.close()
+
+    def _make_room(self, disk):
+        disk.room()
+        self.server.kill()
+        self.server.start()
+        self.settle()
+
+
 RIGS = {"postgres": PostgresRig, "advisory": AdvisoryRig, "redis": RedisRig, "etcd": EtcdRig,
-        "kube": KubeRig}
+        "kube": KubeRig, "zookeeper": ZooKeeperRig}
 
 
 

@@ -30,6 +30,10 @@ static const struct {
     {"etcd",
      {"without a majority nobody can renew: the leader stops in time, and nobody leads",
       EVERYWHERE}},
+    {"zookeeper",
+     {"without a majority nobody can renew: the leader stops in time, and nobody leads",
+      "with forceSync=no on the servers, a power failure forgets what was acknowledged",
+      EVERYWHERE}},
     {"kube",
      {"as good as the API server's etcd; a candidate of another make that is paused does not stop "
       "itself: beside such ones exclusion holds for tenure's side only",
