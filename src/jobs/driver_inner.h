@@ -4,7 +4,8 @@
  *   driver.c           life, and what others ask
  *   driver_beat.c      the heartbeat's thread
  *   driver_work.c      the work's thread: steps, and the duties after each
- *   driver_requests.c  its requests to the store
+ *   driver_requests.c  its requests to the store: plan, members, catalogue
+ *   driver_registers.c the registers of jobs
  *   driver_commits.c   checkpoints on their way
  *   driver_table.c     its memory: ids, requirements, checkpoints
  */
@@ -144,6 +145,15 @@ struct tn_answer {
 /* Carry out d->actions.request. */
 void tn_jobs_request(tn_jobs_driver *d, struct tn_answer *answer);
 void tn_answer_free(struct tn_answer *answer);
+/* Zeroed, and never of no size; NULL: no memory. */
+void *tn_jobs_array(size_t n, size_t size);
+
+/* ---- driver_registers.c -------------------------------------------------- */
+
+enum tenure_status tn_jobs_read_registers(tn_jobs_driver *d, struct tn_answer *answer,
+                                          struct tenure_error *err);
+enum tenure_status tn_jobs_swap_registers(tn_jobs_driver *d, struct tn_answer *answer,
+                                          struct tenure_error *err);
 /* Read the specification of a job; value is the caller's, empty if it has none. */
 enum tenure_status tn_jobs_read_spec(tn_jobs_driver *d, const char *id, struct tenure_value *value,
                                      struct tenure_error *err);

@@ -26,7 +26,7 @@
 #define JOBS_MAX 1000
 #define WORKERS  3
 #define TTL_MS   6000
-#define RENEW_MS 500
+#define RENEW_MS 300
 #define LIMIT_S  120
 #define SECOND   INT64_C(1000000000)
 
@@ -148,8 +148,8 @@ static void commit_all(void)
 
 static void traced(void *arg, const struct tenure_worker_trace *t)
 {
-    fprintf(stderr, "%s: %d %s %llu %s\n", (const char *)arg, (int)t->event, t->subject,
-            (unsigned long long)t->epoch, t->text);
+    fprintf(stderr, "%.3f %s: %d %s %llu %s\n", (double)t->at_ns / 1e9, (const char *)arg,
+            (int)t->event, t->subject, (unsigned long long)t->epoch, t->text);
 }
 
 static int work(unsigned seat)

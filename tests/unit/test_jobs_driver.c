@@ -36,11 +36,11 @@ struct worker {
     tn_jobs_driver *driver;
     pthread_mutex_t lock;
     struct run {
-        bool on, stopping, waits;
+        bool on, waits;
         uint64_t epoch;
         unsigned counter;
     } runs[JOBS];
-    bool halted, dead; /* dead: it answers nothing any more */
+    bool halted;
     _Atomic int64_t deadline_ns;
     unsigned fenced;
 };
@@ -187,7 +187,7 @@ static void add_jobs(tenure_store *store)
     assert_int_equal(added, JOBS);
 }
 
-static void start_worker(unsigned i)
+static void start_as(unsigned i, const char *id)
 {
     struct worker *w = &workers[i];
     struct tn_jobs_options o = {
@@ -202,8 +202,16 @@ static void start_worker(unsigned i)
 
     memset(w, 0, sizeof *w);
     pthread_mutex_init(&w->lock, NULL);
-    snprintf(w->id, sizeof w->id, "w%u", i);
+    snprintf(w->id, sizeof w->id, "%s", id);
     assert_int_equal(tn_jobs_driver_start(&o, &hooks, &w->driver, &err), TENURE_OK);
+}
+
+static void start_worker(unsigned i)
+{
+    char id[8];
+
+    snprintf(id, sizeof id, "w%u", i);
+    start_as(i, id);
 }
 
 static void stop_worker(unsigned i)
@@ -279,6 +287,15 @@ static void check_counters(tenure_store *store)
     }
 }
 
+static void begin(const char *store_url)
+{
+    snprintf(url, sizeof url, "%s", store_url);
+    for (uint32_t j = 0; j < JOBS; j++) {
+        atomic_store(&runs[j], 0);
+        atomic_store(&acked[j], 0);
+    }
+}
+
 /* ---- The story ----------------------------------------------------------- */
 
 static bool pause_is_confirmed(tenure_store *store)
@@ -297,11 +314,7 @@ static void live(const char *store_url)
     struct tn_jobs_status status;
     size_t owned;
 
-    snprintf(url, sizeof url, "%s", store_url);
-    for (uint32_t j = 0; j < JOBS; j++) {
-        runs[j] = 0;
-        acked[j] = 0;
-    }
+    begin(store_url);
     tenure_store *store = open_store();
     add_jobs(store);
     start_worker(0);
@@ -338,6 +351,57 @@ static void live(const char *store_url)
     tenure_store_close(store);
 }
 
+/* Out until an operator lets it in again; nobody else takes its jobs before its lease is over. */
+static void test_evicted(void **state)
+{
+    struct tn_jobs_status status;
+
+    (void)state;
+    begin("memory:evicted");
+    tenure_store *store = open_store();
+    add_jobs(store);
+    start_worker(0);
+    wait_for(running() == JOBS);
+    start_worker(1);
+    struct tn_jobs g = group(store);
+    assert_int_equal(tn_jobs_edit_member(&g, "w0", TN_MEMBER_EVICT, &err), TENURE_OK);
+    wait_for(count_of(0) == 0);
+    wait_for((tn_jobs_driver_status(workers[0].driver, &status), status.waits[0] != '\0'));
+    assert_non_null(strstr(status.waits, "evicted"));
+    assert_int_equal(status.expired, 1);
+    g = group(store);
+    assert_int_equal(tn_jobs_edit_member(&g, "w0", TN_MEMBER_ADMIT, &err), TENURE_OK);
+    wait_for(running() == JOBS && count_of(0) > 0);
+    stop_worker(0);
+    stop_worker(1);
+    assert_int_equal(atomic_load(&overlaps), 0);
+    assert_int_equal(atomic_load(&regressions), 0);
+    check_counters(store);
+    tenure_store_close(store);
+}
+
+/* A second process under one id waits, and says so. */
+static void test_namesake(void **state)
+{
+    struct tn_jobs_status status;
+
+    (void)state;
+    begin("memory:namesake");
+    tenure_store *store = open_store();
+    add_jobs(store);
+    start_worker(0);
+    wait_for(running() == JOBS);
+    start_as(1, "w0");
+    wait_for((tn_jobs_driver_status(workers[1].driver, &status), status.waits[0] != '\0'));
+    assert_int_equal(count_of(1), 0);
+    stop_worker(0); /* then the other one joins at once */
+    wait_for(count_of(1) == JOBS);
+    stop_worker(1);
+    assert_int_equal(atomic_load(&overlaps), 0);
+    check_counters(store);
+    tenure_store_close(store);
+}
+
 static void test_memory(void **state)
 {
     (void)state;
@@ -346,7 +410,11 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_evicted),
+        cmocka_unit_test(test_namesake),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

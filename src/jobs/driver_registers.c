@@ -1,0 +1,205 @@
+/* jobs/driver_registers.c - the registers of jobs, read and swapped in batches. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/key.h"
+#include "jobs/driver_inner.h"
+
+static void report_damage(tn_jobs_driver *d, const char *id, const char *text)
+{
+    tn_jobs_trace(d, (struct tn_jobs_trace){.kind = TN_JOBS_DAMAGED, .job = id, .text = text});
+}
+
+static void take_register(tn_jobs_driver *d, const char *id, const struct tenure_read *read,
+                          struct tn_read *out)
+{
+    struct tn_side *side;
+    struct tenure_error why = {0};
+    const unsigned char *checkpoint = NULL;
+    size_t len = 0;
+
+    out->status = read->status;
+    out->token = read->value.token;
+    memcpy(out->prev, read->value.prev, sizeof out->prev);
+    if (out->status || tenure_token_absent(&out->token)) {
+        report_damage(d, id, out->status ? "it cannot be read" : "it is lost");
+        return;
+    }
+    out->status =
+        tn_job_decode(read->value.data, read->value.len, &out->record, &checkpoint, &len, &why);
+    if (out->status) {
+        report_damage(d, id, why.text);
+        return;
+    }
+    side = tn_jobs_side(d, out->job);
+    if (!side || !tn_side_set(side, checkpoint, len)) {
+        out->status = TENURE_NOMEM;
+        return;
+    }
+    free(side->taken_from);
+    side->taken_from = NULL;
+    if (tn_job_owned(&out->record) && strcmp(out->record.owner.id, d->id) != 0)
+        side->taken_from = strdup(out->record.owner.id);
+}
+
+/* Each gets a status of its own: what was not answered is read again. */
+enum tenure_status tn_jobs_read_registers(tn_jobs_driver *d, struct tn_answer *a,
+                                          struct tenure_error *err)
+{
+    unsigned n = d->actions.n;
+    struct tenure_read *reads = tn_jobs_array(n, sizeof *reads);
+    char(*keys)[TENURE_KEY_MAX + 1] = tn_jobs_array(n, sizeof *keys);
+    const char **ids = tn_jobs_array(n, sizeof *ids);
+    enum tenure_status status = TENURE_OK;
+    unsigned asked = 0;
+
+    a->event.kind = TN_WORK_READ;
+    a->event.reads = a->reads = tn_jobs_array(n, sizeof *a->reads);
+    if (!reads || !keys || !ids || !a->reads)
+        abort(); /* the worker would wait for ever */
+    for (unsigned i = 0; i < n; i++) {
+        const char *id = tn_jobs_id_of(d, d->actions.jobs[i], NULL);
+
+        a->reads[i] = (struct tn_read){.job = d->actions.jobs[i], .status = TENURE_UNAVAILABLE};
+        if (!id || tn_key_item(d->group, TN_KEY_JOB, id, keys[asked], err))
+            continue;
+        reads[asked].key = keys[asked];
+        ids[asked++] = id;
+        a->reads[i].status = TENURE_OK;
+    }
+    if (asked)
+        status = tenure_store_read_many(d->work_store, reads, asked, d->actions.request_by_ns, err);
+    asked = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (a->reads[i].status)
+            continue;
+        if (status && reads[asked].status)
+            a->reads[i].status = reads[asked].status; /* not answered: no damage */
+        else
+            take_register(d, ids[asked], &reads[asked], &a->reads[i]);
+        asked++;
+    }
+    a->event.n = n;
+    for (unsigned i = 0; i < n; i++)
+        tenure_value_free(&reads[i].value);
+    free(reads);
+    free(keys);
+    free(ids);
+    return status;
+}
+
+/* The bytes that the register gets: a commit's, or the checkpoint as it was read. */
+static const void *bytes_of(const tn_jobs_driver *d, const struct tn_job_swap *s, size_t *len)
+{
+    struct tn_side *side = d->sides[s->job];
+
+    *len = 0;
+    if (!side)
+        return NULL;
+    if (s->purpose == TN_SWAP_COMMIT && side->commits) {
+        side->commits->sent = true;
+        *len = side->commits->len;
+        return side->commits->data;
+    }
+    *len = side->checkpoint_len;
+    return side->checkpoint;
+}
+
+/* A batch of swaps as it is sent. */
+struct sending {
+    struct tenure_swap *swaps;
+    char (*keys)[TENURE_KEY_MAX + 1];
+    unsigned char *bytes;
+    unsigned n;
+};
+
+static void compose(tn_jobs_driver *d, struct sending *b)
+{
+    size_t size = 0, used = 0, len;
+
+    for (unsigned i = 0; i < d->actions.n; i++) {
+        bytes_of(d, &d->actions.swaps[i], &len);
+        size += TN_JOB_HEADER_MAX + len;
+    }
+    b->swaps = tn_jobs_array(d->actions.n, sizeof *b->swaps);
+    b->keys = tn_jobs_array(d->actions.n, sizeof *b->keys);
+    b->bytes = malloc(size + 1);
+    if (!b->swaps || !b->keys || !b->bytes)
+        abort();
+    for (unsigned i = 0; i < d->actions.n; i++) {
+        const struct tn_job_swap *s = &d->actions.swaps[i];
+        const char *id = tn_jobs_id_of(d, s->job, NULL);
+        const void *bytes = bytes_of(d, s, &len);
+
+        if (!id || tn_key_item(d->group, TN_KEY_JOB, id, b->keys[i], NULL) != TENURE_OK)
+            continue; /* CONFLICT by default: it is read again */
+        struct tenure_swap *swap = &b->swaps[b->n++];
+        *swap =
+            (struct tenure_swap){.key = b->keys[i], .expect = s->expect, .data = b->bytes + used};
+        memcpy(swap->nonce, s->nonce, sizeof swap->nonce);
+        swap->len = tn_job_put(&s->record, bytes, len, b->bytes + used);
+        used += swap->len;
+    }
+}
+
+static void take_swapped(tn_jobs_driver *d, const struct tn_job_swap *s, enum tenure_status status)
+{
+    if (status)
+        return;
+    if (s->purpose == TN_SWAP_COMMIT)
+        tn_jobs_keep_commit(d, s->job);
+    if (s->purpose == TN_SWAP_RELEASE)
+        tn_jobs_trace(d, (struct tn_jobs_trace){.kind = TN_JOBS_RELEASED,
+                                                .job = tn_jobs_id_of(d, s->job, NULL),
+                                                .number = s->job,
+                                                .epoch = s->record.epoch});
+}
+
+enum tenure_status tn_jobs_swap_registers(tn_jobs_driver *d, struct tn_answer *a,
+                                          struct tenure_error *err)
+{
+    unsigned n = d->actions.n;
+    struct sending b = {0};
+    enum tenure_status status = TENURE_OK;
+
+    a->event.kind = TN_WORK_SWAPPED;
+    a->event.n = n;
+    a->event.statuses = a->statuses = tn_jobs_array(n, sizeof *a->statuses);
+    a->event.tokens = a->tokens = tn_jobs_array(n, sizeof *a->tokens);
+    if (!a->statuses || !a->tokens)
+        abort();
+    for (unsigned i = 0; i < n; i++)
+        a->statuses[i] = TENURE_CONFLICT;
+    compose(d, &b);
+    if (b.n)
+        status = tenure_store_swap_many(d->work_store, b.swaps, b.n, d->actions.request_by_ns, err);
+    /* They were sorted: which of the keys it is tells the place. */
+    for (unsigned k = 0; k < b.n; k++) {
+        size_t i = (size_t)(b.swaps[k].key - b.keys[0]) / sizeof *b.keys;
+
+        a->statuses[i] = b.swaps[k].status;
+        a->tokens[i] = b.swaps[k].token;
+        take_swapped(d, &d->actions.swaps[i], a->statuses[i]);
+        if (!status && a->statuses[i] && a->statuses[i] != TENURE_CONFLICT)
+            status = tenure_fail(err, a->statuses[i], "%s was not written", b.swaps[k].key);
+    }
+    free(b.swaps);
+    free(b.keys);
+    free(b.bytes);
+    return status;
+}
+
+enum tenure_status tn_jobs_read_spec(tn_jobs_driver *d, const char *id, struct tenure_value *value,
+                                     struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+    enum tenure_status status = tn_key_item(d->group, TN_KEY_SPEC, id, key, err);
+
+    if (!status)
+        status =
+            tenure_store_read(d->work_store, key, value, tenure_now() + d->timing.request_ns, err);
+    if (!status && value->tombstone)
+        value->len = 0;
+    tn_jobs_answered(d, &d->work_failing, "reading a specification", status, err);
+    return status;
+}
