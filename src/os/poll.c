@@ -58,8 +58,10 @@ int tn_poll_with(int timer_fd, struct pollfd *fds, unsigned n, int64_t deadline)
     assert(n <= TN_POLL_MAX);
     if (timer_fd < 0)
         return poll_in_slices(fds, n, deadline);
-    memcpy(all, fds, n * sizeof *fds);
-    all[n] = (struct pollfd){.fd = timer_fd, .events = POLLIN};
+    /* The timer is looked at first: if it has run out, the others are looked at after the deadline,
+     * so that whatever came before it is found. */
+    all[0] = (struct pollfd){.fd = timer_fd, .events = POLLIN};
+    memcpy(all + 1, fds, n * sizeof *fds);
     if (deadline < 1)
         deadline = 1; /* zero would disarm the timer */
     when.it_value.tv_sec = (time_t)(deadline / 1000000000);
@@ -73,8 +75,8 @@ int tn_poll_with(int timer_fd, struct pollfd *fds, unsigned n, int64_t deadline)
     if (ready < 0 && errno == EINVAL)
         return poll_in_slices(fds, n, deadline);
     if (ready > 0) {
-        memcpy(fds, all, n * sizeof *fds);
-        ready -= all[n].revents != 0;
+        memcpy(fds, all + 1, n * sizeof *fds);
+        ready -= all[0].revents != 0;
     }
     return ready;
 }

@@ -11,7 +11,8 @@
  * Like poll(2) on at most TN_POLL_MAX descriptors, until deadline on
  * CLOCK_BOOTTIME (poll's own timeout stands still while the machine sleeps).
  * Entries with fd -1 are skipped.  Returns how many are ready, 0 at the
- * deadline, -1 with errno; EINTR is retried.
+ * deadline if none was before it, however late this process comes to look, -1
+ * with errno; EINTR is retried.
  */
 int tn_poll(struct pollfd *fds, unsigned n, int64_t deadline);
 
