@@ -1,7 +1,8 @@
 /*
  * sqlite: many processes on one file: made by all of them at once, opened and
  * closed by all of them, swapped by all of them, and some of them killed in
- * the middle of it.  Every swap that was answered OK counts exactly once.
+ * the middle of it.  Every swap that was answered OK counts exactly once.  And
+ * one that is stopped while it waits: what it slept over, it hears of.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -27,6 +29,7 @@ static struct shared {
     _Atomic unsigned done[CREW]; /* swaps answered OK, counted by whoever made them */
     _Atomic unsigned unsure;     /* answered UNKNOWN */
     _Atomic unsigned stop;
+    int64_t deadline; /* of wait_until_deadline() */
 } * shared;
 
 static int map_shared(void **state)
@@ -309,11 +312,90 @@ static void all_killed(void **state)
     }
 }
 
+/* ---- Stopped over the deadline ------------------------------------------------ */
+
+/* Exits with what wait() answers to who has seen "k" as it is. */
+static int wait_until_deadline(unsigned index)
+{
+    struct tenure_value value = {0};
+    tenure_store *store = NULL;
+
+    (void)index;
+    if (tenure_store_open(kit_url, kit_soon(), &store, &kit_err) || kit_read(store, "k", &value))
+        return complain("open and read");
+    struct tenure_watch watch = {.key = "k", .seen = value.token};
+    enum tenure_status status = tenure_store_wait(store, &watch, 1, -1, shared->deadline, &kit_err);
+    tenure_value_free(&value);
+    tenure_store_close(store);
+    return (int)status;
+}
+
+/* Has this process a timer?  wait() makes one when it has compared and goes to sleep. */
+static bool has_timer(pid_t pid)
+{
+    char path[64], target[64];
+    bool found = false;
+
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+        ssize_t len = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
+
+        target[len > 0 ? len : 0] = '\0';
+        found = strstr(target, "timerfd");
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+/* One attempt, with a deadline so far away; what wait() answered is in *answer.  false: this
+ * machine was too slow to write before the deadline, and nothing is proven. */
+static bool stop_a_waiter(int64_t span, int *answer)
+{
+    struct tenure_value value = {0};
+    int status = 0;
+
+    shared->deadline = tenure_now() + span;
+    pid_t pid = start(wait_until_deadline, 0);
+    while (!has_timer(pid) && waitpid(pid, &status, WNOHANG) == 0)
+        usleep(100);
+    if (kill(pid, SIGSTOP) != 0)
+        return false; /* it has reached the deadline, and was reaped */
+    tenure_store *store = kit_open();
+    enum tenure_status swapped = add_one(store, &value);
+    bool in_time = tenure_now() < shared->deadline;
+    tenure_value_free(&value);
+    tenure_store_close(store);
+    while (tenure_now() < shared->deadline)
+        usleep(1000);
+    kill(pid, SIGCONT);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(swapped, TENURE_OK);
+    assert_true(WIFEXITED(status));
+    *answer = WEXITSTATUS(status);
+    return in_time;
+}
+
+/* The bell rang before the deadline, and the waiter comes to look after it.  TIMEOUT would be a
+ * lost wake-up: nobody has compared since. */
+static void stopped_over_the_deadline(void **state)
+{
+    int answer = -1;
+
+    (void)state;
+    memset(shared, 0, sizeof *shared);
+    kit_refused("sqlite:", TENURE_CONFIG, "name");
+    for (int64_t span = INT64_C(400000000); !stop_a_waiter(span, &answer); span *= 2)
+        assert_true(span < INT64_C(60000000000));
+    assert_int_equal(answer, TENURE_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         KIT_TEST(made_at_once), KIT_TEST(opened_and_closed), KIT_TEST(swapped_at_once),
-        KIT_TEST(killed),       KIT_TEST(all_killed),
+        KIT_TEST(killed),       KIT_TEST(all_killed),        KIT_TEST(stopped_over_the_deadline),
     };
 
     return cmocka_run_group_tests_name("sqlite_race", tests, map_shared, NULL);

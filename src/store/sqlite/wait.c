@@ -125,25 +125,35 @@ static int any_changed(struct tn_sqlite *h, const struct tenure_watch *watches, 
     return rc;
 }
 
+/* Subscribe, then compare (C6): what comes between the two wakes whoever sleeps then. */
+static enum tenure_status compare(struct tn_sqlite *h, const struct tenure_watch *watches, size_t n,
+                                  bool *changed, int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = tn_sqlite_ready(h, deadline, err);
+
+    if (status)
+        return status;
+    subscribe(h);
+    drain(h);
+    int rc = any_changed(h, watches, n, changed);
+    return rc == SQLITE_OK ? TENURE_OK : tn_sqlite_fail(h, rc, err);
+}
+
 enum tenure_status tn_sqlite_wait(void *impl, const struct tenure_watch *watches, size_t n,
                                   int wake_fd, int64_t deadline, struct tenure_error *err)
 {
     struct tn_sqlite *h = impl;
 
-    for (;;) {
+    for (bool woken = false;; woken = true) {
         bool changed = false;
-        enum tenure_status status = tn_sqlite_ready(h, deadline, err);
+        enum tenure_status status = compare(h, watches, n, &changed, deadline, err);
 
-        if (status)
-            return status;
-        /* Subscribe, then compare, then sleep (C6). */
-        subscribe(h);
-        drain(h);
-        int rc = any_changed(h, watches, n, &changed);
-        if (rc != SQLITE_OK)
-            return tn_sqlite_fail(h, rc, err);
-        if (changed)
+        /* Woken in time, but stopped or locked out until the deadline: TIMEOUT would say that
+         * nothing has changed, which nobody has compared.  The caller reads again (C6). */
+        if (woken && status == TENURE_TIMEOUT)
             return TENURE_OK;
+        if (status || changed)
+            return status;
         int64_t until = h->deaf ? tenure_now() + LOOK_NS : deadline;
         status = tn_store_sleep("sqlite", h->notify_fd, wake_fd, until, deadline, err);
         if (status)
