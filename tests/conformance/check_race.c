@@ -230,18 +230,49 @@ static void written(struct cf_shared *s, uint64_t i)
     atomic_store(&s->count[0], i);
 }
 
-/* wait() reached its deadline, and round i was there all the while (C6).  The
- * writer cannot be further than i: it waits for the one who asks. */
-static bool lost(struct cf_job *job, uint64_t i, int64_t deadline)
+/* A wait() that was answered TIMEOUT, for who has to tell why. */
+struct timed_out {
+    bool is; /* the last one was */
+    int64_t began, deadline, ended;
+    char text[120];
+};
+
+/* More than scheduling: who comes back so much later was stopped, or its machine was. */
+#define STOPPED_NS INT64_C(1000000000)
+
+static enum tenure_status wait_once(struct cf_job *job, const struct tenure_watch *watch,
+                                    struct timed_out *timed_out)
+{
+    timed_out->began = tenure_now();
+    timed_out->deadline = cf_job_deadline(job);
+    enum tenure_status status =
+        tenure_store_wait(job->store, watch, 1, -1, timed_out->deadline, &job->err);
+    timed_out->ended = tenure_now();
+    timed_out->is = status == TENURE_TIMEOUT;
+    if (timed_out->is)
+        snprintf(timed_out->text, sizeof timed_out->text, "%s", job->err.text);
+    return timed_out->is ? TENURE_OK : status;
+}
+
+/*
+ * wait() reached its deadline, and round i was there before (C6).  The writer cannot be further
+ * than i: it waits for the one who asks.  Nothing is said of a waiter that was stopped over its
+ * deadline: on a network the news may have come to nobody, and it was not asleep but away.
+ */
+static bool lost(struct cf_job *job, uint64_t i, const struct timed_out *t)
 {
     struct cf_shared *s = job->shared;
+    int64_t written = (int64_t)atomic_load(&s->count[3]);
 
-    if (atomic_load(&s->count[0]) < i || (int64_t)atomic_load(&s->count[3]) >= deadline)
+    if (!t->is || atomic_load(&s->count[0]) < i || written >= t->deadline ||
+        t->ended - t->deadline > STOPPED_NS)
         return false;
     cf_job_fail(job,
-                "lost wake-up: wait() reached its deadline although round %llu had been written "
-                "(C6)",
-                (unsigned long long)i);
+                "lost wake-up: wait() answered '%s' after %lld ms, %lld us after its deadline, "
+                "although round %llu had been written %lld us before it (C6)",
+                t->text, (long long)(t->ended - t->began) / 1000000,
+                (long long)(t->ended - t->deadline) / 1000, (unsigned long long)i,
+                (long long)(t->deadline - written) / 1000);
     return true;
 }
 
@@ -313,8 +344,7 @@ static void race_waiter(struct cf_job *job)
     struct cf_shared *s = job->shared;
     struct tenure_value value = {0};
     struct last_seen seen = {0};
-    bool timed_out = false;
-    int64_t deadline = 0;
+    struct timed_out timed_out = {0};
 
     while (!atomic_load(&s->stop)) {
         bool prefix = seen.round % 2;
@@ -326,16 +356,13 @@ static void race_waiter(struct cf_job *job)
             cf_job_fail(job, "read: %s", job->err.text);
             break;
         }
-        if (timed_out && seen.round != before && lost(job, seen.round, deadline))
+        if (seen.round != before && lost(job, seen.round, &timed_out))
             break;
         uint64_t last = atomic_load(&s->count[2]);
         atomic_store(&s->count[1], seen.round);
         if (last && seen.round >= last)
             break;
-        deadline = cf_job_deadline(job);
-        status = tenure_store_wait(job->store, &watch, 1, -1, deadline, &job->err);
-        timed_out = status == TENURE_TIMEOUT;
-        if (status && !timed_out) {
+        if (wait_once(job, &watch, &timed_out)) {
             cf_job_fail(job, "wait: %s", job->err.text);
             break;
         }
@@ -384,8 +411,7 @@ static void ping_pong_job(struct cf_job *job)
     struct cf_shared *s = job->shared;
     struct tenure_value value = {0};
     struct last_seen seen = {0};
-    bool timed_out = false;
-    int64_t deadline = 0;
+    struct timed_out timed_out = {0};
 
     while (!atomic_load(&s->stop) && seen.round < s->rounds) {
         struct tenure_watch watch = {.key = s->key};
@@ -396,9 +422,9 @@ static void ping_pong_job(struct cf_job *job)
             cf_job_fail(job, "read: %s", job->err.text);
             break;
         }
-        if (timed_out && seen.round != before && lost(job, seen.round, deadline))
+        if (seen.round != before && lost(job, seen.round, &timed_out))
             break;
-        timed_out = false;
+        timed_out.is = false;
         next = seen.round + 1;
         if (seen.round < s->rounds && next % 2 == job->index) {
             struct tenure_swap swap = {.key = s->key, .expect = seen.token, .len = sizeof next};
@@ -407,18 +433,17 @@ static void ping_pong_job(struct cf_job *job)
                 next = s->rounds; /* ends both */
             swap.data = &next;
             cf_nonce(swap.nonce);
-            if (cf_swap(job->store, &swap, s->call_ns, &job->err))
+            if (cf_swap(job->store, &swap, s->call_ns, &job->err)) {
                 cf_job_fail(job, "swap in turn: %s", job->err.text);
+                break;
+            }
             written(s, next);
             atomic_fetch_add(&s->count[1], 1);
             continue;
         }
         if (seen.round >= s->rounds)
             break;
-        deadline = cf_job_deadline(job);
-        status = tenure_store_wait(job->store, &watch, 1, -1, deadline, &job->err);
-        timed_out = status == TENURE_TIMEOUT;
-        if (status && !timed_out)
+        if (wait_once(job, &watch, &timed_out))
             cf_job_fail(job, "wait: %s", job->err.text);
     }
     tenure_value_free(&value);
