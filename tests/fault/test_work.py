@@ -7,6 +7,7 @@ writes down whatever contradicts J1 (twice), J2 (epoch) or J3 (lost).  /proc/loc
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -58,8 +59,13 @@ class Fleet:
 
     def living(self):
         """The jobs whose program lives, by the locks that the kernel knows."""
-        held = {line.split()[5].split(":")[2] for line in open("/proc/locks") if " FLOCK " in line}
-        return {p.name for p in self.runs.iterdir() if str(p.stat().st_ino) in held}
+        held = set(re.findall(r"^\d+: FLOCK .* ([0-9a-f]+:[0-9a-f]+:\d+) ", pathlib.Path("/proc/locks").read_text(), re.M))
+
+        def name(path):
+            there = path.stat()
+            return f"{os.major(there.st_dev):02x}:{os.minor(there.st_dev):02x}:{there.st_ino}"
+
+        return {path.name for path in self.runs.iterdir() if name(path) in held}
 
     def programs(self, worker):
         """The programs of a worker that live: pid -> job."""
