@@ -95,7 +95,7 @@ def home():
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_command_of_a_page_is_run(path, home, servers):
     document = Document(path)
-    env = {"PATH": f"{home}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "SOURCE": str(ROOT),
+    env = {"PATH": f"{home}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/go/bin", "SOURCE": str(ROOT),
            "BUILD": str(BUILD)}
     prefix = []
     for need in document.needs:

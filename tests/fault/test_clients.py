@@ -19,15 +19,18 @@ from world import TENURE
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+GO = shutil.which("go", path=os.environ["PATH"] + ":/usr/local/go/bin")
+
+
 def go_command(folder):
-    if not shutil.which("go"):
+    if not GO:
         pytest.skip("without Go (Debian: golang-go) its client is not tested")
     (folder / "tenure").mkdir()
     shutil.copy(ROOT / "clients/tenure.go", folder / "tenure")
     shutil.copy(ROOT / "tests/clients/conform.go", folder / "main.go")
     (folder / "go.mod").write_text("module conform\n\ngo 1.19\n")
     # As scripts/kube-server builds: the standard library is compiled once for both.
-    done = subprocess.run(["go", "build", "-trimpath", "-buildvcs=false", "-o", "conform", "."], cwd=folder,
+    done = subprocess.run([GO, "build", "-trimpath", "-buildvcs=false", "-o", "conform", "."], cwd=folder,
                           capture_output=True, text=True, timeout=600,
                           env={**os.environ, "GOTOOLCHAIN": "local"})
     assert done.returncode == 0, done.stderr

@@ -9,8 +9,10 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 from process import until
@@ -172,6 +174,23 @@ def test_the_guard_page_has_its_numbers():
 
 
 # ---- Errors -----------------------------------------------------------------
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_an_ordinary_user_is_told_what_he_may_do():
+    """What root could do here is not claimed, and not denied either."""
+    folder = pathlib.Path(tempfile.mkdtemp())
+    try:
+        for name in ("tenure", "tenure-guard"):
+            shutil.copy(BUILD / name, folder)
+        folder.chmod(0o755)
+        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", folder / "tenure",
+                               "doctor", "--quick", "--json", "--store", "memory:"], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=300)
+        said = {p["name"]: p["text"] for p in json.loads(done.stdout)["promises"]}["guard"]
+        assert "available to this user: group" in said
+    finally:
+        shutil.rmtree(folder)
+
 
 def test_usage(tmp_path):
     store = f"file:{tmp_path}/store"

@@ -48,6 +48,14 @@ static const char *weakness_of(enum tn_contain contain)
     return "";
 }
 
+/* What another user may do, this one does not know. */
+static const char *watchdog_text(bool armed)
+{
+    if (armed)
+        return DEVICE " can be armed";
+    return access(DEVICE, F_OK) == 0 ? DEVICE " may not be opened by this user" : "no " DEVICE;
+}
+
 void doctor_check_guard(struct doctor *d)
 {
     static const struct {
@@ -77,7 +85,7 @@ void doctor_check_guard(struct doctor *d)
                                   "able", able, "realtime", (int)punctual, "watchdog", (int)armed,
                                   "margin_ms", (double)d->margin_ns / 1e6));
     doctor_say(d, weakness_of(got)[0] ? DOCTOR_WEAK : DOCTOR_OK,
-               "containment: %s (available: group%s)%s; %s; %s", tn_contain_text(got), list,
-               weakness_of(got), punctual ? "real-time scheduling" : "no real-time scheduling",
-               armed ? DEVICE " can be armed" : "no " DEVICE);
+               "containment: %s (available%s: group%s)%s; %s; %s", tn_contain_text(got),
+               geteuid() ? " to this user" : "", list, weakness_of(got),
+               punctual ? "real-time scheduling" : "no real-time scheduling", watchdog_text(armed));
 }
