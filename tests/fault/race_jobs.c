@@ -1,7 +1,10 @@
 /*
  * race_jobs - real processes share the jobs of a group, and are killed, stopped and asked to leave.
  *
- *     race_jobs URL [--jobs 200] [--dir MODULES]
+ *     race_jobs URL [--jobs 200] [--stop] [--dir MODULES]
+ *
+ * --stop: one is stopped for longer than its lease, not killed.  For stores in which a client that
+ * is stopped in the middle of a request holds no lock that everybody needs.
  *
  * Every process is a worker through the public library.  The judge is independent of the product:
  * a table in shared memory says who runs a job at this instant, so a second one is seen.  Each run
@@ -38,6 +41,7 @@ struct board {
 
 static struct board *board;
 static unsigned jobs = 200;
+static bool stops;
 static const char *url;
 static pid_t pids[WORKERS];
 
@@ -316,10 +320,25 @@ static void leave(unsigned seat)
     pids[seat] = 0;
 }
 
-static void live(void)
+static void kill_worker(unsigned seat)
+{
+    kill(pids[seat], SIGKILL);
+    waitpid(pids[seat], NULL, 0);
+    clear_owner(pids[seat]);
+    pids[seat] = 0;
+}
+
+static void stop_worker(unsigned seat)
 {
     int status;
 
+    kill(pids[seat], SIGSTOP);
+    waitpid(pids[seat], &status, WUNTRACED);
+    clear_owner(pids[seat]);
+}
+
+static void live(void)
+{
     for (unsigned i = 0; i < WORKERS; i++)
         start_worker(i);
     wait_for(all_fair());
@@ -327,15 +346,17 @@ static void live(void)
     wait_for(running() == jobs);
     start_worker(2);
     wait_for(all_fair());
-    /* One is killed, one is stopped for longer than its lease: the third gets everything. */
-    kill(pids[0], SIGKILL);
-    waitpid(pids[0], NULL, 0);
-    clear_owner(pids[0]);
-    kill(pids[1], SIGSTOP);
-    waitpid(pids[1], &status, WUNTRACED);
-    clear_owner(pids[1]);
+    /* One is killed, one is killed or stopped for longer than its lease: the third gets all. */
+    kill_worker(0);
+    if (stops)
+        stop_worker(1);
+    else
+        kill_worker(1);
     wait_for(count_of(2) == jobs);
-    kill(pids[1], SIGCONT);
+    if (stops)
+        kill(pids[1], SIGCONT);
+    else
+        start_worker(1);
     start_worker(0);
     wait_for(all_fair());
     unsigned before = atomic_load(&board->commits);
@@ -352,13 +373,15 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--jobs") == 0 && i + 1 < argc)
             jobs = (unsigned)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--stop") == 0)
+            stops = true;
         else if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc)
             tenure_store_module_dir(argv[++i], NULL);
         else
             url = argv[i];
     }
     if (!url || jobs < WORKERS || jobs > JOBS_MAX)
-        return fprintf(stderr, "usage: race_jobs URL [--jobs N] [--dir MODULES]\n"), 2;
+        return fprintf(stderr, "usage: race_jobs URL [--jobs N] [--stop] [--dir MODULES]\n"), 2;
     board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED)
         return 2;
