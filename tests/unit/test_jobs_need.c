@@ -29,6 +29,7 @@ static struct tn_member records[MEMBERS];
 static bool counts[MEMBERS];
 static struct tn_known known[JOBS];
 static uint64_t scratch[1024];
+static uint64_t batch[1024];
 static struct tn_work_actions out;
 
 /* The members of these letters, all settled; so many jobs without requirements. */
@@ -45,9 +46,12 @@ static void begin(const char *ids, uint32_t jobs)
                                    .records = records,
                                    .counts = counts,
                                    .known = known,
-                                   .scratch = scratch};
+                                   .scratch = scratch,
+                                   .batch_max = 8,
+                                   .batch = batch};
 
     assert_true(tn_worker_scratch_size(&cfg) <= sizeof scratch);
+    assert_true(tn_worker_batch_size(8) <= sizeof batch);
     tn_worker_init(&w, &cfg);
     memset(peers, 0, sizeof peers);
     memset(records, 0, sizeof records);

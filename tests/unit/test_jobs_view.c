@@ -18,6 +18,7 @@ static struct tn_worker w;
 static struct tn_peer peers[MEMBERS];
 static struct tn_member records[MEMBERS];
 static struct tn_known known[JOBS];
+static uint64_t batch[1024];
 static struct tn_work_actions out;
 
 static void begin(void)
@@ -29,8 +30,11 @@ static void begin(void)
                                    .jobs_max = JOBS,
                                    .peers = peers,
                                    .records = records,
-                                   .known = known};
+                                   .known = known,
+                                   .batch_max = 8,
+                                   .batch = batch};
 
+    assert_true(tn_worker_batch_size(8) <= sizeof batch);
     tn_worker_init(&w, &cfg);
     memset(&out, 0, sizeof out);
 }

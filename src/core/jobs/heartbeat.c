@@ -69,8 +69,9 @@ static void enter(struct tn_heartbeat *h, const struct tn_beat_attempt *by)
     h->identity = by->identity;
     h->deadline_ns = 0;
     extend(h, by);
-    h->phase = TN_BEAT_IN;
-    h->reaped = false;
+    /* Asked to leave while the join was out: nothing runs under it yet. */
+    h->phase = h->leave ? TN_BEAT_LEAVING : TN_BEAT_IN;
+    h->reaped = h->leave;
 }
 
 static void stop(struct tn_heartbeat *h, enum tn_beat_phase phase, int64_t by_ns,
@@ -114,6 +115,9 @@ static void observe(struct tn_heartbeat *h, const struct tn_beat_event *ev)
     h->present = ev->record != NULL;
     if (h->present)
         h->record = *ev->record;
+    /* An operator's word outlives this incarnation, and the process: what we wrote is ours. */
+    if (h->present && h->record.mark != TN_MARK_PLACEHOLDER && landed(h) == NULL)
+        h->profile.draining = h->record.draining;
     h->namesake = !h->present && h->record.state == TN_MEMBER_ALIVE &&
                   h->record.identity.number != 0 && !of_this_process(h);
 }
@@ -211,6 +215,7 @@ static void describe(const struct tn_heartbeat *h, struct tn_member *m)
     m->limit = h->profile.limit;
     m->format = h->profile.format;
     m->standby = h->profile.standby;
+    m->draining = h->profile.draining;
     m->applied = h->profile.applied;
     m->linger_ms = h->profile.linger_ms;
     m->ask_count = h->profile.ask_count;

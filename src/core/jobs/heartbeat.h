@@ -80,7 +80,8 @@ struct tn_beat_attempt {
 
 struct tn_heartbeat {
     struct tn_timing timing;
-    struct tn_member profile; /* what the worker says of itself: the caller's to change */
+    struct tn_member profile; /* what the worker says of itself: the caller's to change, but for
+                                 draining, which an operator's edit of the record changes too */
     int64_t drain_ns;         /* how long a planned stop may take */
     enum tn_beat_phase phase;
     int64_t now_ns;

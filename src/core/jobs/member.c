@@ -39,7 +39,9 @@ enum tn_join tn_member_may_join(const struct tn_member *record, const struct tn_
 bool tn_member_silent(const struct tn_member *record, int64_t seen_ns, int64_t now_ns)
 {
     assert(seen_ns <= now_ns);
-    return record->state == TN_MEMBER_ALIVE && now_ns - seen_ns >= record->ttl_ms * TN_MS;
+    /* A ttl that cannot be is hostile or a mistake: nothing is ever concluded from it. */
+    return record->state == TN_MEMBER_ALIVE && record->ttl_ms >= TN_TTL_MIN_MS &&
+           record->ttl_ms <= TN_TTL_MAX_MS && now_ns - seen_ns >= record->ttl_ms * TN_MS;
 }
 
 /* ---- Owners -------------------------------------------------------------- */
@@ -128,7 +130,8 @@ static unsigned count_settled(const struct tn_member *members, unsigned n, unsig
 unsigned tn_members_count(const struct tn_member *members, unsigned n, unsigned active,
                           bool *counts)
 {
-    unsigned all = count_settled(members, n, active, false, counts);
+    unsigned wanted = active > 0 ? active : 1;
+    unsigned all = count_settled(members, n, wanted, false, counts);
 
-    return all > 0 ? all : count_settled(members, n, active, true, counts);
+    return all > 0 ? all : count_settled(members, n, wanted, true, counts);
 }

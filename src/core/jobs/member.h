@@ -81,7 +81,8 @@ enum tn_join tn_member_may_join(const struct tn_member *record, const struct tn_
 
 /*
  * Unchanged for its recorded ttl: it was first read in this version at seen_ns, a time sampled
- * AFTER that read.  Only then may it be swapped to dead, on that version.
+ * AFTER that read.  Only then may it be swapped to dead, on that version.  Never with a ttl
+ * outside 1 s .. 1 h: an operator resets such a record.
  */
 bool tn_member_silent(const struct tn_member *record, int64_t seen_ns, int64_t now_ns);
 
@@ -110,8 +111,8 @@ uint32_t tn_member_flaps_renewed(uint32_t flaps, uint32_t renewals);
 
 /*
  * Who counts in a plan: alive, unmarked, not draining, settled, and of the standbys, in the order
- * given, as many as `active` has room for.  If nobody does, those who have not settled count at
- * once.  Fills counts[n]; returns how many are true.
+ * given, as many as `active` (0: one) has room for.  If nobody does, those who have not settled
+ * count at once.  Fills counts[n]; returns how many are true.
  */
 unsigned tn_members_count(const struct tn_member *members, unsigned n, unsigned active,
                           bool *counts);

@@ -1,11 +1,35 @@
 /* core/jobs/worker.c - the events of a worker, and its round. */
 #include "core/jobs/worker_inner.h"
 
+/* ---- Memory -------------------------------------------------------------- */
+
+size_t tn_worker_batch_size(uint32_t batch_max)
+{
+    return rounded(batch_max * sizeof(struct tn_job_swap)) +
+           rounded(batch_max * sizeof(struct tn_start)) +
+           4 * rounded(batch_max * sizeof(uint32_t)) + rounded(batch_max * sizeof(bool));
+}
+
+static void lay_out(struct tn_work_lists *l, uint32_t batch_max, void *memory)
+{
+    unsigned char *at = memory;
+
+    l->swaps = carve(&at, batch_max * sizeof *l->swaps);
+    l->starts = carve(&at, batch_max * sizeof *l->starts);
+    l->jobs = carve(&at, batch_max * sizeof *l->jobs);
+    l->stops = carve(&at, batch_max * sizeof *l->stops);
+    l->committed = carve(&at, batch_max * sizeof *l->committed);
+    l->batch = carve(&at, batch_max * sizeof *l->batch);
+    l->fenced = carve(&at, batch_max * sizeof *l->fenced);
+}
+
 void tn_worker_init(struct tn_worker *w, const struct tn_worker_config *cfg)
 {
     assert(cfg->id[0] != '\0' && cfg->members_max < TN_PLAN_MEMBERS_MAX);
+    assert(cfg->batch_max >= 1 && cfg->batch_max <= TN_WORK_BATCH_MAX && cfg->batch != NULL);
     memset(w, 0, sizeof *w);
     w->cfg = *cfg;
+    lay_out(&w->lists, cfg->batch_max, cfg->batch);
     memset(cfg->known, 0, cfg->jobs_max * sizeof *cfg->known);
     for (uint32_t j = 0; j < cfg->jobs_max; j++)
         cfg->known[j].slot = TN_SLOT_NONE;
@@ -53,21 +77,32 @@ static void ask_stage(struct tn_worker *w, enum tn_work_request request,
 static void begin_round(struct tn_worker *w, struct tn_work_actions *out)
 {
     w->stage = TN_STAGE_PLAN;
+    w->round_began_ns = w->now_ns;
+    w->round_at_ns = w->now_ns + w->cfg.timing.poll_ns;
+    w->served = false;
     w->bell = false;
     w->plan_tried = false;
     /* The plan first: members and catalogue are never older than the plan they are held to. */
     ask_stage(w, TN_WORK_READ_PLAN, out);
 }
 
+/* Programs that commit all the time, or many claims, do not put the next round off. */
+static bool is_round_due(const struct tn_worker *w)
+{
+    return w->now_ns >= w->round_at_ns ||
+           (w->bell && w->now_ns >= w->round_began_ns + w->cfg.timing.retry_ns);
+}
+
 static void act(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out)
 {
-    if (w->round_at_ns <= w->now_ns)
-        w->round_at_ns = w->now_ns + w->cfg.timing.poll_ns;
     if (tn_view_silent_at(w) < w->round_at_ns)
         w->round_at_ns = tn_view_silent_at(w);
-    if (tn_view_bury(w, ev, out) || tn_plan_ask(w, ev, out) || tn_held_ask(w, ev, out))
+    if (tn_view_bury(w, ev, out) || tn_plan_ask(w, ev, out))
         return;
-    w->stage = TN_STAGE_IDLE;
+    if (!(w->served && is_round_due(w)) && tn_held_ask(w, ev, out))
+        w->served = true;
+    else
+        w->stage = TN_STAGE_IDLE;
 }
 
 static void ask_next(struct tn_worker *w, const struct tn_work_event *ev,
@@ -114,7 +149,7 @@ static void take_event(struct tn_worker *w, const struct tn_work_event *ev,
         if (w->out == TN_WORK_READ_CATALOGUE && ev->status == TENURE_OK)
             tn_view_catalogue(w, ev);
         if (advance(w, TN_WORK_READ_CATALOGUE, ev->status == TENURE_OK))
-            tn_held_review(w, out);
+            tn_held_review(w);
         break;
     case TN_WORK_READ:
         w->out = TN_WORK_NOTHING;
@@ -162,9 +197,18 @@ void tn_worker_step(struct tn_worker *w, const struct tn_work_event *ev,
     out->request = TN_WORK_NOTHING;
     out->ring = false;
     out->n = out->start_count = out->stop_count = out->committed_count = 0;
+    out->jobs = w->lists.jobs;
+    out->swaps = w->lists.swaps;
+    out->starts = w->lists.starts;
+    out->stops = w->lists.stops;
+    out->fenced = w->lists.fenced;
+    out->committed = w->lists.committed;
     take_membership(w, ev);
     take_event(w, ev, out);
+    tn_held_tell_stops(w, out);
     ask_next(w, ev, out);
     out->wake_ns =
         w->in && w->round_at_ns > w->now_ns ? w->round_at_ns : w->now_ns + w->cfg.timing.retry_ns;
+    if (w->stops_due > 0)
+        out->wake_ns = w->now_ns;
 }

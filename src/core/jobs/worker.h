@@ -12,17 +12,20 @@
  * THE CALLER'S DUTIES, after every step:
  *
  *  1. out->stops: tell the program of each job to stop; it must be dead `drain` later.  When it
- *     is dead send TN_WORK_STOPPED.  out->fenced says which of them lost their job.
+ *     is dead send TN_WORK_STOPPED.  out->fenced says which of them lost their job.  More than a
+ *     batch of them come in the steps that follow: out->wake_ns is now.
  *  2. out->starts: start the program of each job with this epoch and grant, unless the guard has
  *     fired.
- *  3. out->committed: tell the program that its checkpoint is stored.
+ *  3. out->committed: tell the program that its checkpoint is stored.  One TN_WORK_COMMIT a job at
+ *     a time: the next is sent after this, or never if the job is stopped before.
  *  4. Copy out->profile (asks, applied) into the heartbeat's.  out->ring: ring the bell.
  *  5. One request at most, giving up at out->request_by_ns; an answer that did not come by then
  *     is TENURE_UNKNOWN for swaps, TENURE_UNAVAILABLE for reads.  A register that is absent is
  *     read as OK with an absent token.
  *  6. TN_WORK_TIMER at out->wake_ns.
  *
- * Every event carries the membership as the heartbeat knows it at now_ns.
+ * Every event carries the membership as the heartbeat knows it at now_ns.  What *out points to
+ * is the memory of the configuration: valid until the next step.
  */
 #ifndef TN_CORE_JOBS_WORKER_H
 #define TN_CORE_JOBS_WORKER_H
@@ -31,7 +34,7 @@
 #include "core/jobs/plan.h"
 #include "core/timing.h"
 
-#define TN_WORK_BATCH 64u
+#define TN_WORK_BATCH_MAX 10000u
 
 /* What a job asks of its members; the catalogue's jobs name one of these. */
 struct tn_requirements {
@@ -146,8 +149,8 @@ struct tn_work_actions {
     int64_t wake_ns;
     bool ring;
     unsigned n;
-    uint32_t jobs[TN_WORK_BATCH];
-    struct tn_job_swap swaps[TN_WORK_BATCH];
+    const uint32_t *jobs;
+    const struct tn_job_swap *swaps;
     struct tenure_token expect;
     uint8_t nonce[TENURE_NONCE_SIZE];
     char member_id[TN_MEMBER_ID_MAX + 1];
@@ -155,10 +158,10 @@ struct tn_work_actions {
     struct tn_plan_record plan;
 
     unsigned start_count, stop_count, committed_count;
-    struct tn_start starts[TN_WORK_BATCH];
-    uint32_t stops[TN_WORK_BATCH];
-    bool fenced[TN_WORK_BATCH];
-    uint32_t committed[TN_WORK_BATCH];
+    const struct tn_start *starts;
+    const uint32_t *stops;
+    const bool *fenced;
+    const uint32_t *committed;
 };
 
 /* A job that the catalogue names: 16 bytes. */
@@ -200,6 +203,7 @@ struct tn_held {
     bool asked : 1;   /* its owner lives */
     bool commit : 1;  /* the program waits for a commit */
     bool fenced : 1;  /* the register is another's */
+    bool stop : 1;    /* its program is to be stopped, and was not told yet */
 };
 
 /* The members' table, in the order of their ids; `records` runs beside it. */
@@ -216,6 +220,8 @@ struct tn_worker_config {
     uint32_t ttl_ms;
     uint32_t members_max, jobs_max, held_max;
     uint32_t class_max; /* different requirements, and jobs that somebody is unfit for */
+    uint32_t batch_max; /* jobs in one request, 1 .. TN_WORK_BATCH_MAX: as many as the store does
+                           in a tenth of D */
     const struct tn_requirements *requirements;
     /* The caller's memory. */
     struct tn_peer *peers;
@@ -224,6 +230,7 @@ struct tn_worker_config {
     struct tn_known *known;
     struct tn_held *held;
     void *scratch; /* tn_worker_scratch_size() bytes, aligned for uint64_t */
+    void *batch;   /* tn_worker_batch_size() bytes, aligned for uint64_t */
 };
 
 enum tn_work_stage {
@@ -234,6 +241,14 @@ enum tn_work_stage {
     TN_STAGE_ACT
 };
 
+/* The memory of a batch: what the actions point to, and the jobs of the batch that is out. */
+struct tn_work_lists {
+    struct tn_job_swap *swaps;
+    struct tn_start *starts;
+    uint32_t *jobs, *stops, *committed, *batch;
+    bool *fenced;
+};
+
 struct tn_worker {
     struct tn_worker_config cfg;
     int64_t now_ns;
@@ -241,6 +256,8 @@ struct tn_worker {
     enum tn_work_request out; /* the request that is out */
     bool bell;                /* rung since the round began */
     int64_t round_at_ns;
+    int64_t round_began_ns;
+    bool served; /* a batch was asked for since the view of this round */
 
     bool in, leaving;
     struct tn_identity identity;
@@ -253,7 +270,7 @@ struct tn_worker {
 
     bool planned; /* the plan was read: there is none, or it could be decoded */
     struct tenure_token plan_token;
-    uint64_t plan_seq, plan_catalogue, plan_digest;
+    uint64_t plan_seq, plan_digest;
     bool plan_cut;
     uint64_t applied;
     bool needed; /* a plan is needed since need_ns */
@@ -263,14 +280,17 @@ struct tn_worker {
     bool orphaned;          /* a job's owner has no record, or too old a one: */
     struct tn_owner orphan; /* it gets a placeholder, with the longest ttl that it may have had */
     uint32_t orphan_ttl_ms;
-    uint32_t ask_next; /* the asks of the profile begin here */
+    uint32_t ask_next;  /* the asks of the profile begin here */
+    uint32_t swap_next; /* ... and the next batch of swaps here: nobody is served twice in turn */
     struct tn_member profile;
 
+    uint32_t stops_due; /* programs that are to be stopped, and were not told yet */
+    struct tn_work_lists lists;
     unsigned batch_n; /* the batch that is out */
-    uint32_t batch[TN_WORK_BATCH];
 };
 
 size_t tn_worker_scratch_size(const struct tn_worker_config *cfg);
+size_t tn_worker_batch_size(uint32_t batch_max);
 void tn_worker_init(struct tn_worker *w, const struct tn_worker_config *cfg);
 void tn_worker_step(struct tn_worker *w, const struct tn_work_event *ev,
                     struct tn_work_actions *out);

@@ -4,6 +4,7 @@
  *   worker.c       the events, and the round
  *   worker_view.c  what was read: plan, members, catalogue; burials, placeholders
  *   worker_jobs.c  the registers of the jobs: claims, commits, releases
+ *   worker_batch.c the requests about them
  *   worker_plan.c  the need of a plan, and its making
  */
 #ifndef TN_CORE_JOBS_WORKER_INNER_H
@@ -26,6 +27,20 @@ static inline struct tn_held *held_of(const struct tn_worker *w, uint32_t job)
     return at ? &w->cfg.held[at - 1] : NULL;
 }
 
+/* The caller's memory in parts, each aligned for uint64_t. */
+static inline size_t rounded(size_t bytes)
+{
+    return (bytes + 7) / 8 * 8;
+}
+
+static inline void *carve(unsigned char **at, size_t bytes)
+{
+    void *part = *at;
+
+    *at += rounded(bytes);
+    return part;
+}
+
 /* The place of a member in the table; peer_count: it is not there. */
 uint32_t tn_worker_peer(const struct tn_worker *w, const char *id);
 /* The job is planned for this worker, and is to run. */
@@ -45,12 +60,18 @@ bool tn_view_bury(struct tn_worker *w, const struct tn_work_event *ev, struct tn
 /* The membership is over: nothing is claimed, committed or released under it any more. */
 void tn_held_forget(struct tn_worker *w);
 /* By the plan and the catalogue: what is to be read, stopped, released. */
-void tn_held_review(struct tn_worker *w, struct tn_work_actions *out);
+void tn_held_review(struct tn_worker *w);
 void tn_held_read(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
 void tn_held_swapped(struct tn_worker *w, const struct tn_work_event *ev,
                      struct tn_work_actions *out);
 void tn_held_stopped(struct tn_worker *w, uint32_t job);
 void tn_held_commit(struct tn_worker *w, uint32_t job);
+/* One run of ours, by what is held. */
+struct tn_run tn_held_run(const struct tn_worker *w, const struct tn_held *h);
+/* What is to be stopped, as much as one step can say. */
+void tn_held_tell_stops(struct tn_worker *w, struct tn_work_actions *out);
+
+/* ---- worker_batch.c ------------------------------------------------------ */
 /* The next batch; false: nothing is due. */
 bool tn_held_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
 

@@ -18,7 +18,7 @@ struct tn_owner tn_worker_owner(const struct tn_worker *w)
     return own;
 }
 
-static struct tn_run run_of(const struct tn_worker *w, const struct tn_held *h)
+struct tn_run tn_held_run(const struct tn_worker *w, const struct tn_held *h)
 {
     struct tn_run run = {.owner = tn_worker_owner(w), .epoch = h->epoch};
 
@@ -47,7 +47,7 @@ static void drop(struct tn_worker *w, struct tn_held *h)
 {
     struct tn_held *last = &w->cfg.held[--w->held_count];
 
-    assert(h->program == TN_PROGRAM_NONE);
+    assert(h->program == TN_PROGRAM_NONE && !h->stop);
     w->cfg.known[h->job].held = 0;
     if (h == last)
         return;
@@ -62,23 +62,47 @@ void tn_held_forget(struct tn_worker *w)
 
         h->request = TN_REQUEST_NONE;
         h->fenced = true; /* nothing of it is written any more */
+        h->stop = false;  /* the heartbeat stops them all */
         if (h->program == TN_PROGRAM_NONE)
             drop(w, h);
         else
             h->program = TN_PROGRAM_STOPPING;
     }
+    w->stops_due = 0;
 }
 
 /* ---- Start and stop ------------------------------------------------------ */
 
-static bool stop_job(struct tn_held *h, struct tn_work_actions *out)
+/* Told to the caller at the end of the step, or of a later one if they are many. */
+static void stop_job(struct tn_worker *w, struct tn_held *h)
 {
-    if (h->program != TN_PROGRAM_RUNNING || out->stop_count == TN_WORK_BATCH)
-        return false;
-    h->program = TN_PROGRAM_STOPPING;
-    out->fenced[out->stop_count] = h->fenced;
-    out->stops[out->stop_count++] = h->job;
-    return true;
+    if (h->program != TN_PROGRAM_RUNNING || h->stop)
+        return;
+    h->stop = true;
+    w->stops_due++;
+}
+
+void tn_held_tell_stops(struct tn_worker *w, struct tn_work_actions *out)
+{
+    for (uint32_t i = 0; i < w->held_count && w->stops_due > 0; i++) {
+        struct tn_held *h = &w->cfg.held[i];
+
+        if (!h->stop)
+            continue;
+        if (out->stop_count == w->cfg.batch_max)
+            return;
+        h->stop = false;
+        w->stops_due--;
+        h->program = TN_PROGRAM_STOPPING;
+        w->lists.fenced[out->stop_count] = h->fenced;
+        w->lists.stops[out->stop_count++] = h->job;
+    }
+}
+
+static void forget_stop(struct tn_worker *w, struct tn_held *h)
+{
+    w->stops_due -= h->stop;
+    h->stop = false;
 }
 
 static void release_due(struct tn_held *h)
@@ -91,7 +115,7 @@ static void release_due(struct tn_held *h)
 /* A claim took effect.  Only as the same incarnation, before the deadline, and still planned. */
 static void claimed(struct tn_worker *w, struct tn_held *h, struct tn_work_actions *out)
 {
-    struct tn_start *s = &out->starts[out->start_count];
+    struct tn_start *s = &w->lists.starts[out->start_count];
 
     h->doubt = h->refused = h->asked = false;
     h->request = TN_REQUEST_NONE;
@@ -113,6 +137,7 @@ void tn_held_stopped(struct tn_worker *w, uint32_t job)
 
     if (h == NULL || h->program == TN_PROGRAM_NONE)
         return;
+    forget_stop(w, h);
     h->program = TN_PROGRAM_NONE;
     h->commit = false;
     if (h->fenced || w->leaving)
@@ -135,15 +160,15 @@ void tn_held_commit(struct tn_worker *w, uint32_t job)
     h->request = TN_REQUEST_SWAP;
 }
 
-static void committed(struct tn_held *h, const struct tenure_token *token, uint64_t seq,
-                      struct tn_work_actions *out)
+static void committed(struct tn_worker *w, struct tn_held *h, const struct tenure_token *token,
+                      uint64_t seq, struct tn_work_actions *out)
 {
     h->token = *token;
     h->seq = seq;
     h->doubt = h->refused = false;
     h->request = TN_REQUEST_NONE;
     if (h->commit)
-        out->committed[out->committed_count++] = h->job;
+        w->lists.committed[out->committed_count++] = h->job;
     h->commit = false;
     if (h->program == TN_PROGRAM_NONE)
         release_due(h);
@@ -151,14 +176,17 @@ static void committed(struct tn_held *h, const struct tenure_token *token, uint6
 
 /* ---- Review -------------------------------------------------------------- */
 
-static void review_held(struct tn_worker *w, struct tn_held *h, struct tn_work_actions *out)
+static void review_held(struct tn_worker *w, struct tn_held *h)
 {
     bool planned = tn_worker_planned(w, h->job) && h->wanted == TN_WANTED_RUNNING;
+    bool claims = h->request == TN_REQUEST_SWAP && h->purpose == TN_SWAP_CLAIM;
 
     if (h->request == TN_REQUEST_LATER)
         h->request = TN_REQUEST_READ;
-    if (h->program == TN_PROGRAM_RUNNING && !planned && w->planned)
-        stop_job(h, out);
+    else if (claims && !planned) /* the plan has changed since it was read */
+        h->request = TN_REQUEST_READ;
+    if (!planned && w->planned)
+        stop_job(w, h);
 }
 
 /* Who is asked for a job that it may own, and does not run, looks: it releases what it owns. */
@@ -175,19 +203,29 @@ static void review_asks(struct tn_worker *w)
     }
 }
 
-/* What is planned for us and has a living owner goes into our record. */
+static void add_ask(struct tn_member *profile, uint32_t job)
+{
+    uint32_t at = profile->ask_count++;
+
+    for (; at > 0 && profile->asks[at - 1] > job; at--)
+        profile->asks[at] = profile->asks[at - 1];
+    profile->asks[at] = job;
+}
+
+/* What is planned for us and has a living owner goes into our record; if many, in turns. */
 static void fill_asks(struct tn_worker *w)
 {
-    uint32_t n = 0;
+    uint32_t first = w->ask_next;
 
-    for (uint32_t i = 0; i < w->held_count; i++) {
-        const struct tn_held *h = &w->cfg.held[(w->ask_next + i) % w->held_count];
+    w->profile.ask_count = 0;
+    for (uint32_t i = 0; i < w->held_count && w->profile.ask_count < TN_MEMBER_ASKS_MAX; i++) {
+        uint32_t at = (first + i) % w->held_count;
 
-        if (h->asked && n < TN_MEMBER_ASKS_MAX)
-            w->profile.asks[n++] = h->job;
+        if (!w->cfg.held[at].asked)
+            continue;
+        add_ask(&w->profile, w->cfg.held[at].job);
+        w->ask_next = at + 1;
     }
-    w->profile.ask_count = n;
-    w->ask_next = w->held_count ? (w->ask_next + n) % w->held_count : 0;
 }
 
 /* The plan is applied when nothing is left here that it gives to others. */
@@ -203,10 +241,10 @@ static bool is_applied(const struct tn_worker *w)
     return true;
 }
 
-void tn_held_review(struct tn_worker *w, struct tn_work_actions *out)
+void tn_held_review(struct tn_worker *w)
 {
     for (uint32_t i = 0; i < w->held_count; i++)
-        review_held(w, &w->cfg.held[i], out);
+        review_held(w, &w->cfg.held[i]);
     for (uint32_t j = 0; j < w->job_count; j++)
         if (tn_worker_planned(w, j) && held_of(w, j) == NULL)
             hold(w, j);
@@ -218,14 +256,14 @@ void tn_held_review(struct tn_worker *w, struct tn_work_actions *out)
 
 /* ---- Reads --------------------------------------------------------------- */
 
-static void fence(struct tn_worker *w, struct tn_held *h, struct tn_work_actions *out)
+static void fence(struct tn_worker *w, struct tn_held *h)
 {
     h->fenced = true;
     h->request = TN_REQUEST_NONE;
     if (h->program == TN_PROGRAM_NONE)
         drop(w, h);
-    else if (!stop_job(h, out) && h->program == TN_PROGRAM_RUNNING)
-        h->request = TN_REQUEST_LATER;
+    else
+        stop_job(w, h);
 }
 
 static void adopt(struct tn_held *h, const struct tn_read *r)
@@ -240,14 +278,14 @@ static void adopt(struct tn_held *h, const struct tn_read *r)
 static void read_of_run(struct tn_worker *w, struct tn_held *h, const struct tn_read *r,
                         struct tn_work_actions *out)
 {
-    struct tn_run run = run_of(w, h);
+    struct tn_run run = tn_held_run(w, h);
     struct tn_swap_attempt attempt = {.base = h->token, .answered = h->refused};
 
     memcpy(attempt.nonce, h->nonce, sizeof attempt.nonce);
     switch (tn_commit_fate(&attempt, &r->token, r->prev, &r->record, &run)) {
     case TN_SWAP_DONE:
         adopt(h, r);
-        committed(h, &r->token, r->record.seq, out);
+        committed(w, h, &r->token, r->record.seq, out);
         break;
     case TN_SWAP_PENDING:
         h->request = TN_REQUEST_SWAP;
@@ -257,7 +295,7 @@ static void read_of_run(struct tn_worker *w, struct tn_held *h, const struct tn_
         h->request = TN_REQUEST_SWAP;
         break;
     default:
-        fence(w, h, out);
+        fence(w, h);
         break;
     }
     if (held_of(w, r->job) == h && h->program == TN_PROGRAM_NONE && !h->fenced &&
@@ -267,7 +305,7 @@ static void read_of_run(struct tn_worker *w, struct tn_held *h, const struct tn_
 
 static void read_release(struct tn_worker *w, struct tn_held *h, const struct tn_read *r)
 {
-    struct tn_run run = run_of(w, h);
+    struct tn_run run = tn_held_run(w, h);
 
     if (!tn_job_is_run(&r->record, &run)) {
         drop(w, h);
@@ -297,6 +335,18 @@ static void release_own(struct tn_held *h, const struct tn_read *r)
     release_due(h);
 }
 
+/* One member at a time; of its jobs the highest number and the longest ttl: one W is enough. */
+static void add_orphan(struct tn_worker *w, const struct tn_job *job)
+{
+    if (w->orphaned && strcmp(w->orphan.id, job->owner.id) != 0)
+        return;
+    if (!w->orphaned || job->owner.identity.number > w->orphan.identity.number)
+        w->orphan = job->owner;
+    if (!w->orphaned || job->ttl_ms > w->orphan_ttl_ms)
+        w->orphan_ttl_ms = job->ttl_ms;
+    w->orphaned = true;
+}
+
 static void read_fresh(struct tn_worker *w, struct tn_held *h, const struct tn_read *r)
 {
     struct tn_owner own = tn_worker_owner(w);
@@ -316,9 +366,7 @@ static void read_fresh(struct tn_worker *w, struct tn_held *h, const struct tn_r
     } else if (state == TN_JOB_HELD) {
         h->asked = true;
     } else if (state == TN_JOB_ORPHANED) {
-        w->orphaned = true;
-        w->orphan = r->record.owner;
-        w->orphan_ttl_ms = r->record.ttl_ms;
+        add_orphan(w, &r->record);
     }
 }
 
@@ -359,7 +407,7 @@ static void read_one(struct tn_worker *w, const struct tn_read *r, struct tn_wor
     if (r->status != TENURE_OK)
         return;
     if (tenure_token_absent(&r->token))
-        fence(w, h, out); /* reported by the caller, never claimed */
+        fence(w, h); /* reported by the caller, never claimed */
     else if (h->program != TN_PROGRAM_NONE || (h->doubt && h->purpose == TN_SWAP_COMMIT))
         read_of_run(w, h, r, out);
     else if (h->purpose == TN_SWAP_RELEASE)
@@ -387,7 +435,7 @@ static void swap_took_effect(struct tn_worker *w, struct tn_held *h,
         claimed(w, h, out);
         break;
     case TN_SWAP_COMMIT:
-        committed(h, token, h->seq + 1, out);
+        committed(w, h, token, h->seq + 1, out);
         break;
     default:
         out->ring = true;
@@ -416,83 +464,6 @@ void tn_held_swapped(struct tn_worker *w, const struct tn_work_event *ev,
                      struct tn_work_actions *out)
 {
     for (unsigned i = 0; i < w->batch_n; i++)
-        swapped_one(w, w->batch[i], ev->statuses[i], &ev->tokens[i], out);
+        swapped_one(w, w->lists.batch[i], ev->statuses[i], &ev->tokens[i], out);
     w->batch_n = 0;
-}
-
-/* ---- Batches ------------------------------------------------------------- */
-
-static bool draft(struct tn_worker *w, struct tn_held *h, const struct tn_work_event *ev,
-                  struct tn_job_swap *s)
-{
-    uint64_t nonce[2] = {ev->entropy[0] + h->job * UINT64_C(0x9e3779b97f4a7c15), ev->entropy[1]};
-    struct tn_owner own = tn_worker_owner(w);
-    struct tn_run run = run_of(w, h);
-
-    s->job = h->job;
-    s->purpose = h->purpose;
-    s->expect = h->token;
-    s->record = (struct tn_job){.owner = own, .epoch = h->epoch, .seq = h->seq};
-    memcpy(h->nonce, nonce, sizeof h->nonce);
-    memcpy(s->nonce, nonce, sizeof s->nonce);
-    if (h->purpose == TN_SWAP_CLAIM) {
-        if (!tn_job_claim(&s->record, &own, w->cfg.ttl_ms, (const uint8_t *)nonce, ev->wall_ms))
-            return false;
-        h->epoch = s->record.epoch;
-        memcpy(h->grant, s->record.grant, sizeof h->grant);
-        return true;
-    }
-    memcpy(s->record.grant, h->grant, sizeof h->grant);
-    s->record.wanted = (enum tn_wanted)h->wanted;
-    s->record.ttl_ms = w->cfg.ttl_ms;
-    if (h->purpose == TN_SWAP_COMMIT)
-        s->record.seq++;
-    else
-        tn_job_release(&s->record, &run);
-    return true;
-}
-
-static bool ask_reads(struct tn_worker *w, struct tn_work_actions *out)
-{
-    out->n = 0;
-    for (uint32_t i = 0; i < w->held_count && out->n < TN_WORK_BATCH; i++) {
-        struct tn_held *h = &w->cfg.held[i];
-
-        if (h->request != TN_REQUEST_READ)
-            continue;
-        h->request = TN_REQUEST_READING;
-        out->jobs[out->n++] = h->job;
-    }
-    out->request = out->n ? TN_WORK_READ_JOBS : TN_WORK_NOTHING;
-    return out->n > 0;
-}
-
-static bool ask_swaps(struct tn_worker *w, const struct tn_work_event *ev,
-                      struct tn_work_actions *out)
-{
-    out->n = 0;
-    for (uint32_t i = 0; i < w->held_count && out->n < TN_WORK_BATCH; i++) {
-        struct tn_held *h = &w->cfg.held[i];
-
-        if (h->request != TN_REQUEST_SWAP)
-            continue;
-        h->request = TN_REQUEST_SWAPPING;
-        if (!draft(w, h, ev, &out->swaps[out->n])) {
-            h->request = TN_REQUEST_NONE;
-            continue;
-        }
-        w->batch[out->n++] = h->job;
-    }
-    w->batch_n = out->n;
-    out->request = out->n ? TN_WORK_SWAP_JOBS : TN_WORK_NOTHING;
-    return out->n > 0;
-}
-
-bool tn_held_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out)
-{
-    int64_t most_ns = w->cfg.timing.hold_ns / 10;
-
-    out->request_by_ns =
-        w->now_ns + (w->cfg.timing.request_ns < most_ns ? w->cfg.timing.request_ns : most_ns);
-    return ask_reads(w, out) || ask_swaps(w, ev, out);
 }

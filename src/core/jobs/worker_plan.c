@@ -100,29 +100,18 @@ struct making {
     const struct tn_worker *w;
     uint32_t member_count; /* those that count */
     uint32_t class_count;
+    uint32_t kinds; /* the requirements of the catalogue: 0 .. kinds - 1 */
+    uint32_t alone; /* classes of one job, that somebody is unfit for */
     struct tn_plan_member *members;
     uint16_t *peers;   /* of each member that counts: its place in the table */
     uint16_t *place;   /* of each peer: its slot in the plan, or NONE */
-    uint16_t *classes; /* of each class: its requirements */
+    uint16_t *classes; /* of each kind of requirements: its class, or NONE */
     uint8_t *fit;
     struct tn_plan_job *jobs;
     uint16_t *slots;
     char (*ids)[TN_MEMBER_ID_MAX + 1];
     void *scratch;
 };
-
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 7) / 8 * 8;
-}
-
-static void *carve(unsigned char **at, size_t bytes)
-{
-    void *part = *at;
-
-    *at += rounded(bytes);
-    return part;
-}
 
 static struct tn_plan_input largest(const struct tn_worker_config *c)
 {
@@ -166,12 +155,28 @@ static bool is_unfit(const struct tn_member *r, uint32_t job)
     return false;
 }
 
-static bool anybody_unfit(const struct making *m, uint32_t job)
+/* Before slots are filled they say which jobs some member is unfit for: 1. */
+static void mark_unfit(struct making *m)
 {
-    for (uint32_t i = 0; i < m->member_count; i++)
-        if (is_unfit(&m->w->cfg.records[m->peers[i]], job))
-            return true;
-    return false;
+    memset(m->slots, 0, m->w->job_count * sizeof *m->slots);
+    for (uint32_t i = 0; i < m->member_count; i++) {
+        const struct tn_member *r = &m->w->cfg.records[m->peers[i]];
+
+        for (uint32_t k = 0; k < unfit_count(r); k++)
+            if (r->unfit[k] < m->w->job_count)
+                m->slots[r->unfit[k]] = 1;
+    }
+}
+
+/* Every kind has its class, whatever room the jobs alone take. */
+static void count_kinds(struct making *m)
+{
+    for (uint32_t j = 0; j < m->w->job_count; j++)
+        if (m->w->cfg.known[j].requirements >= m->kinds)
+            m->kinds = m->w->cfg.known[j].requirements + 1u;
+    assert(m->kinds <= m->w->cfg.class_max);
+    for (uint32_t k = 0; k < m->kinds; k++)
+        m->classes[k] = TN_SLOT_NONE;
 }
 
 static enum tn_fit fit_of(const struct making *m, uint32_t member, uint16_t requirements)
@@ -187,19 +192,11 @@ static enum tn_fit fit_of(const struct making *m, uint32_t member, uint16_t requ
     return q->prefer[0] != '\0' && has_labels(labels, q->prefer) ? TN_FIT_PREFERRED : TN_FIT_YES;
 }
 
-/* Jobs of the same requirements are one class; a job that somebody is unfit for is one alone. */
-static uint16_t class_of(struct making *m, uint32_t job)
+/* A class: who is fit for these requirements; of a job alone, but for those who are unfit. */
+static uint16_t add_class(struct making *m, uint16_t requirements, uint32_t job, bool alone)
 {
-    uint16_t requirements = m->w->cfg.known[job].requirements;
-    bool alone = anybody_unfit(m, job) && m->class_count < m->w->cfg.class_max;
-    uint32_t c = alone ? m->class_count : 0;
+    uint32_t c = m->class_count++;
 
-    while (c < m->class_count && m->classes[c] != requirements)
-        c++;
-    if (c < m->class_count)
-        return (uint16_t)c;
-    assert(c < m->w->cfg.class_max);
-    m->classes[c] = alone ? UINT16_MAX : requirements;
     for (uint32_t i = 0; i < m->member_count; i++) {
         enum tn_fit fit = fit_of(m, i, requirements);
 
@@ -207,8 +204,21 @@ static uint16_t class_of(struct making *m, uint32_t job)
             fit = TN_FIT_NO;
         m->fit[(size_t)c * m->member_count + i] = (uint8_t)fit;
     }
-    m->class_count++;
     return (uint16_t)c;
+}
+
+/* Jobs of the same requirements are one class; a job that somebody is unfit for is one alone. */
+static uint16_t class_of(struct making *m, uint32_t job)
+{
+    uint16_t requirements = m->w->cfg.known[job].requirements;
+
+    if (m->slots[job] != 0 && m->kinds + m->alone < m->w->cfg.class_max) {
+        m->alone++;
+        return add_class(m, requirements, job, true);
+    }
+    if (m->classes[requirements] == TN_SLOT_NONE)
+        m->classes[requirements] = add_class(m, requirements, job, false);
+    return m->classes[requirements];
 }
 
 /* ---- The making ---------------------------------------------------------- */
@@ -282,6 +292,8 @@ static void make_plan(struct tn_worker *w, uint64_t digest, struct tn_work_actio
 
     lay_out(&m, &w->cfg);
     ids = list_members(&m);
+    mark_unfit(&m);
+    count_kinds(&m);
     list_jobs(&m);
     in = (struct tn_plan_input){.members = m.members,
                                 .jobs = m.jobs,

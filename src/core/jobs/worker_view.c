@@ -98,7 +98,6 @@ void tn_view_plan(struct tn_worker *w, const struct tn_work_event *ev)
     w->needed = false;
     w->plan_cut = p != NULL && p->cut;
     w->plan_digest = p != NULL ? p->digest : 0;
-    w->plan_catalogue = p != NULL ? p->catalogue : 0;
     if (!w->planned)
         return; /* it cannot be read: keep what we have, claim nothing */
     w->plan_seq = p != NULL ? p->seq : 0;
@@ -152,7 +151,7 @@ static bool is_over(const struct tn_worker *w, uint32_t at)
     const struct tn_member *r = &w->cfg.records[at];
     int64_t seen_ns = w->cfg.peers[at].seen_ns;
 
-    if (!w->cfg.peers[at].present || r->ttl_ms < TN_TTL_MIN_MS || r->ttl_ms > TN_TTL_MAX_MS)
+    if (!w->cfg.peers[at].present)
         return false;
     if (r->state == TN_MEMBER_LEFT)
         return r->linger_ms > 0 && w->now_ns - seen_ns >= r->linger_ms * TN_MS;

@@ -74,6 +74,7 @@ void chaos_plan(struct world *w)
     w->wild = chance(w, 10);
     w->no_wall = chance(w, 20);
     w->fast = chance(w, 50);
+    w->batch_max = chance(w, 30) ? 1 + below(w, 3) : JOBS;
     w->chaos_ns = span(w, 12, 45) * TN_S;
     for (unsigned i = 0; i < w->nodes; i++)
         plan_node(w, i);
@@ -252,17 +253,26 @@ static void set_node_strange(struct world *w, unsigned node, unsigned id)
         w->node[node].programs[j].strange = true;
 }
 
+static bool has_seen(const struct node *n, const struct tn_member *record)
+{
+    return n->run != DOWN && n->beat.present &&
+           tn_identity_equal(&n->beat.record.identity, &record->identity);
+}
+
 static void restore_member(struct world *w, unsigned id, bool lose)
 {
     const struct member_reg *past = &w->member_past[id][below(w, PAST)];
     bool unaware = false;
 
     if (lose) {
-        /* A namesake that never saw the record cannot know that it was lost: beyond J1. */
+        /* J1 is promised while the record survives (SAFETY: I1).  The placeholder keeps it even
+         * then, unless a second process of this id never saw the record and joins over nothing. */
         for (unsigned i = 0; i < w->nodes; i++)
-            unaware |= w->node[i].id == id && (w->node[i].run == DOWN || !w->node[i].beat.present);
+            unaware |= w->node[i].id == id && !has_seen(&w->node[i], &w->member[id].m);
         for (unsigned i = 0; i < w->nodes && w->twins && unaware; i++)
             set_node_strange(w, i, id);
+        if (w->twins && unaware)
+            w->lost[id] = w->member[id].m.identity;
         w->member[id].s.present = false;
         /* A store that loses what it has stored has also lost its connections: no create that
          * was sent before lands on the absence after it. */

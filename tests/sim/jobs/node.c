@@ -54,6 +54,8 @@ static bool is_strange(const struct world *w, const struct node *n, unsigned job
                            ? w->restored_ns[job]
                            : w->member_restored_ns[n->id];
 
+    if (w->lost[n->id].number != 0 && tn_identity_equal(&n->beat.identity, &w->lost[n->id]))
+        return true;
     return since_ns > 0 && w->now_ns - since_ns < 10 * TN_S;
 }
 
@@ -258,9 +260,8 @@ static void send_work(struct world *w, struct node *n, const struct tn_work_acti
 
 static void step_work(struct world *w, struct node *n, struct tn_work_event *ev)
 {
-    static struct tn_work_actions outs[4];
-    static unsigned depth;
-    struct tn_work_actions *out = &outs[depth++ % 4];
+    static struct tn_work_actions actions;
+    struct tn_work_actions *out = &actions;
 
     ev->now_ns = local_of(w, n);
     ev->wall_ms = wall_ms(w);
@@ -295,7 +296,6 @@ static void step_work(struct world *w, struct node *n, struct tn_work_event *ev)
     if (out->request != TN_WORK_NOTHING)
         send_work(w, n, out);
     at(w, true_of(n, out->wake_ns), I_WORK_TIMER, n->index, ++n->work_timer, 0);
-    depth--;
 }
 
 /* ---- Answers ------------------------------------------------------------- */
@@ -475,11 +475,15 @@ void node_boot(struct world *w, struct node *n)
                                  .counts = n->counts,
                                  .known = n->known,
                                  .held = n->held,
-                                 .scratch = n->scratch};
+                                 .scratch = n->scratch,
+                                 .batch_max = w->batch_max,
+                                 .batch = n->batch};
     struct tn_member profile = n->beat.profile;
 
     if (tn_worker_scratch_size(&c) > sizeof n->scratch)
         fail(w, "world", "scratch of %zu bytes", tn_worker_scratch_size(&c));
+    if (tn_worker_batch_size(c.batch_max) > sizeof n->batch)
+        fail(w, "world", "a batch of %zu bytes", tn_worker_batch_size(c.batch_max));
     c.id[0] = (char)('a' + n->id);
     n->run = UP;
     n->frozen = false;

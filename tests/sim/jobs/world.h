@@ -131,6 +131,7 @@ struct node {
     struct tn_known known[JOBS];
     struct tn_held held[JOBS];
     uint64_t scratch[2048];
+    uint64_t batch[1024];
     struct program programs[JOBS];
     uint64_t seen_value[JOBS]; /* of the register under the worker's token */
     uint64_t draft_value[JOBS];
@@ -192,8 +193,9 @@ struct world {
     unsigned queue_n, queue_max;
 
     unsigned nodes, jobs;
-    bool fast;    /* a network that leaves little time between two steps */
-    bool no_wall; /* wall clocks that stand still: numbers and epochs rise by one */
+    bool fast;          /* a network that leaves little time between two steps */
+    bool no_wall;       /* wall clocks that stand still: numbers and epochs rise by one */
+    uint32_t batch_max; /* jobs in a request */
     bool labels, limits, twins, weights, shares, standbys, lingers;
     int64_t chaos_ns, longest_ttl_ns, bound_ns, end_ns;
     bool member_lost;
@@ -210,6 +212,7 @@ struct world {
     uint64_t acked[JOBS];
     int64_t restored_ns[JOBS]; /* when its register was last lost or restored */
     int64_t member_restored_ns[IDS];
+    struct tn_identity lost[IDS]; /* its record was lost, and a namesake does not know of it */
     int64_t admitted_ns[IDS]; /* it may have read before that it was evicted */
     int64_t waits_ns[JOBS];   /* since when it runs nowhere, although it could */
     struct pause pauses[JOBS];

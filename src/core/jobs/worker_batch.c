@@ -1,0 +1,82 @@
+/* core/jobs/worker_batch.c - which registers are read and swapped next, and what is written. */
+#include "core/jobs/worker_inner.h"
+
+static bool draft(struct tn_worker *w, struct tn_held *h, const struct tn_work_event *ev,
+                  struct tn_job_swap *s)
+{
+    uint64_t nonce[2] = {ev->entropy[0] + h->job * UINT64_C(0x9e3779b97f4a7c15), ev->entropy[1]};
+    struct tn_owner own = tn_worker_owner(w);
+    struct tn_run run = tn_held_run(w, h);
+
+    s->job = h->job;
+    s->purpose = h->purpose;
+    s->expect = h->token;
+    s->record = (struct tn_job){.owner = own, .epoch = h->epoch, .seq = h->seq};
+    memcpy(h->nonce, nonce, sizeof h->nonce);
+    memcpy(s->nonce, nonce, sizeof s->nonce);
+    if (h->purpose == TN_SWAP_CLAIM) {
+        if (!tn_job_claim(&s->record, &own, w->cfg.ttl_ms, (const uint8_t *)nonce, ev->wall_ms))
+            return false;
+        h->epoch = s->record.epoch;
+        memcpy(h->grant, s->record.grant, sizeof h->grant);
+        return true;
+    }
+    memcpy(s->record.grant, h->grant, sizeof h->grant);
+    s->record.wanted = (enum tn_wanted)h->wanted;
+    s->record.ttl_ms = w->cfg.ttl_ms;
+    if (h->purpose == TN_SWAP_COMMIT)
+        s->record.seq++;
+    else
+        tn_job_release(&s->record, &run);
+    return true;
+}
+
+static bool ask_reads(struct tn_worker *w, struct tn_work_actions *out)
+{
+    out->n = 0;
+    for (uint32_t i = 0; i < w->held_count && out->n < w->cfg.batch_max; i++) {
+        struct tn_held *h = &w->cfg.held[i];
+
+        if (h->request != TN_REQUEST_READ)
+            continue;
+        h->request = TN_REQUEST_READING;
+        w->lists.jobs[out->n++] = h->job;
+    }
+    out->request = out->n ? TN_WORK_READ_JOBS : TN_WORK_NOTHING;
+    return out->n > 0;
+}
+
+/* From where the last batch ended: programs that commit all the time keep nobody waiting. */
+static bool ask_swaps(struct tn_worker *w, const struct tn_work_event *ev,
+                      struct tn_work_actions *out)
+{
+    uint32_t first = w->swap_next;
+
+    out->n = 0;
+    for (uint32_t i = 0; i < w->held_count && out->n < w->cfg.batch_max; i++) {
+        uint32_t at = (first + i) % w->held_count;
+        struct tn_held *h = &w->cfg.held[at];
+
+        if (h->request != TN_REQUEST_SWAP)
+            continue;
+        if (!draft(w, h, ev, &w->lists.swaps[out->n])) {
+            h->request = TN_REQUEST_LATER; /* no epoch is left, until an operator helps */
+            continue;
+        }
+        h->request = TN_REQUEST_SWAPPING;
+        w->swap_next = at + 1;
+        w->lists.batch[out->n++] = h->job;
+    }
+    w->batch_n = out->n;
+    out->request = out->n ? TN_WORK_SWAP_JOBS : TN_WORK_NOTHING;
+    return out->n > 0;
+}
+
+bool tn_held_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out)
+{
+    int64_t most_ns = w->cfg.timing.hold_ns / 10;
+
+    out->request_by_ns =
+        w->now_ns + (w->cfg.timing.request_ns < most_ns ? w->cfg.timing.request_ns : most_ns);
+    return ask_reads(w, out) || ask_swaps(w, ev, out);
+}
