@@ -20,6 +20,7 @@
 #define TTL_DEFAULT_MS 90000
 #define GRACE_MS       8000
 #define LINGER_MAX_MS  86400000
+#define BATCH_MAX      1000 /* jobs in one request to the store */
 
 /* ---- Small things -------------------------------------------------------- */
 
@@ -177,7 +178,9 @@ static enum tenure_status prepare_machines(tn_jobs_driver *d, const struct tn_me
     memcpy(c->id, d->id, sizeof c->id);
     c->timing = d->timing;
     c->ttl_ms = profile->ttl_ms;
-    if (!tn_jobs_grow(d, 1, 1, 1, 1))
+    c->batch_max = BATCH_MAX;
+    c->batch = malloc(tn_worker_batch_size(c->batch_max));
+    if (!c->batch || !tn_jobs_grow(d, 1, 1, 1, 1))
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     struct tn_worker_config config = *c;
     tn_worker_init(&d->worker, &config);

@@ -280,4 +280,5 @@ void tn_jobs_table_free(tn_jobs_driver *d)
     free(c->known);
     free(c->held);
     free(c->scratch);
+    free(c->batch);
 }

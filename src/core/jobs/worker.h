@@ -25,7 +25,8 @@
  *  6. TN_WORK_TIMER at out->wake_ns.
  *
  * Every event carries the membership as the heartbeat knows it at now_ns.  What *out points to
- * is the memory of the configuration: valid until the next step.
+ * is the memory of the configuration: jobs, swaps and plan are valid until the request is
+ * answered, the other lists until the next step.
  */
 #ifndef TN_CORE_JOBS_WORKER_H
 #define TN_CORE_JOBS_WORKER_H
