@@ -337,6 +337,34 @@ static void test_an_operators_edit_is_adopted(void **unused)
     assert_int_equal(out.deadline_ns, (34 + 72) * TN_S);
 }
 
+/* An operator's drain outlives the incarnation, and the process; a placeholder says nothing. */
+static void test_a_drain_outlives_the_incarnation(void **unused)
+{
+    struct tn_member m = other(7);
+
+    (void)unused;
+    begin();
+    m.state = TN_MEMBER_LEFT;
+    m.draining = true;
+    write_register(&m);
+    timer(0, TN_BEAT_READ);
+    answer_read(1);
+    timer(2, TN_BEAT_SWAP);
+    assert_true(out.record.draining);
+    assert_int_equal(land(), TENURE_OK);
+    answer_swap(2, TENURE_OK);
+    m = record;
+    m.mark = TN_MARK_PLACEHOLDER;
+    m.draining = false;
+    m.identity.number++;
+    write_register(&m);
+    timer(32, TN_BEAT_SWAP);
+    answer_swap(33, land());
+    answer_read(34);
+    assert_int_equal(h.phase, TN_BEAT_LOST);
+    assert_true(h.profile.draining);
+}
+
 /* ---- Lose ---------------------------------------------------------------- */
 
 /* It joins, and its renewal meets what `change` made of its register. */
@@ -485,6 +513,25 @@ static void test_leaves(void **unused)
     assert_int_equal(out.set, TN_BEAT_HALT);
 }
 
+static void test_asked_to_leave_while_it_joins(void **unused)
+{
+    (void)unused;
+    begin();
+    timer(0, TN_BEAT_READ);
+    answer_read(1);
+    timer(2, TN_BEAT_SWAP);
+    event(3, TN_BEAT_EV_LEAVE);
+    assert_int_equal(out.set, NOTHING);
+    assert_int_equal(land(), TENURE_OK);
+    answer_swap(4, TENURE_OK); /* a member, with nothing that runs: it leaves at once */
+    assert_int_equal(out.set, TN_BEAT_SWAP);
+    assert_int_equal(out.record.state, TN_MEMBER_LEFT);
+    assert_int_equal(out.deadline_ns, 0);
+    assert_int_equal(land(), TENURE_OK);
+    answer_swap(5, TENURE_OK);
+    assert_int_equal(out.set, TN_BEAT_HALT);
+}
+
 static void test_a_leave_without_an_answer(void **unused)
 {
     (void)unused;
@@ -525,11 +572,13 @@ int main(void)
         cmocka_unit_test(test_renews),
         cmocka_unit_test(test_a_renewal_without_an_answer),
         cmocka_unit_test(test_an_operators_edit_is_adopted),
+        cmocka_unit_test(test_a_drain_outlives_the_incarnation),
         cmocka_unit_test(test_loses_its_record),
         cmocka_unit_test(test_the_grace_before_the_deadline),
         cmocka_unit_test(test_a_read_that_is_out_at_the_deadline),
         cmocka_unit_test(test_the_guard_fires),
         cmocka_unit_test(test_leaves),
+        cmocka_unit_test(test_asked_to_leave_while_it_joins),
         cmocka_unit_test(test_a_leave_without_an_answer),
         cmocka_unit_test(test_asked_to_leave_when_it_has_lost),
     };

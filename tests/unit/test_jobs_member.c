@@ -82,6 +82,12 @@ static void test_silence(void **unused)
     assert_true(tn_member_silent(&m, 10, 10 + TTL_MS * TN_MS));
     m.state = TN_MEMBER_DEAD;
     assert_false(tn_member_silent(&m, 10, 10 + 2 * TTL_MS * TN_MS));
+    /* A ttl that cannot be: nothing is concluded from any silence. */
+    m.state = TN_MEMBER_ALIVE;
+    m.ttl_ms = 0;
+    assert_false(tn_member_silent(&m, 10, INT64_MAX));
+    m.ttl_ms = TN_TTL_MAX_MS + 1;
+    assert_false(tn_member_silent(&m, 10, INT64_MAX));
 }
 
 static void test_what_frees_a_job(void **unused)
@@ -178,6 +184,9 @@ static void test_who_counts(void **unused)
     assert_true(counts[0]);
     assert_int_equal(tn_members_count(m, 6, 2, counts), 2);
     assert_true(counts[4]);
+    /* Nobody has said how many are to be active: one. */
+    assert_int_equal(tn_members_count(m, 6, 0, counts), 1);
+    assert_int_equal(tn_members_count(m + 4, 2, 0, counts), 1);
     m[4].renewals = 0;
     assert_int_equal(tn_members_count(m, 6, 2, counts), 2);
     assert_true(counts[5]);

@@ -213,8 +213,8 @@ struct world {
     int64_t restored_ns[JOBS]; /* when its register was last lost or restored */
     int64_t member_restored_ns[IDS];
     struct tn_identity lost[IDS]; /* its record was lost, and a namesake does not know of it */
-    int64_t admitted_ns[IDS]; /* it may have read before that it was evicted */
-    int64_t waits_ns[JOBS];   /* since when it runs nowhere, although it could */
+    int64_t admitted_ns[IDS];     /* it may have read before that it was evicted */
+    int64_t waits_ns[JOBS];       /* since when it runs nowhere, although it could */
     struct pause pauses[JOBS];
     bool alive_since_plan[IDS];
     bool quiet;      /* J5: nothing moves */
