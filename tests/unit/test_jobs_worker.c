@@ -78,6 +78,7 @@ static void begin(uint32_t jobs)
     memset(peers, 0, sizeof peers);
     memset(registers, 0, sizeof registers);
     memset(slots, 0, sizeof slots);
+    asked.request = TN_WORK_NOTHING;
     tn_worker_init(&w, &cfg);
     job_count = jobs;
     for (uint32_t j = 0; j < jobs; j++)
