@@ -249,6 +249,28 @@ static void take_membership(tn_jobs_driver *d, struct tn_work_event *ev)
     pthread_mutex_unlock(&d->lock);
 }
 
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The core asks in the order in which it holds the jobs; a record has them ascending, or nobody can
+ * read it. */
+static void copy_profile(tn_jobs_driver *d)
+{
+    struct tn_member *to = &d->beat.profile;
+    const struct tn_member *from = &d->worker.profile;
+
+    pthread_mutex_lock(&d->lock);
+    to->applied = from->applied;
+    to->ask_count = from->ask_count;
+    memcpy(to->asks, from->asks, sizeof to->asks);
+    qsort(to->asks, to->ask_count, sizeof to->asks[0], by_number);
+    pthread_mutex_unlock(&d->lock);
+}
+
 void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev)
 {
     struct tn_work_actions *out = d->actions.request == TN_WORK_NOTHING ? &d->actions : &d->beside;
@@ -265,11 +287,7 @@ void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev)
         d->identity = ev->identity;
     tn_worker_step(&d->worker, ev, out);
     d->actions.wake_ns = out->wake_ns;
-    pthread_mutex_lock(&d->lock);
-    d->beat.profile.applied = d->worker.profile.applied;
-    d->beat.profile.ask_count = d->worker.profile.ask_count;
-    memcpy(d->beat.profile.asks, d->worker.profile.asks, sizeof d->beat.profile.asks);
-    pthread_mutex_unlock(&d->lock);
+    copy_profile(d);
     do_duties(d, out);
     if (another || ev->kind == TN_WORK_CATALOGUE)
         sweep(d);
