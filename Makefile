@@ -28,12 +28,13 @@ test:
 	@scripts/deps test
 	@scripts/test
 
-# As test, but what that leaves out where it is not installed must be there: kube-apiserver, helm and
-# kustomize, built if need be beside the first stages, and a browser.
+# As test, but what that leaves out where it is not installed must be there: servers of other Debian suites;
+# kube-apiserver, helm and kustomize, built if need be beside the first stages, and a browser.
 test-all:
 	@scripts/deps test page
 	@tests/page/install >/dev/null
-	@{ scripts/kube-server && scripts/kube-tools; } >/dev/null & TENURE_KUBE=required TENURE_PAGE=required scripts/test; \
+	@scripts/suite-server consul >/dev/null
+	@{ scripts/kube-server && scripts/kube-tools; } >/dev/null & TENURE_KUBE=required TENURE_PAGE=required TENURE_SERVERS=required scripts/test; \
 	    status=$$?; wait; exit $$status
 
 # The packages, and make install, in fresh roots of Debian.

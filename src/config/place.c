@@ -19,6 +19,7 @@ enum {
     LOCK = 1 << 7, /* lock_key, retry_every */
     OPTIONS = 1 << 8,
     PASSWORD_FILE = 1 << 9, /* its store reads the file itself, at every connection */
+    TOKEN = 1 << 10,        /* its store calls the password a token */
 };
 
 static const struct type {
@@ -38,7 +39,8 @@ static const struct type {
     {"etcd", NULL, "etcd", HOSTS | LOGIN | PREFIX | OPTIONS | PASSWORD_FILE},
     {"etcds", "etcd_tls", "etcds", HOSTS | LOGIN | PREFIX | OPTIONS | PASSWORD_FILE},
     {"zookeeper", "zk", "zookeeper", HOSTS | LOGIN | PREFIX | OPTIONS | PASSWORD_FILE},
-    {"consul", NULL, "consul", HOSTS | LOGIN | PREFIX | OPTIONS},
+    {"consul", NULL, "consul", HOSTS | LOGIN | PREFIX | OPTIONS | PASSWORD_FILE | TOKEN},
+    {"consuls", "consul_tls", "consuls", HOSTS | LOGIN | PREFIX | OPTIONS | PASSWORD_FILE | TOKEN},
     {"nats", NULL, "nats", HOSTS | LOGIN | BUCKET | OPTIONS},
     {"mongodb", "mongo", "mongodb", HOSTS | LOGIN | DATABASE | OPTIONS},
     {"s3", NULL, "s3", BUCKET | PREFIX | OPTIONS},
@@ -220,7 +222,7 @@ static void put_password_file(struct url *u, const struct type *t, const struct 
         strncmp(p->password.shown, "file:", 5) != 0)
         return;
     file.text = file.shown = p->password.shown + 5;
-    put_param(u, "password_file", &file);
+    put_param(u, t->knows & TOKEN ? "token_file" : "password_file", &file);
 }
 
 static void build(struct url *u, struct tn_reader *r, const struct type *t,

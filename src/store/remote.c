@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tenure/store.h"
+
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define DIGITS  "0123456789"
 
@@ -99,6 +101,40 @@ enum tenure_status tn_remote_hosts(const struct tn_url *url, const char *port,
                            "%s: '%.*s' is not a host; write host:port, or [v6]:port", url->scheme,
                            len > 60 ? 60 : (int)len, text);
     }
+    return TENURE_OK;
+}
+
+enum tenure_status tn_remote_origins(const struct tn_url *url, const char *port, const char *tls,
+                                     char origins[TN_REMOTE_HOSTS][TN_REMOTE_ORIGIN], unsigned *n,
+                                     struct tenure_error *err)
+{
+    struct tn_remote_addr hosts[TN_REMOTE_HOSTS];
+    const char *scheme = strcmp(url->scheme, tls) == 0 ? "https" : "http";
+    enum tenure_status status = tn_remote_hosts(url, port, hosts, n, err);
+
+    for (unsigned i = 0; !status && i < *n; i++) {
+        char text[TN_REMOTE_ADDR_TEXT];
+
+        tn_remote_addr_text(&hosts[i], text);
+        snprintf(origins[i], TN_REMOTE_ORIGIN, "%s://%s", scheme, text);
+    }
+    return status;
+}
+
+enum tenure_status tn_remote_prefix(struct tn_url *url, size_t max, const char **prefix,
+                                    struct tenure_error *err)
+{
+    char *path = url->path + (*url->path == '/');
+    size_t n = strlen(path);
+
+    if (n && path[n - 1] == '/')
+        path[--n] = '\0';
+    if (n > max || (n && !tenure_key_valid(path)))
+        return tenure_fail(err, TENURE_CONFIG,
+                           "%s: the path is the prefix of all keys: at most %zu letters, digits or "
+                           ". _ - in segments divided by '/'",
+                           url->scheme, max);
+    *prefix = n ? path : "tenure";
     return TENURE_OK;
 }
 

@@ -59,6 +59,16 @@ enum tenure_status tn_remote_hosts(const struct tn_url *url, const char *port,
                                    struct tn_remote_addr hosts[TN_REMOTE_HOSTS], unsigned *n,
                                    struct tenure_error *err);
 
+/* The same as "http://host:port", or "https:" if the scheme is tls. */
+#define TN_REMOTE_ORIGIN 272
+enum tenure_status tn_remote_origins(const struct tn_url *url, const char *port, const char *tls,
+                                     char origins[TN_REMOTE_HOSTS][TN_REMOTE_ORIGIN], unsigned *n,
+                                     struct tenure_error *err);
+/* The path as the prefix of all keys, of at most max bytes, without '/' at its ends; "tenure" if
+ * there is none.  Lives as long as the URL, whose path it changes. */
+enum tenure_status tn_remote_prefix(struct tn_url *url, size_t max, const char **prefix,
+                                    struct tenure_error *err);
+
 /* "host:port" or "[v6]:port", for messages, URLs and comparison. */
 #define TN_REMOTE_ADDR_TEXT 264
 void tn_remote_addr_text(const struct tn_remote_addr *addr, char out[TN_REMOTE_ADDR_TEXT]);

@@ -1,12 +1,14 @@
 """tenure doctor on real servers: sound ones are ok, missing rights are found."""
 
 import pytest
+import server_consul
 import server_etcd
 import server_kube
 import server_postgres
 import server_redis
 import server_zookeeper
 from proxy import Proxy
+from server_consul import Consul
 from server_etcd import Etcd
 from server_kube import Kube
 from server_postgres import Postgres
@@ -18,6 +20,7 @@ needs_redis = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(se
 needs_zookeeper = pytest.mark.skipif(server_zookeeper.MISSING is not None,
                                      reason=str(server_zookeeper.MISSING))
 needs_etcd = pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
+needs_consul = pytest.mark.skipif(server_consul.MISSING is not None, reason=str(server_consul.MISSING))
 needs_kube = pytest.mark.skipif(server_kube.MISSING is not None, reason=str(server_kube.MISSING))
 needs_postgres = pytest.mark.skipif(server_postgres.MISSING is not None,
                                     reason=str(server_postgres.MISSING))
@@ -73,6 +76,13 @@ def test_redis_that_may_not_be_written(tmp_path):
 def test_etcd():
     with Etcd() as etcd:
         assert_sound(etcd.url())
+
+
+@needs_consul
+def test_consul():
+    with Consul() as consul:
+        answer = assert_sound(consul.url())
+        assert any("-dev" in limit for limit in answer["limits"])
 
 
 @needs_zookeeper

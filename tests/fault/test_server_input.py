@@ -108,6 +108,8 @@ def test_right_missing(rig, tmp_path):
     (f"etcd:u:{SECRET}@h", "etcd://host:2379/"),
     (f"etcd://u:{SECRET}@h:x", "host:port"),
     (f"etcd://u:{SECRET}@h?ca_file=/x", "ca_file"),
+    (f"consul://u:{SECRET}@h", "has no users"),
+    (f"consul://:{SECRET}@h?ca_file=/x", "ca_file"),
     (f"zookeeper:u:{SECRET}@h", "zookeeper://host:2181/"),
     (f"zookeeper://u:{SECRET}@h:x", "host:port"),
     (f"zookeeper://h?password_env={SECRET}", "a password needs a user"),

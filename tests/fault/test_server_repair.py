@@ -91,6 +91,24 @@ PAIRS = {"head": (pair(lambda value: value.replace(b"tenure1 ", b"tenure7 ")), T
          "no-companion": (pair(lambda _: None, "#nonce"), True)}
 
 
+def consul_row(make):
+    def spoil(rig, key):
+        name = rig.server.row(f"tenure/{key}")
+        rig.server.put(name, make(rig.server.get(name)))
+    return spoil
+
+
+def consul_name(suffix, value):
+    """Behind '#' stands what tenure never wrote there."""
+    return lambda rig, key: rig.server.put(f"tenure/{key}#{suffix}", value)
+
+
+NAMES = {"head": (consul_row(lambda value: value.replace(b"tenure1 ", b"tenure7 ")), True),
+         "foreign": (consul_row(lambda _: b"hello"), False), "empty": (consul_row(lambda _: b""), False),
+         "flag": (consul_row(lambda value: value.replace(b" v\n", b" x\n")), True),
+         "second-row": (consul_name("1" * 32, b"x"), True), "note": (consul_name("note", b"x"), True)}
+
+
 def lease_of(rig, key):
     (name,) = [lease["metadata"]["name"] for lease in rig.server.leases()
                if lease["metadata"]["annotations"].get("tenure/key") == key]
@@ -130,7 +148,8 @@ NODES = {"head": (node(lambda value: value.replace(b"tenure1 ", b"tenure7 ")), T
          "flag": (node(lambda value: value.replace(b" v\n", b" x\n")), True),
          "no-child": (child(lambda server, path: server.delete(path)), True),
          "children": (child(lambda server, path: server.put(path + "2", b"")), True)}
-DAMAGES = {"postgres": ROWS, "redis": STRINGS, "etcd": PAIRS, "kube": LEASES, "zookeeper": NODES}
+DAMAGES = {"postgres": ROWS, "redis": STRINGS, "etcd": PAIRS, "consul": NAMES, "kube": LEASES,
+           "zookeeper": NODES}
 LOOSEN = {"postgres": loosen, "advisory": loosen}
 CASES = [(store, how) for store, ways in DAMAGES.items() for how in ways]
 FIRST = {**{store: next(iter(ways)) for store, ways in DAMAGES.items()}, "advisory": "version"}

@@ -201,6 +201,6 @@ def test_disk_full(rig):
             epoch = world.table.top()
             fill()
             world.dead(epoch)
-            said(leader, "disk is full", "to disk", "quota", "space exceeded", "is the server up")
+            said(leader, *rig.full_words)
             room()
             world.next_leader(epoch)

@@ -1,5 +1,5 @@
 /*
- * What the URLs of postgres:, etcd: and redis: say.  The first byte chooses the
+ * What the URLs of postgres:, etcd:, consul: and redis: say.  The first byte chooses the
  * scheme, the rest stands behind it; a password is put into it as well.  What
  * is taken is within bounds, and no refusal shows the password.
  */
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "store/consul/consul.h"
 #include "store/etcd/etcd.h"
 #include "store/postgres/postgres.h"
 #include "store/redis/conf.h"
@@ -66,6 +67,29 @@ static enum tenure_status check_etcd(const char *url, struct tenure_error *err)
     return TENURE_OK;
 }
 
+static enum tenure_status check_consul(const char *url, struct tenure_error *err)
+{
+    bool tls = strncmp(url, "consuls", 7) == 0;
+    struct tn_consul_conf c = {0};
+    enum tenure_status status = tn_consul_conf_parse(url, &c, err);
+
+    if (status) {
+        assert(!c.remote.url.buffer);
+        return status;
+    }
+    assert(c.n_hosts >= 1 && c.n_hosts <= TN_REMOTE_HOSTS);
+    for (unsigned i = 0; i < c.n_hosts; i++)
+        CHECK_TEXT(c.hosts[i]);
+    size_t n = strnlen(c.base, sizeof c.base);
+    assert(n >= 2 && n < sizeof c.base && c.base[n - 1] == '/');
+    c.base[n - 1] = '\0';
+    assert(tenure_key_valid(c.base));
+    assert(!!c.token.text + !!c.token.file + !!c.token.env <= 1);
+    assert(!c.http.cert_file == !c.http.key_file && (tls || !c.http.ca_file));
+    tn_consul_conf_free(&c);
+    return TENURE_OK;
+}
+
 /* An address as it is shown says the same when it is read. */
 static void check_addr(const struct tn_remote_addr *addr)
 {
@@ -114,6 +138,8 @@ static const struct {
     {"postgres+advisory", check_postgres},
     {"etcd", check_etcd},
     {"etcds", check_etcd},
+    {"consul", check_consul},
+    {"consuls", check_consul},
     {"redis", check_redis},
     {"rediss", check_redis},
     {"redis+sentinel", check_redis},

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 
 import pytest
+import server_consul
 import server_etcd
 import server_kube
 import server_postgres
@@ -20,6 +21,7 @@ import server_redis
 import server_zookeeper
 from disk import SmallDisk
 from process import until
+from server_consul import Consul
 from server_etcd import Etcd
 from server_kube import Kube
 from server_postgres import Postgres
@@ -56,6 +58,7 @@ class Rig:
     stopped_swap = ("unknown",)
     obeys_late = False  # what a stopped server had received it still carries out
     tells_deletions = False  # a register that an operator deletes wakes a wait
+    full_words = ("disk is full", "to disk", "quota", "space exceeded", "is the server up")
 
     def __init__(self, server):
         self.server = server
@@ -423,6 +426,92 @@ class EtcdRig(Rig):
         return self.server
 
 
+# ---- Consul -----------------------------------------------------------------
+
+class ConsulRig(Rig):
+    missing = server_consul.MISSING
+    partial = 150
+    lands_late = False
+    black_holed_swap = "unknown"  # the kernel took the request: it may yet arrive
+    tells_deletions = True
+    full_words = ("no space left", "did not answer in time", "the server says")  # it has no leader
+    lease = "tenure/w/lease#"
+
+    def __init__(self, server=None):
+        super().__init__(server or Consul())
+
+    def url(self, port=None):
+        return self.server.url(port=port)
+
+    def settle(self):
+        until(self.server.healthy, limit=60)
+
+    def mark(self):
+        return self.server.names(self.lease)
+
+    def clear(self):
+        self.server.delete("", tree=True)
+
+    def delete(self):
+        self.server.delete(self.lease, tree=True)
+
+    def dump(self):
+        return self.server.call("GET", "snapshot", token=server_consul.MASTER)
+
+    def restore(self, dump):
+        self.server.call("PUT", "snapshot", dump, token=server_consul.MASTER)
+        self.settle()
+
+    def empty(self):
+        self.server.kill()
+        shutil.rmtree(self.server.data)
+        self.server.start()
+        self.settle()
+
+    def secret_file(self, secret):
+        return server_consul.secret(secret) + "\n"
+
+    def let_in(self, file):
+        self.allow()
+        self.change_secret("one")
+        return self.server.url(f"?token_file={file}")
+
+    def change_secret(self, secret):
+        self.server.token(server_consul.secret(secret))
+
+    def _permit(self, what):
+        self.server.policy(f'key_prefix "tenure/" {{ policy = "{what}" }}')
+
+    def forbid(self):
+        self._permit("read")
+
+    def forbid_all(self):
+        self._permit("deny")
+
+    def allow(self):
+        self._permit("write")
+
+    def lock_up(self):
+        self.server.token(None)
+
+    @contextlib.contextmanager
+    def full(self):
+        """Its log does not fit any more: it leads no longer, and does again when there is room."""
+        disk, kept = SmallDisk("48m"), self.server
+        try:
+            with Consul({"data_dir": str(disk.path)}) as self.server:
+                yield lambda: self._fill(disk), disk.room
+        finally:
+            self.server = kept
+            disk.close()
+
+    def _fill(self, disk):
+        disk.fill()
+        with contextlib.suppress(OSError):
+            while True:
+                self.server.call("PUT", "kv/ballast", os.urandom(100_000), timeout=5)
+
+
 # ---- Kubernetes -------------------------------------------------------------
 
 class KubeRig(EtcdRig):
@@ -588,7 +677,7 @@ class ZooKeeperRig(Rig):
 
 
 RIGS = {"postgres": PostgresRig, "advisory": AdvisoryRig, "redis": RedisRig, "etcd": EtcdRig,
-        "kube": KubeRig, "zookeeper": ZooKeeperRig}
+        "consul": ConsulRig, "kube": KubeRig, "zookeeper": ZooKeeperRig}
 
 
 

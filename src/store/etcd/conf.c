@@ -10,46 +10,19 @@ const struct tn_option tn_etcd_options[] = {
     {0},
 };
 
-static enum tenure_status parse_hosts(struct tn_etcd_conf *c, struct tenure_error *err)
-{
-    struct tn_remote_addr hosts[TN_REMOTE_HOSTS];
-    bool tls = strcmp(c->remote.url.scheme, "etcds") == 0;
-    enum tenure_status status = tn_remote_hosts(&c->remote.url, "2379", hosts, &c->n_hosts, err);
-
-    for (unsigned i = 0; !status && i < c->n_hosts; i++) {
-        char text[TN_REMOTE_ADDR_TEXT];
-
-        tn_remote_addr_text(&hosts[i], text);
-        snprintf(c->hosts[i], sizeof c->hosts[i], "%s://%s", tls ? "https" : "http", text);
-    }
-    return status;
-}
-
-static enum tenure_status parse_prefix(struct tn_etcd_conf *c, struct tenure_error *err)
-{
-    char *path = c->remote.url.path;
-    size_t n;
-
-    path += *path == '/';
-    n = strlen(path);
-    if (n && path[n - 1] == '/')
-        path[--n] = '\0';
-    if (n > TN_ETCD_PREFIX || (n && !tenure_key_valid(path)))
-        return tenure_fail(err, TENURE_CONFIG,
-                           "%s: the path is the prefix of all keys: at most %d letters, digits or "
-                           ". _ - in segments divided by '/'",
-                           c->remote.url.scheme, TN_ETCD_PREFIX);
-    snprintf(c->base, sizeof c->base, "/%s/", n ? path : "tenure");
-    return TENURE_OK;
-}
-
 static enum tenure_status parse(const char *url, struct tn_etcd_conf *c, struct tenure_error *err)
 {
     const struct tn_secret *password = &c->remote.password;
+    const char *prefix;
     enum tenure_status status = tn_remote_parse(url, tn_etcd_options, c, &c->remote, err);
 
-    if (status || (status = parse_hosts(c, err)) || (status = parse_prefix(c, err)))
+    if (!status)
+        status = tn_remote_origins(&c->remote.url, "2379", "etcds", c->hosts, &c->n_hosts, err);
+    if (!status)
+        status = tn_remote_prefix(&c->remote.url, TN_ETCD_PREFIX, &prefix, err);
+    if (status)
         return status;
+    snprintf(c->base, sizeof c->base, "/%s/", prefix);
     if (!c->remote.user && (password->text || password->file || password->env))
         return tenure_fail(err, TENURE_CONFIG, "%s: a password needs a user", c->remote.url.scheme);
     c->http = (struct tn_http_conf){

@@ -35,7 +35,7 @@
 
 struct tn_etcd_conf {
     struct tn_remote remote;
-    char hosts[TN_REMOTE_HOSTS][272]; /* "http://host:port" */
+    char hosts[TN_REMOTE_HOSTS][TN_REMOTE_ORIGIN]; /* "http://host:port" */
     unsigned n_hosts;
     char base[TN_ETCD_PREFIX + 3]; /* "/PREFIX/" */
     bool repair;                   /* a damaged register is read as it is, and may be replaced */

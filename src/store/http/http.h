@@ -31,7 +31,8 @@ struct tn_http_request {
     size_t len;
     size_t answer_max; /* bytes; more is hostile */
     int64_t connect_by;
-    bool once;          /* never sent twice: libcurl repeats what broke on a kept connection */
+    bool once;  /* never sent twice: libcurl repeats what broke on a kept connection */
+    bool fresh; /* on a connection that was not used before: the others stay free for calls */
     const char *header; /* the name of a header of the answer that is wanted; may be NULL */
 };
 

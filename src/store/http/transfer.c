@@ -159,6 +159,7 @@ bool tn_transfer_set_up(struct tn_transfer *t, const struct tn_http_request *rq)
            !curl_easy_setopt(e, CURLOPT_WRITEDATA, t) &&
            !curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_request) &&
            !curl_easy_setopt(e, CURLOPT_PREREQDATA, t) &&
+           !curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, (long)rq->fresh) &&
            !curl_easy_setopt(e, CURLOPT_PRIVATE, t) && set_body(t, rq) &&
            !curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, rq->method) && set_headers(t, rq) &&
            set_tls(t) && curl_multi_add_handle(t->multi, e) == CURLM_OK;
