@@ -268,8 +268,8 @@ void tn_jobs_driver_free(tn_jobs_driver *d)
     }
     pthread_mutex_lock(&d->lock);
     d->halted = true;
-    pthread_mutex_unlock(&d->lock);
     tn_jobs_wake(d->work_fd);
+    pthread_mutex_unlock(&d->lock);
     if (d->work_runs)
         pthread_join(d->work_thread, NULL);
     destroy(d);
@@ -277,12 +277,13 @@ void tn_jobs_driver_free(tn_jobs_driver *d)
 
 /* ---- Asking -------------------------------------------------------------- */
 
+/* Woken under the lock: who sees the flag may end, and then the descriptor is gone. */
 static void set_for_beat(tn_jobs_driver *d, bool *flag)
 {
     pthread_mutex_lock(&d->lock);
     *flag = true;
-    pthread_mutex_unlock(&d->lock);
     tn_jobs_wake(d->beat_fd);
+    pthread_mutex_unlock(&d->lock);
 }
 
 void tn_jobs_driver_leave(tn_jobs_driver *d)
@@ -299,8 +300,8 @@ void tn_jobs_driver_reaped(tn_jobs_driver *d)
 {
     pthread_mutex_lock(&d->lock);
     d->inbox.all_stopped = true;
-    pthread_mutex_unlock(&d->lock);
     tn_jobs_wake(d->work_fd);
+    pthread_mutex_unlock(&d->lock);
     set_for_beat(d, &d->reaped);
 }
 
@@ -308,8 +309,8 @@ void tn_jobs_driver_stopped(tn_jobs_driver *d, uint32_t number)
 {
     pthread_mutex_lock(&d->lock);
     tn_jobs_push(&d->inbox.stopped, &d->inbox.stopped_count, &d->inbox.stopped_room, number);
-    pthread_mutex_unlock(&d->lock);
     tn_jobs_wake(d->work_fd);
+    pthread_mutex_unlock(&d->lock);
 }
 
 void tn_jobs_driver_unfit(tn_jobs_driver *d, uint32_t number)
@@ -349,15 +350,14 @@ enum tenure_status tn_jobs_driver_commit(tn_jobs_driver *d, uint32_t number, uin
     if (!closed) {
         *d->inbox.commits_end = c;
         d->inbox.commits_end = &c->next;
+        if (first)
+            tn_jobs_wake(d->work_fd);
     }
     pthread_mutex_unlock(&d->lock);
-    if (closed) {
-        free(c);
-        return tenure_fail(err, TENURE_FENCED, "the worker has left");
-    }
-    if (first)
-        tn_jobs_wake(d->work_fd);
-    return TENURE_OK;
+    if (!closed)
+        return TENURE_OK;
+    free(c);
+    return tenure_fail(err, TENURE_FENCED, "the worker has left");
 }
 
 void tn_jobs_driver_status(tn_jobs_driver *d, struct tn_jobs_status *status)
