@@ -70,7 +70,7 @@ def life(g):
     assert g.explain("a")["state"] == "owned"
     # A pause is recorded at once, and confirmed only when nobody has the job.
     assert "not confirmed" in g.run("pause", "a")
-    assert "a worker still has" in g.run("pause", "a", "--wait", "--timeout", "300ms", code=3)
+    assert "a worker still has" in g.run("pause", "a", "--wait", "--timeout", "5s", code=3)
     assert g.explain("a")["state"] == "stopping" and b" p 7 " in g.job("a").data
     waiting = subprocess.Popen([TENURE, "jobs", "pause", "a", "--wait", "--store", g.url, "--group", "g"],
                                stdout=subprocess.PIPE)
@@ -124,10 +124,10 @@ def test_the_owner_is_gone(group):
     group.run("pause", "dead", "left", "later", "--wait")
     assert all(group.jobs()[job]["owner"] is None for job in ("dead", "left", "later"))
     assert group.job("dead").data.endswith(b"\ncheckpoint")
-    for job in ("alive", "lost", "marked"):
-        group.run("pause", job, "--wait", "--timeout", "300ms", code=3)
-        group.run("remove", job, "--timeout", "300ms", code=3)
-        assert group.jobs()[job]["owner"]
+    owned = ("alive", "lost", "marked")
+    group.run("pause", *owned, "--wait", "--timeout", "3s", code=3)
+    group.run("remove", *owned, "--timeout", "3s", code=3)
+    assert all(group.jobs()[job]["owner"] for job in owned)
     assert "record of its owner is lost" in group.explain("lost")["text"]
 
 
