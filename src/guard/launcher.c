@@ -118,8 +118,12 @@ static void spawn(struct launcher *l, uint32_t number, int block)
 }
 
 /* Its init kills everything below it when we hang up, and then ends. */
-static void end(struct program *p)
+static void end(struct launcher *l, struct program *p)
 {
+    /* An init that was forked just now still has a copy of the socket: to close ours alone would
+     * leave the event behind, and what it points at is freed. */
+    if (p->tree.socket >= 0)
+        epoll_ctl(l->epoll, EPOLL_CTL_DEL, p->tree.socket, NULL);
     tn_tree_forget(&p->tree);
     p->kill_at_ns = TN_GUARD_NEVER;
     if (p->tree.tree_init)
@@ -130,17 +134,15 @@ static void stop(struct launcher *l, const struct tn_launcher_command *c)
 {
     struct program *p = find(l, c->number);
 
-    if (!p) {
-        report_kind(TN_GUARD_DEAD, c->number);
-        return;
-    }
+    if (!p)
+        return; /* its DEAD has crossed the command */
     tn_tree_signal(&p->tree, c->signal, true);
     if (p->tree.socket >= 0 && c->by_ns < p->kill_at_ns)
         p->kill_at_ns = c->by_ns;
 }
 
 /* What its init says. */
-static void hear(struct program *p)
+static void hear(struct launcher *l, struct program *p)
 {
     struct tn_tree_init_message m;
     ssize_t n;
@@ -155,12 +157,12 @@ static void hear(struct program *p)
             r.error = m.value;
         report(&r);
         if (m.kind == TN_GUARD_EXITED) {
-            end(p); /* and whatever it left behind */
+            end(l, p); /* and whatever it left behind */
             return;
         }
     }
     if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        end(p);
+        end(l, p);
 }
 
 /* ---- The end of them ----------------------------------------------------- */
@@ -182,9 +184,9 @@ static void reaped(struct launcher *l, pid_t pid, int status)
         return; /* what a lost init has left to us */
     struct program *p = l->programs[i];
     if (p->tree.socket >= 0)
-        hear(p); /* what it said before it ended */
+        hear(l, p); /* what it said before it ended */
     p->tree.tree_init = 0;
-    end(p);
+    end(l, p);
     if (WIFEXITED(status))
         remove_at(l, i); /* it ends by itself only when nothing is left */
     else
@@ -254,7 +256,7 @@ static int next_due(struct launcher *l)
 
     for (unsigned i = 0; i < l->n; i++) {
         if (l->programs[i]->kill_at_ns <= now)
-            end(l->programs[i]);
+            end(l, l->programs[i]);
         else if (l->programs[i]->kill_at_ns < next)
             next = l->programs[i]->kill_at_ns;
     }
@@ -313,7 +315,7 @@ int tn_launcher_main(void)
             else if (events[i].data.ptr == &l.signals)
                 children = true;
             else if (((struct program *)events[i].data.ptr)->tree.socket >= 0)
-                hear(events[i].data.ptr);
+                hear(&l, events[i].data.ptr);
         }
         /* Last: it frees what the events point at. */
         if (children)

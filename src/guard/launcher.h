@@ -23,7 +23,8 @@
 
 /*
  * kind is one of protocol.h's: SPAWN, with the memfd that describes the program,
- * SIGNAL and STOP.  The number names a program: it is free again after DEAD.
+ * SIGNAL and STOP.  The number names a program: it is free again after DEAD, but a command that
+ * crosses the DEAD would reach the next one of that number, so who sends commands uses each once.
  */
 struct tn_launcher_command {
     uint32_t kind;
@@ -33,8 +34,9 @@ struct tn_launcher_command {
 };
 
 /*
- * As the guard reports them: SPAWNED or FAILED, EXITED, and DEAD, which comes last and always, also
- * for a STOP of a number that is free.  REFUSED: the number is in use, and nothing has changed.
+ * As the guard reports them: SPAWNED or FAILED, EXITED, and DEAD, which comes last, and once for
+ * each SPAWN: a STOP of a number that is free is not answered.  REFUSED: the number is in use, and
+ * nothing has changed.
  */
 struct tn_launcher_report {
     uint32_t kind;
