@@ -55,6 +55,15 @@ static struct tn_fleet_program *find(const struct tn_fleet *f, uint32_t job)
     return NULL;
 }
 
+static struct tn_fleet_program *find_number(const struct tn_fleet *f, uint32_t number)
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        if (f->programs[i]->used && f->programs[i]->number == number)
+            return f->programs[i];
+    }
+    return NULL;
+}
+
 /* One that is free, or a new one at the end. */
 static struct tn_fleet_program *find_free(struct tn_fleet *f)
 {
@@ -164,6 +173,7 @@ bool tn_fleet_start(struct tn_fleet *f, uint32_t job, const char *id, uint64_t e
     }
     *p = (struct tn_fleet_program){.used = true,
                                    .job = job,
+                                   .number = f->next_number++,
                                    .state = TN_FLEET_WAITING,
                                    .by_ns = TN_NEVER,
                                    .epoch = epoch,
@@ -183,6 +193,7 @@ static void died(struct tn_fleet *f, struct tn_fleet_program *p, int64_t now_ns)
     remove_spec(f, p);
     free(p->spec);
     p->spec = NULL;
+    p->stop_due = false;
     if (p->by_itself && p->failures > 0) {
         p->state = TN_FLEET_RESTING;
         p->started_ns = now_ns;
@@ -210,10 +221,8 @@ void tn_fleet_stop(struct tn_fleet *f, uint32_t job, int64_t by_ns, int64_t now_
 {
     struct tn_fleet_program *p = find(f, job);
 
-    if (p && p->state != TN_FLEET_RESTING)
+    if (p)
         order_stop(f, p, by_ns, now_ns);
-    else
-        f->options.stopped(f->options.arg, job);
 }
 
 void tn_fleet_stop_all(struct tn_fleet *f, int64_t by_ns, int64_t now_ns)
@@ -227,7 +236,8 @@ void tn_fleet_stop_all(struct tn_fleet *f, int64_t by_ns, int64_t now_ns)
 void tn_fleet_signal(struct tn_fleet *f, int signal)
 {
     for (uint32_t i = 0; i < f->count && f->socket >= 0; i++) {
-        struct tn_launcher_command c = {.kind = TN_GUARD_SIGNAL, .number = i, .signal = signal};
+        struct tn_launcher_command c = {
+            .kind = TN_GUARD_SIGNAL, .number = f->programs[i]->number, .signal = signal};
 
         if (f->programs[i]->used && f->programs[i]->state == TN_FLEET_RUNNING)
             send(f->socket, &c, sizeof c, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -285,9 +295,9 @@ void tn_fleet_detach(struct tn_fleet *f, int64_t now_ns)
 
 static void take_report(struct tn_fleet *f, const struct tn_launcher_report *r, int64_t now_ns)
 {
-    struct tn_fleet_program *p = r->number < f->count ? f->programs[r->number] : NULL;
+    struct tn_fleet_program *p = find_number(f, r->number);
 
-    if (!p || !p->used || p->state == TN_FLEET_WAITING || p->state == TN_FLEET_RESTING)
+    if (!p || p->state == TN_FLEET_WAITING || p->state == TN_FLEET_RESTING)
         return;
     switch (r->kind) {
     case TN_GUARD_SPAWNED:
@@ -336,10 +346,10 @@ bool tn_fleet_read(struct tn_fleet *f, int64_t now_ns)
 
 /* ---- What is due --------------------------------------------------------- */
 
-static bool send_stop(const struct tn_fleet *f, const struct tn_fleet_program *p, uint32_t number)
+static bool send_stop(const struct tn_fleet *f, const struct tn_fleet_program *p)
 {
     struct tn_launcher_command c = {.kind = TN_GUARD_STOP,
-                                    .number = number,
+                                    .number = p->number,
                                     .signal = f->options.stop_signal,
                                     .by_ns = p->by_ns};
 
@@ -365,9 +375,9 @@ static enum tenure_status describe(const struct tn_fleet *f, const struct tn_fle
 }
 
 /* false: the launcher takes nothing now. */
-static bool spawn(struct tn_fleet *f, struct tn_fleet_program *p, uint32_t number, int64_t now_ns)
+static bool spawn(struct tn_fleet *f, struct tn_fleet_program *p, int64_t now_ns)
 {
-    struct tn_launcher_command c = {.kind = TN_GUARD_SPAWN, .number = number};
+    struct tn_launcher_command c = {.kind = TN_GUARD_SPAWN, .number = p->number};
     struct tenure_error err;
     int block = -1;
 
@@ -401,7 +411,7 @@ int64_t tn_fleet_act(struct tn_fleet *f, int64_t now_ns)
     for (uint32_t i = 0; i < f->count; i++) {
         struct tn_fleet_program *p = f->programs[i];
 
-        if (p->stop_due && send_stop(f, p, i))
+        if (p->stop_due && send_stop(f, p))
             p->stop_due = false;
         if (p->stop_due)
             next = min64(next, now_ns + RETRY_NS);
@@ -415,7 +425,7 @@ int64_t tn_fleet_act(struct tn_fleet *f, int64_t now_ns)
             next = min64(next, p->start_ns > f->next_start_ns ? p->start_ns : f->next_start_ns);
             continue;
         }
-        if (!spawn(f, p, i, now_ns))
+        if (!spawn(f, p, now_ns))
             return min64(next, now_ns + RETRY_NS);
         f->next_start_ns = now_ns + TN_S / f->options.rate;
     }

@@ -39,10 +39,11 @@ enum tn_fleet_state {
     TN_FLEET_RESTING,  /* dead; remembered because it failed */
 };
 
-/* A job's program.  Its place in the table is its number at the launcher. */
+/* A job's program. */
 struct tn_fleet_program {
     char id[128];
     uint32_t job;
+    uint32_t number; /* at the launcher: of this start alone, so that an old report finds nobody */
     bool used;
     enum tn_fleet_state state;
     bool stop_due;  /* the order to stop could not be sent yet */
@@ -65,6 +66,7 @@ struct tn_fleet {
     int socket; /* to the launcher; -1: there is none */
     struct tn_fleet_program **programs;
     uint32_t count, room;
+    uint32_t next_number;
     int64_t next_start_ns; /* by the rate */
 };
 
@@ -75,7 +77,8 @@ void tn_fleet_free(struct tn_fleet *f);
 /* Start the program of a job that has none.  Takes spec (malloc'ed, or NULL).  false: no memory. */
 bool tn_fleet_start(struct tn_fleet *f, uint32_t job, const char *id, uint64_t epoch, void *spec,
                     size_t spec_len, int64_t now_ns);
-/* Stop it; KILL at by_ns.  stopped() may be called at once; it always follows. */
+/* Stop it; KILL at by_ns.  stopped() may be called at once.  A job that has no program is left
+ * alone: its stopped() has been called, and another would be taken for the next start's. */
 void tn_fleet_stop(struct tn_fleet *f, uint32_t job, int64_t by_ns, int64_t now_ns);
 /* Stop all of them.  May be repeated to hasten. */
 void tn_fleet_stop_all(struct tn_fleet *f, int64_t by_ns, int64_t now_ns);
