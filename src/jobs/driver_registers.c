@@ -97,12 +97,22 @@ static const void *bytes_of(const tn_jobs_driver *d, const struct tn_job_swap *s
     if (!side)
         return NULL;
     if (s->purpose == TN_SWAP_COMMIT && side->commits) {
-        side->commits->sent = true;
         *len = side->commits->len;
         return side->commits->data;
     }
     *len = side->checkpoint_len;
     return side->checkpoint;
+}
+
+/* Since the core drafted it, the membership may have ended: then its bytes are gone, and nothing of
+ * it may be written any more. */
+static bool is_still_due(const tn_jobs_driver *d, const struct tn_job_swap *s)
+{
+    uint32_t at = d->worker.cfg.known[s->job].held;
+    const struct tn_held *h = at ? &d->worker.cfg.held[at - 1] : NULL;
+
+    return h && d->sides[s->job] && h->request == TN_REQUEST_SWAPPING &&
+           memcmp(h->nonce, s->nonce, sizeof h->nonce) == 0;
 }
 
 /* A batch of swaps as it is sent. */
@@ -131,12 +141,15 @@ static void compose(tn_jobs_driver *d, struct sending *b)
         const char *id = tn_jobs_id_of(d, s->job, NULL);
         const void *bytes = bytes_of(d, s, &len);
 
-        if (!id || tn_key_item(d->group, TN_KEY_JOB, id, b->keys[i], NULL) != TENURE_OK)
+        if (!id || !is_still_due(d, s) ||
+            tn_key_item(d->group, TN_KEY_JOB, id, b->keys[i], NULL) != TENURE_OK)
             continue; /* CONFLICT by default: it is read again */
         struct tenure_swap *swap = &b->swaps[b->n++];
         *swap =
             (struct tenure_swap){.key = b->keys[i], .expect = s->expect, .data = b->bytes + used};
         memcpy(swap->nonce, s->nonce, sizeof swap->nonce);
+        if (s->purpose == TN_SWAP_COMMIT && d->sides[s->job]->commits)
+            d->sides[s->job]->commits->sent = true;
         swap->len = tn_job_put(&s->record, bytes, len, b->bytes + used);
         used += swap->len;
     }
