@@ -81,12 +81,25 @@ void tn_jobs_keep_commit(tn_jobs_driver *d, uint32_t number)
         pop(side);
 }
 
+/* The core has the first one due, out or in doubt: it may be stored, though its program is dead. */
+static bool may_be_stored(const tn_jobs_driver *d, const struct tn_commit *c)
+{
+    uint32_t at = d->worker.cfg.known[c->job].held;
+    const struct tn_held *h = at ? &d->worker.cfg.held[at - 1] : NULL;
+
+    return c->sent || (h && !h->fenced && h->epoch == c->epoch && h->purpose == TN_SWAP_COMMIT &&
+                       h->request != TN_REQUEST_NONE);
+}
+
 void tn_jobs_fail_commits(tn_jobs_driver *d, uint32_t number, const char *why)
 {
     struct tn_side *side = d->sides[number];
 
-    for (struct tn_commit *c = side ? side->commits : NULL; c; c = c->next)
-        answer(d, c, c->sent ? TENURE_UNKNOWN : TENURE_FENCED, why);
+    for (struct tn_commit *c = side ? side->commits : NULL; c; c = c->next) {
+        bool unknown = c == side->commits && may_be_stored(d, c);
+
+        answer(d, c, unknown ? TENURE_UNKNOWN : TENURE_FENCED, why);
+    }
     /* The bytes of the first may still be asked for. */
     while (side && side->commits && side->commits->next) {
         struct tn_commit *second = side->commits->next;
