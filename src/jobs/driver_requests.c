@@ -140,6 +140,9 @@ static enum tenure_status list_members(tn_jobs_driver *d, struct tn_answer *a,
         a->listed[i] = (struct tn_listed){one->record.id, one->token,
                                           one->damage[0] ? NULL : &one->record.member};
         unfit += one->damage[0] ? 0 : one->record.member.unfit_count;
+        if (one->damage[0])
+            tn_jobs_trace(d, (struct tn_jobs_trace){
+                                 .kind = TN_JOBS_DAMAGED, .job = one->key, .text = one->damage});
     }
     qsort(a->listed, m->count, sizeof *a->listed, by_id);
     a->event.listed = a->listed;

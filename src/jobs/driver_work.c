@@ -53,7 +53,8 @@ static void write_status(tn_jobs_driver *d)
     pthread_mutex_lock(&d->lock);
     s->members = 0;
     for (uint32_t at = 0; at < w->peer_count; at++)
-        s->members += w->cfg.peers[at].present && w->cfg.records[at].state == TN_MEMBER_ALIVE;
+        s->members += w->cfg.peers[at].present && !w->cfg.peers[at].damaged &&
+                      w->cfg.records[at].state == TN_MEMBER_ALIVE;
     count_jobs(w, s);
     count_held(w, s);
     if (s->unplaced == 0 && s->running >= s->planned)

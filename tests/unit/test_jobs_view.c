@@ -123,6 +123,33 @@ static void test_who_is_not_listed_is_absent(void **unused)
     assert_int_equal(peers[2].seen_ns, 3);
 }
 
+/* One record that cannot be decoded: nobody buries it, frees its jobs, or counts on it; whoever
+ * knew it before and whoever did not see the same. */
+static void test_a_record_that_cannot_be_decoded(void **unused)
+{
+    struct tn_listed listed[2] = {{.id = "a", .token = token(9)}, {.id = "c", .token = token(9)}};
+    struct tn_identity owner = {.number = 7};
+
+    (void)unused;
+    begin();
+    list(1, "c", 1);
+    w.now_ns = 2;
+    tn_view_members(&w, &(struct tn_work_event){.n = 2, .listed = listed});
+    assert_int_equal(w.peer_count, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(peers[i].present && peers[i].damaged);
+        assert_true(tenure_token_equal(&peers[i].token, &listed[i].token));
+        assert_int_equal(peers[i].seen_ns, 2);
+        assert_int_equal(tn_owner_fate(&owner, &records[i]), TN_OWNER_ALIVE);
+    }
+    assert_memory_equal(&records[0], &records[1], sizeof records[0]);
+    assert_false(buries(10 * W));
+    assert_int_equal(tn_view_silent_at(&w), INT64_MAX);
+    list(10 * W, "ac", 2); /* written anew */
+    assert_false(peers[0].damaged || peers[1].damaged);
+    assert_true(buries(11 * W));
+}
+
 /* ---- Plan and catalogue -------------------------------------------------- */
 
 static void test_the_plan(void **unused)
@@ -293,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_table_is_sorted),
         cmocka_unit_test(test_who_is_not_listed_is_absent),
+        cmocka_unit_test(test_a_record_that_cannot_be_decoded),
         cmocka_unit_test(test_the_plan),
         cmocka_unit_test(test_the_catalogue),
         cmocka_unit_test(test_the_silent_are_buried),

@@ -213,6 +213,7 @@ struct tn_peer {
     struct tenure_token token;
     int64_t seen_ns; /* when this token was first seen: after that list */
     bool present;
+    bool damaged; /* its record cannot be decoded: nobody touches it, or frees its jobs */
 };
 
 struct tn_worker_config {

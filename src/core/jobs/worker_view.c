@@ -60,13 +60,18 @@ static void set_absent(struct tn_worker *w, uint32_t at)
     w->cfg.records[at].state = TN_MEMBER_DEAD; /* it does not count; its jobs are not free */
 }
 
+/* It cannot be read: it may live, so its jobs are not free; it counts for nobody's plan, whatever
+ * was known of it before, or the workers would plan against each other. */
+static const struct tn_member unreadable = {
+    .identity = {.number = UINT64_MAX}, .state = TN_MEMBER_ALIVE, .mark = TN_MARK_EVICTED};
+
 void tn_view_members(struct tn_worker *w, const struct tn_work_event *ev)
 {
     unsigned next = 0;
 
     for (unsigned i = 0; i < ev->n; i++) {
         const struct tn_listed *l = &ev->listed[i];
-        uint32_t at = l->record != NULL ? find_or_insert(w, l->id) : w->peer_count;
+        uint32_t at = find_or_insert(w, l->id);
         struct tn_peer *p = &w->cfg.peers[at];
 
         if (at == w->peer_count)
@@ -75,7 +80,8 @@ void tn_view_members(struct tn_worker *w, const struct tn_work_event *ev)
             p->seen_ns = w->now_ns; /* after the read */
         p->present = true;
         p->token = l->token;
-        w->cfg.records[at] = *l->record;
+        p->damaged = l->record == NULL;
+        w->cfg.records[at] = p->damaged ? unreadable : *l->record;
     }
     for (uint32_t at = 0; at < w->peer_count; at++) {
         while (next < ev->n && strcmp(ev->listed[next].id, w->cfg.peers[at].id) < 0)
@@ -151,7 +157,7 @@ static bool is_over(const struct tn_worker *w, uint32_t at)
     const struct tn_member *r = &w->cfg.records[at];
     int64_t seen_ns = w->cfg.peers[at].seen_ns;
 
-    if (!w->cfg.peers[at].present)
+    if (!w->cfg.peers[at].present || w->cfg.peers[at].damaged)
         return false;
     if (r->state == TN_MEMBER_LEFT)
         return r->linger_ms > 0 && w->now_ns - seen_ns >= r->linger_ms * TN_MS;
