@@ -125,6 +125,9 @@ void tn_config_change(const struct tn_config_election *now, const struct tn_conf
         {"orphan_grace", first->orphan_grace_ns != b->orphan_grace_ns},
         {"release_delay", first->release_delay_ns != b->release_delay_ns},
         {"watchdog", !same(first->watchdog, b->watchdog)},
+        {"fence_command", !same(first->fence_command, b->fence_command)},
+        {"fence_after", first->fence_after_ns != b->fence_after_ns},
+        {"fence_timeout", first->fence_timeout_ns != b->fence_timeout_ns},
         {"warm", first->warm != b->warm || first->warm_signal != b->warm_signal ||
                      !same(first->warm_file, b->warm_file)},
     };

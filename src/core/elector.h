@@ -174,7 +174,8 @@ struct tn_elector_config {
     char build[TN_BUILD_MAX + 1];
     int32_t priority;
     int64_t drain_ns; /* how long a planned stop may take while renewals succeed */
-    int64_t prove_ns; /* a holder that is silent for so long may be proved dead; 0: never */
+    int64_t prove_ns; /* a holder that is silent for so long may be proved dead, in whole ms; 0:
+                         never */
     struct tn_timing timing;
 };
 

@@ -177,10 +177,16 @@ static int64_t claim_at(const struct tn_elector *e)
  * own machine: who is here to ask would be switched off with it. */
 static int64_t prove_at(const struct tn_elector *e)
 {
+    int64_t own_ms = e->cfg.timing.ttl_ns / TN_MS;
+    int64_t silence_ms = e->cfg.prove_ns / TN_MS;
+
     if (e->cfg.prove_ns == 0 || e->proving || e->proved || e->seen != TN_SEEN_HELD ||
         strcmp(e->lease.holder, e->cfg.id) == 0)
         return TN_FOREVER;
-    return max64(max64(e->observed_ns, e->answered_ns) + e->cfg.prove_ns,
+    /* Who has a longer ttl than we do renews less often than we expect. */
+    if (e->lease.ttl_ms > own_ms)
+        silence_ms = silence_ms * e->lease.ttl_ms / own_ms;
+    return max64(max64(e->observed_ns, e->answered_ns) + silence_ms * TN_MS,
                  max64(e->prove_again_ns, e->not_before_ns));
 }
 

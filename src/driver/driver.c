@@ -269,7 +269,7 @@ static void carry_out(tenure_elector *e, const struct tn_event *ev)
     if (a->set & TN_ACT_LEADER)
         announce(e);
     if (a->set & TN_ACT_PROVE)
-        e->hooks.prove(e->hooks.arg, &a->suspect);
+        e->hooks.prove(e->hooks.arg, &a->suspect, &e->machine.proof);
 }
 
 /* ---- The loop ------------------------------------------------------------ */

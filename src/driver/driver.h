@@ -55,9 +55,10 @@ struct tn_driver_hooks {
                     bool *may_claim, int64_t *delay_ns);
     /*
      * OPTIONAL, on the driver's thread (duty 6): start what makes sure that the machine of this
-     * holder is off, once it was silent for prove_ns; tn_driver_proved() answers.  Must not block.
+     * holder is off, once it was silent for prove_ns; tn_driver_proved() answers.  Its record was
+     * read under that token.  Must not block.
      */
-    void (*prove)(void *arg, const struct tn_lease *suspect);
+    void (*prove)(void *arg, const struct tn_lease *suspect, const struct tenure_token *token);
     int64_t prove_ns;
     /* OPTIONAL, on the driver's thread, before halted(): the store could not be opened, and is
      * not tried again. */

@@ -98,15 +98,19 @@ enum tenure_status tn_timing_explain_fence(const struct tn_timing *t, int64_t af
                                            struct tenure_error *err)
 {
     char after[TN_DURATION_TEXT], renew[TN_DURATION_TEXT], request[TN_DURATION_TEXT];
+    char retry[TN_DURATION_TEXT], least[TN_DURATION_TEXT];
+    int64_t least_ns = t->renew_ns + 2 * t->request_ns + t->retry_ns;
 
-    if (after_ns > t->renew_ns + t->request_ns)
+    if (after_ns > least_ns)
         return TENURE_OK;
     tn_duration_format(after_ns, after);
     tn_duration_format(t->renew_ns, renew);
     tn_duration_format(t->request_ns / TN_MS * TN_MS, request);
+    tn_duration_format(t->retry_ns / TN_MS * TN_MS, retry);
+    tn_duration_format(least_ns / TN_MS * TN_MS, least);
     return tenure_fail(err, TENURE_CONFIG,
-                       "a leader that is well can be silent for %s (renew) + %s (a request), so it "
-                       "would be switched off after %s: give more than both together, or renew "
-                       "more often",
-                       renew, request, after);
+                       "after %s a leader would be switched off that has lost one packet: it is "
+                       "silent for renew %s + 2 x request %s + retry %s; give more than %s, or "
+                       "renew more often",
+                       after, renew, request, retry, least);
 }

@@ -8,7 +8,8 @@
 /* CONFIG with the numbers and the fix; OK for TN_TIMING_OK. */
 enum tenure_status tn_timing_explain(enum tn_timing_fault fault, const struct tn_timing *t,
                                      struct tenure_error *err);
-/* May a holder with these times be suspected after so long of silence?  CONFIG, likewise. */
+/* May a holder with these times be suspected after so long of silence, that is, also one that had
+ * to send a renewal twice?  CONFIG, likewise. */
 enum tenure_status tn_timing_explain_fence(const struct tn_timing *t, int64_t after_ns,
                                            struct tenure_error *err);
 

@@ -10,7 +10,10 @@
 #define KIND "tenure-fencing 1 "
 
 /* What a record that nobody can read, or that was made to last for ever, counts for. */
-#define LIMIT_MAX_MS INT64_C(3600000)
+#define LIMIT_MAX_MS INT64_C(7200000)
+
+/* A turn lasts longer than its command: that starts later, and others' clocks may be faster. */
+#define SPARE_NS (10 * TN_S)
 
 static int64_t limit_of(const struct tenure_value *value)
 {
@@ -18,7 +21,8 @@ static int64_t limit_of(const struct tenure_value *value)
     int64_t ms;
     size_t n = value->len < sizeof text - 1 ? value->len : sizeof text - 1;
 
-    memcpy(text, value->data, n);
+    if (n > 0)
+        memcpy(text, value->data, n);
     text[n] = '\0';
     if (sscanf(text, KIND "%" SCNd64 " ", &ms) != 1 || ms < 0 || ms > LIMIT_MAX_MS)
         ms = LIMIT_MAX_MS;
@@ -53,18 +57,37 @@ static bool swap(tenure_store *store, const char *key, const struct tenure_token
     return true;
 }
 
-bool tn_fence_turn_take(struct tn_fence_turn *t, tenure_store *store, const char *name,
-                        const char *id, int64_t limit_ns, int64_t by_ns)
+static bool is_unchanged(tenure_store *store, const char *name, const struct tenure_token *lease,
+                         int64_t by_ns)
 {
+    struct tenure_value value = {0};
+    char key[TENURE_KEY_MAX + 1];
+
+    tn_key_of(name, TN_KEY_LEASE, key);
+    bool same = tenure_store_read(store, key, &value, by_ns, NULL) == TENURE_OK &&
+                tenure_token_equal(&value.token, lease);
+    tenure_value_free(&value);
+    return same;
+}
+
+bool tn_fence_turn_take(struct tn_fence_turn *t, tenure_store *store, const char *name,
+                        const char *id, const struct tenure_token *lease, int64_t limit_ns,
+                        int64_t by_ns)
+{
+    int64_t limit_ms = (limit_ns + limit_ns / 4 + SPARE_NS) / TN_MS;
     struct tenure_value value = {0};
     char key[TENURE_KEY_MAX + 1], text[256];
 
     tn_key_of(name, TN_KEY_FENCING, key);
-    snprintf(text, sizeof text, KIND "%" PRId64 " %s\n", limit_ns / TN_MS, id);
+    snprintf(text, sizeof text, KIND "%" PRId64 " %s\n", limit_ms, id);
     bool taken = tenure_store_read(store, key, &value, by_ns, NULL) == TENURE_OK &&
                  is_free(t, &value, tenure_now()) &&
                  swap(store, key, &value.token, text, by_ns, &t->ours);
     tenure_value_free(&value);
+    if (taken && !is_unchanged(store, name, lease, by_ns)) {
+        tn_fence_turn_end(t, store, name, by_ns);
+        taken = false;
+    }
     return taken;
 }
 

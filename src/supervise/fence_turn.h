@@ -20,9 +20,14 @@ struct tn_fence_turn {
     struct tenure_token ours; /* absent: it is not our turn */
 };
 
-/* Take it, for at most limit_ns.  false: somebody else has it, or the store does not answer. */
+/*
+ * Take it for a command that may take limit_ns, if the lease still has that token: whoever has
+ * renewed meanwhile is not switched off.  false: it has another, somebody else's turn it is, or the
+ * store does not answer.
+ */
 bool tn_fence_turn_take(struct tn_fence_turn *t, tenure_store *store, const char *name,
-                        const char *id, int64_t limit_ns, int64_t by_ns);
+                        const char *id, const struct tenure_token *lease, int64_t limit_ns,
+                        int64_t by_ns);
 /* The command has ended. */
 void tn_fence_turn_end(struct tn_fence_turn *t, tenure_store *store, const char *name,
                        int64_t by_ns);

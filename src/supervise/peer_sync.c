@@ -122,6 +122,7 @@ struct sync_task {
     struct tenure_candidate self;
     bool announced;
     struct tn_fence_turn turn;
+    struct tenure_token suspect;
     struct tn_peer_result result;
 };
 
@@ -173,11 +174,11 @@ static void do_jobs(const struct tn_peer_sync *p, tenure_store *store, struct sy
         within(p, LIMIT_NS);
         preempt(p, store, &t->self);
     }
-    if (jobs & TN_PEER_TURN)
-        t->result.turn = tn_fence_turn_take(&t->turn, store, p->name, t->self.id, p->turn_limit_ns,
-                                            within(p, LIMIT_NS));
     if (jobs & TN_PEER_TURN_OVER)
         tn_fence_turn_end(&t->turn, store, p->name, within(p, LIMIT_NS));
+    if (jobs & TN_PEER_TURN)
+        t->result.turn = tn_fence_turn_take(&t->turn, store, p->name, t->self.id, &t->suspect,
+                                            p->turn_limit_ns, within(p, LIMIT_NS));
     within(p, LIMIT_NS); /* to close may mean to write */
 }
 
@@ -239,6 +240,7 @@ static void start(struct tn_peer_sync *p)
     t->self = p->self;
     t->announced = p->announced;
     t->turn = p->turn;
+    t->suspect = p->suspect;
     t->result.done = jobs;
     p->jobs = 0;
     p->running = tn_worker_post(p->worker, &t->task, NULL) == TENURE_OK;

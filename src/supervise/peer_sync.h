@@ -47,7 +47,8 @@ struct tn_peer_sync {
     void *arg;
     struct tn_worker *worker;
 
-    int64_t turn_limit_ns;
+    int64_t turn_limit_ns;       /* TURN: of the command */
+    struct tenure_token suspect; /* TURN: of the lease, as it was read */
 
     struct tn_fence_turn turn;
     bool running;

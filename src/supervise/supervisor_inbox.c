@@ -327,7 +327,7 @@ void tn_supervisor_inbox_drain(struct tn_call *call)
     if (news.leader_changed)
         take_leader(s, news.leader, news.leader_epoch);
     if (news.prove)
-        tn_supervisor_proof_begin(s, &news.suspect);
+        tn_supervisor_proof_begin(s, &news.suspect, &news.suspect_token);
     if (news.halted)
         tn_supervisor_happened(s, TN_ON_HALTED);
     s->trim.at_ns = tenure_now() + TRIM_NS;

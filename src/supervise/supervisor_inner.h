@@ -51,6 +51,7 @@ struct tn_inbox {
 
     bool prove; /* the leader has been silent */
     struct tn_lease suspect;
+    struct tenure_token suspect_token;
 
     /* The control register, as the driver read it. */
     struct tenure_control control;
@@ -231,7 +232,8 @@ void tn_supervisor_reaped(struct tn_supervisor *s, pid_t pid, int status);
 /* supervisor_proof.c */
 void tn_supervisor_proof_hooks(struct tn_supervisor *s, struct tn_driver_hooks *hooks);
 /* The leader has been silent. */
-void tn_supervisor_proof_begin(struct tn_supervisor *s, const struct tn_lease *suspect);
+void tn_supervisor_proof_begin(struct tn_supervisor *s, const struct tn_lease *suspect,
+                               const struct tenure_token *token);
 /* Whether it is our turn to run the command is known. */
 void tn_supervisor_proof_turn(struct tn_supervisor *s, bool ours);
 /* It has ended, as wait(2) tells; -1: it could not be run. */

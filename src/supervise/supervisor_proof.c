@@ -13,7 +13,7 @@
 #include "supervise/supervisor_inner.h"
 
 /* On the driver's thread. */
-static void on_prove(void *arg, const struct tn_lease *suspect)
+static void on_prove(void *arg, const struct tn_lease *suspect, const struct tenure_token *token)
 {
     struct tn_supervisor *s = arg;
     struct tn_inbox *m = &s->inbox;
@@ -21,6 +21,7 @@ static void on_prove(void *arg, const struct tn_lease *suspect)
     pthread_mutex_lock(&m->lock);
     m->prove = true;
     m->suspect = *suspect;
+    m->suspect_token = *token;
     pthread_mutex_unlock(&m->lock);
     tn_supervisor_wake(s);
 }
@@ -34,9 +35,11 @@ void tn_supervisor_proof_hooks(struct tn_supervisor *s, struct tn_driver_hooks *
     hooks->prove_ns = s->options->fence_after_ns;
 }
 
-void tn_supervisor_proof_begin(struct tn_supervisor *s, const struct tn_lease *suspect)
+void tn_supervisor_proof_begin(struct tn_supervisor *s, const struct tn_lease *suspect,
+                               const struct tenure_token *token)
 {
     s->suspect = *suspect;
+    s->peers.suspect = *token;
     tn_log("suspect", "%s, epoch %" PRIu64 ", has been silent for %.1f s", suspect->holder,
            suspect->epoch, (double)s->options->fence_after_ns / 1e9);
     tn_supervisor_sync_now(s, TN_PEER_TURN);
@@ -73,8 +76,8 @@ void tn_supervisor_proof_turn(struct tn_supervisor *s, bool ours)
 {
     if (!ours) {
         tn_log("suspect",
-               "another candidate is at it, or the store does not answer: not fencing "
-               "%s now",
+               "%s is not fenced now: it has renewed, another candidate is at it, or the "
+               "store does not answer",
                s->suspect.holder);
         tn_driver_proved(s->elector, false);
         return;

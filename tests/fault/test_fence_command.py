@@ -9,7 +9,7 @@ import subprocess
 import world as w
 from world import TENURE, World, descendants, eventually, freeze
 
-TIMES = ["--fence-after", "3s"]
+TIMES = ["--fence-after", "5500ms"]
 TTL_MS = 240_000
 
 
@@ -50,15 +50,18 @@ def test_the_next_leads_on_a_proof():
         command = script(world, "fence", f"""
             echo "begin $TENURE_FENCE_HOLDER $TENURE_FENCE_EPOCH $TENURE_FENCE_ADDRESS" >> {runs}
             env | grep -q 'file:' && echo "a store" >> {runs}
-            test -e {well} && kill -9 $(cat {well})
-            code=$?
+            code=1
+            if test -e {well}; then
+                kill -9 $(cat {well}) 2>/dev/null  # those whose parents went first are gone already
+                code=0
+            fi
             echo end >> {runs}
             exit $code
         """)
         leader, epoch, others = pair(world, *command)
         tree = hang(leader)
         words = lambda: runs.read_text().splitlines() if runs.exists() else []  # noqa: E731
-        eventually("some tries", lambda: words().count("end") >= 3)
+        eventually("some tries", lambda: words().count("end") >= 2)
         assert world.table.top() == epoch
         assert any("the fence command failed (code 1)" in c.words() for c in others)
         fresh = world.dir / "well.new"
@@ -76,6 +79,7 @@ def test_a_proof_of_what_has_changed_is_none():
     with World(ttl_ms=TTL_MS, options=["--renew", "500ms"]) as world:
         begun, go = world.dir / "begun", world.dir / "go"
         command = script(world, "fence", f"""
+            test ! -e {begun} || exit 1
             touch {begun}
             while ! test -e {go}; do sleep 0.05; done
         """)
@@ -94,7 +98,7 @@ def test_a_proof_of_what_has_changed_is_none():
 
 def test_a_leader_that_is_well_is_no_suspect():
     done = subprocess.run([TENURE, "run", "--name", "w", "--store", "noop:", "--fence-command", "true",
-                           "--fence-after", "3s", "--", "true"], capture_output=True, text=True,
+                           "--fence-after", "8s", "--", "true"], capture_output=True, text=True,
                           timeout=w.PATIENCE, check=False)
     assert done.returncode == 2
-    assert "a leader that is well can be silent for 5s (renew) + 2s (a request)" in done.stderr, done.stderr
+    assert "it is silent for renew 5s + 2 x request 2s + retry 500ms; give more than 9500ms" in done.stderr, done.stderr
