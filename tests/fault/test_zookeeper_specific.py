@@ -1,10 +1,15 @@
 """What only ZooKeeper can do wrong, and what is said about it; what all servers can: test_server_calls.py."""
 
+import contextlib
 import shutil
+import socket
+import struct
+import threading
 
 import pytest
 import server_zookeeper
 from process import free_port, until
+from proxy import Proxy
 from server_zookeeper import Ensemble, ZooKeeper
 from tenure import Store, StoreError, settled
 
@@ -95,9 +100,97 @@ def test_largest_value_fits(server):
 def test_others_beside_us_are_passed_over(server):
     with Store(server.url()) as store:
         store.swap("a/lease")
-        for path in ("/tenure/.hidden#", "/tenure/a/not a key#", "/tenure/a/folder", "/tenure/é#"):
+        for path in ("/tenure/.hidden#", "/tenure/a/not a key#", "/tenure/a/folder", "/tenure/é#", "/tenure/#",
+                     "/tenure/a/#"):
             server.put(path, b"something")
         assert [key for key, _ in store.list("")[0]] == ["a/lease"]
+
+
+def test_server_that_hangs_is_left_after_a_change(server):
+    with Proxy(("127.0.0.1", server.port)) as hangs, \
+            Store(f"zookeeper://127.0.0.1:{hangs.port},127.0.0.1:{server.port}") as store:
+        token = store.swap("a/lease").token
+        hangs.hold("up", "down")
+        assert store.swap("a/lease", token, timeout=0.5).status == "unknown"
+        asked = hangs.trips
+        assert store.swap("a/lease", token).status == "ok"
+        assert hangs.trips == asked
+
+
+# ---- A server that is none ---------------------------------------------------------------------
+
+CLOSE, GET, CHILDREN = -11, 4, 8
+
+
+class Pretender:
+    """Begins sessions and answers barriers; then it hangs, or says what it is told to: {operation: bytes}."""
+
+    def __init__(self):
+        self.answers = {}
+        self.hangs = False
+        self.asked = []
+        self.ended = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        with contextlib.suppress(OSError), client, client.makefile("rwb") as pipe:
+            def receive():
+                return pipe.read(struct.unpack(">i", pipe.read(4).ljust(4, b"\0"))[0])
+
+            def send(data):
+                pipe.write(struct.pack(">i", len(data)) + data)
+                pipe.flush()
+
+            receive()
+            send(struct.pack(">iiqi16sB", 0, 10000, 1, 16, b"", 0))
+            while request := receive():
+                xid, operation = struct.unpack(">ii", request[:8])
+                self.asked.append(operation)
+                if not self.hangs:
+                    barrier = struct.pack(">iBiiBi", 13, 0, 0, -1, 1, -1)
+                    send(struct.pack(">iqi", xid, 1, 0) + self.answers.get(operation, barrier))
+        self.ended += 1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+
+def test_server_that_hangs_is_not_asked_to_end_the_session():
+    """The library would wait for its answer, behind the deadline of the call."""
+    with Pretender() as server, Store(f"zookeeper://127.0.0.1:{server.port}") as store:
+        server.hangs = True
+        assert store.swap("a/lease", timeout=0.5).status == "unknown"
+        until(lambda: server.ended)
+        assert CLOSE not in server.asked
+
+
+def test_session_is_ended_with_the_handle():
+    with Pretender() as server:
+        Store(f"zookeeper://127.0.0.1:{server.port}").close()
+        until(lambda: server.ended)
+        assert server.asked[-1] == CLOSE
+
+
+@pytest.mark.parametrize("call, answers", [
+    ("read", {GET: struct.pack(">i", -2)}),
+    ("list", {GET: struct.pack(">i68x", -1), CHILDREN: struct.pack(">i", 5)}),
+])
+def test_answer_that_cannot_be_read(call, answers):
+    with Pretender() as server, Store(f"zookeeper://127.0.0.1:{server.port}") as store:
+        server.answers = answers
+        error = refused(getattr(store, call), "a/lease")
+        assert error.status == "unavailable" and "cannot be read" in error.text
 
 
 # ---- An ensemble -------------------------------------------------------------------------------

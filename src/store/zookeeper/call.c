@@ -47,7 +47,10 @@ static void took_data(int rc, const char *data, int len, const struct Stat *stat
 {
     struct tn_zk_call *call = call_of(arg);
 
-    if (rc == ZOK) {
+    /* A node without data has a length of -1.  What the library could not decode is passed on. */
+    if (rc == ZOK && (len < -1 || len > TN_ZK_ANSWER_MAX || (len > 0 && !data))) {
+        call->failed = TENURE_UNAVAILABLE;
+    } else if (rc == ZOK) {
         call->len = len > 0 ? (size_t)len : 0;
         call->data = malloc(call->len + 1);
         if (!call->data)
@@ -62,15 +65,22 @@ static void took_names(int rc, const struct String_vector *names, const void *ar
 {
     struct tn_zk_call *call = call_of(arg);
 
-    if (rc == ZOK && names && names->count > 0) {
+    /* Each name takes five bytes of the answer, or more. */
+    if (rc == ZOK && names && names->count > 0 &&
+        (names->count > TN_ZK_ANSWER_MAX / 5 || !names->data)) {
+        call->failed = TENURE_UNAVAILABLE;
+    } else if (rc == ZOK && names && names->count > 0) {
         call->names = calloc((size_t)names->count, sizeof *call->names);
         for (int i = 0; call->names && i < names->count; i++) {
-            call->names[i] = strdup(names->data[i]);
+            if (!names->data[i])
+                call->failed = TENURE_UNAVAILABLE;
+            else
+                call->names[i] = strdup(names->data[i]);
             if (!call->names[i])
                 break;
             call->n_names++;
         }
-        if (call->n_names != (size_t)names->count)
+        if (call->n_names != (size_t)names->count && !call->failed)
             call->failed = TENURE_NOMEM;
     }
     finish(call, rc, NULL);
@@ -147,8 +157,11 @@ enum tenure_status tn_zk_finish(struct tn_zk *h, struct tn_zk_call *calls, size_
         status = h->session ? tn_zk_turn(h, deadline, err)
                             : tenure_fail(err, TENURE_UNAVAILABLE, "zookeeper: not connected");
     }
-    if (status)
+    if (status) {
         tn_zk_drop(h);
+        if (status != TENURE_CANCELLED)
+            tn_zk_next_server(h); /* this one hangs, perhaps */
+    }
     return status;
 }
 
@@ -179,6 +192,20 @@ void tn_zk_barrier(struct tn_zk *h, struct tn_zk_call *call)
     tn_zk_multi(h, &check, 1, &call->checked, call);
 }
 
+/* An answer that was not kept.  Whoever sends one that cannot be read is left. */
+static enum tenure_status tell_failed(struct tn_zk *h, enum tenure_status failed,
+                                      struct tenure_error *err)
+{
+    char name[TN_REMOTE_ADDR_TEXT + 16];
+
+    if (failed == TENURE_NOMEM)
+        return tenure_fail(err, failed, "zookeeper: out of memory");
+    tn_zk_name(h, name, sizeof name);
+    tn_zk_drop(h);
+    tn_zk_next_server(h);
+    return tenure_fail(err, failed, "%s: the server sent an answer that cannot be read", name);
+}
+
 static enum tenure_status ask_once(struct tn_zk *h, struct tn_zk_call *calls, size_t n,
                                    tn_zk_send_fn send, const void *arg, int64_t deadline,
                                    struct tenure_error *err)
@@ -192,7 +219,7 @@ static enum tenure_status ask_once(struct tn_zk *h, struct tn_zk_call *calls, si
     status = tn_zk_finish(h, calls, n, deadline, err);
     for (size_t i = 0; i < n && !status; i++) {
         if (calls[i].failed)
-            status = tenure_fail(err, calls[i].failed, "zookeeper: out of memory");
+            status = tell_failed(h, calls[i].failed, err);
         else if (calls[i].rc != ZOK && calls[i].rc != ZNONODE)
             status = tn_zk_explain(h, calls[i].rc, h->conf.base, err);
     }
@@ -206,13 +233,14 @@ enum tenure_status tn_zk_ask(struct tn_zk *h, struct tn_zk_call *calls, size_t n
     enum tenure_status status = TENURE_OK;
 
     for (unsigned left = h->conf.n_hosts + 1; left; left--) {
-        status = ask_once(h, calls, n, send, arg, tn_zk_attempt_until(deadline, left), err);
+        int64_t until = tn_zk_attempt_until(deadline, left, left > 1 ? left - 1 : 1);
+
+        status = ask_once(h, calls, n, send, arg, until, err);
         if ((status != TENURE_UNAVAILABLE && status != TENURE_TIMEOUT) || left == 1 ||
             tenure_now() >= deadline)
             break;
         for (size_t i = 0; i < n; i++)
             tn_zk_call_free(&calls[i]);
-        h->at = (h->at + 1) % h->conf.n_hosts;
     }
     return status;
 }

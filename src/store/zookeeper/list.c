@@ -57,6 +57,8 @@ static enum tenure_status push(struct listing *l, const char *folder, char *cons
         bool node = len && names[i][len - 1] == '#';
         char key[TENURE_KEY_MAX + 2];
 
+        if (len == (size_t)node) /* of a name "#", which is not ours, the folder would be left */
+            continue;
         if (snprintf(key, sizeof key, "%s%.*s%s", folder, (int)(len - node), names[i],
                      node ? "" : "/") >= (int)sizeof key ||
             !tenure_prefix_valid(key) || !is_wanted(l, key))

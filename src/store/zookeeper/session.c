@@ -5,13 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "os/clock.h"
 #include "os/poll.h"
 #include "os/resolve.h"
 #include "store/zookeeper/zookeeper.h"
 
-#define ATTEMPT_MIN_NS INT64_C(1000000000)
+#define ATTEMPT_MIN_NS    INT64_C(200000000)
+#define ATTEMPT_ENOUGH_NS INT64_C(1000000000)
 
 pthread_mutex_t tn_zk_library = PTHREAD_MUTEX_INITIALIZER;
 
@@ -34,13 +36,31 @@ static enum tenure_status fail_at(const struct tn_zk *h, enum tenure_status stat
 
 /* ---- The loop ------------------------------------------------------------ */
 
-void tn_zk_drop(struct tn_zk *h)
+/* The library asks the server to end the session, and waits for seconds until it can be sent and is
+ * answered; a socket that was shut down ends either wait at once.  The descriptor is still the
+ * library's while it says "connected". */
+static void end_session(struct tn_zk *h, int how)
 {
     zhandle_t *session = h->session;
 
     h->session = NULL;
-    if (session)
-        zookeeper_close(session); /* ends what is under way, too */
+    if (!session)
+        return;
+    if (zoo_state(session) == ZOO_CONNECTED_STATE)
+        shutdown(h->fd, how);
+    pthread_mutex_lock(&tn_zk_library);
+    zookeeper_close(session); /* ends what is under way, too */
+    pthread_mutex_unlock(&tn_zk_library);
+}
+
+void tn_zk_drop(struct tn_zk *h)
+{
+    end_session(h, SHUT_RDWR);
+}
+
+void tn_zk_close(struct tn_zk *h)
+{
+    end_session(h, SHUT_RD);
 }
 
 static enum tenure_status lose(struct tn_zk *h, struct tenure_error *err)
@@ -63,6 +83,7 @@ enum tenure_status tn_zk_turn(struct tn_zk *h, int64_t until, struct tenure_erro
 
     if (zookeeper_interest(h->session, &fd, &interest, &pause) != ZOK || fd < 0)
         return lose(h, err);
+    h->fd = fd;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     both[0].fd = fd;
     both[0].events = (short)((interest & ZOOKEEPER_READ ? POLLIN : 0) |
@@ -90,13 +111,23 @@ enum tenure_status tn_zk_turn(struct tn_zk *h, int64_t until, struct tenure_erro
 
 /* ---- Connecting ---------------------------------------------------------- */
 
-int64_t tn_zk_attempt_until(int64_t deadline, unsigned left)
+int64_t tn_zk_attempt_until(int64_t deadline, unsigned left, unsigned servers)
 {
     int64_t now = tenure_now(), span = (deadline - now) / (int64_t)left;
+    int64_t least = (deadline - now) / (int64_t)servers;
 
-    if (span < ATTEMPT_MIN_NS)
-        span = ATTEMPT_MIN_NS;
+    if (least > ATTEMPT_ENOUGH_NS)
+        least = ATTEMPT_ENOUGH_NS;
+    if (least < ATTEMPT_MIN_NS)
+        least = ATTEMPT_MIN_NS;
+    if (span < least)
+        span = least;
     return deadline - now < span ? deadline : now + span;
+}
+
+void tn_zk_next_server(struct tn_zk *h)
+{
+    h->at = (h->at + 1) % h->conf.n_hosts;
 }
 
 static void ignore_event(zhandle_t *session, int type, int state, const char *path, void *arg)
@@ -160,7 +191,7 @@ static enum tenure_status dial(struct tn_zk *h, int64_t by, struct tenure_error 
         return status == TENURE_CANCELLED ? status : tenure_fail_context(err, "zookeeper");
     for (unsigned i = 0; i < found.n; i++) {
         /* One dead address must not use up the time of the others. */
-        int64_t until = tn_zk_attempt_until(by, found.n - i);
+        int64_t until = tn_zk_attempt_until(by, found.n - i, found.n - i);
 
         status = begin(h, found.text[i], err);
         while (!status && zoo_state(h->session) != ZOO_CONNECTED_STATE)
@@ -197,10 +228,10 @@ enum tenure_status tn_zk_connect(struct tn_zk *h, int64_t deadline, struct tenur
     for (unsigned left = h->conf.n_hosts; left; left--) {
         if (tenure_now() >= deadline)
             return fail_at(h, TENURE_TIMEOUT, err, "no time was left to connect");
-        status = dial(h, tn_zk_attempt_until(deadline, left), err);
+        status = dial(h, tn_zk_attempt_until(deadline, left, left), err);
         if (status != TENURE_UNAVAILABLE && status != TENURE_TIMEOUT)
             break;
-        h->at = (h->at + 1) % h->conf.n_hosts;
+        tn_zk_next_server(h);
     }
     return status;
 }

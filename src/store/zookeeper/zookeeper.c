@@ -13,7 +13,7 @@ static void zk_close(void *impl)
     struct tn_zk *h = impl;
 
     tn_watcher_free(&h->watcher);
-    tn_zk_drop(h);
+    tn_zk_close(h);
     tn_url_free(&h->conf.remote.url);
     free(h);
 }

@@ -36,6 +36,7 @@
 #define TN_ZK_FOLDERS      4 /* of a key that tell of its changes: /PREFIX and three more */
 /* A server takes requests of 1 MiB less one byte (jute.maxbuffer). */
 #define TN_ZK_DATA_MAX     ((1u << 20) - (16u << 10))
+#define TN_ZK_ANSWER_MAX   (16 << 20) /* above it an answer is not believed */
 #define TN_ZK_BATCH_MAX    100
 #define TN_ZK_READS_MAX    64
 #define TN_ZK_CHILDREN_MAX 16    /* of a damaged register that can be replaced */
@@ -53,6 +54,7 @@ struct tn_zk {
     struct tn_watcher watcher; /* first (store/watcher.h) */
     struct tn_zk_conf conf;
     zhandle_t *session;  /* NULL: not connected */
+    int fd;              /* of its connection */
     unsigned at;         /* the server that is asked */
     unsigned generation; /* of the session: counts them */
     unsigned subscribed; /* the session that the watches are on */
@@ -69,7 +71,7 @@ struct tn_zk_call {
     char **names; /* of children, malloc'ed each */
     size_t n_names;
     zoo_op_result_t checked;   /* of a barrier */
-    enum tenure_status failed; /* TENURE_NOMEM: the answer could not be kept */
+    enum tenure_status failed; /* NOMEM: the answer could not be kept; UNAVAILABLE: nor read */
 };
 
 /* ---- conf.c */
@@ -79,17 +81,21 @@ enum tenure_status tn_zk_conf_parse(const char *url, struct tn_zk_conf *conf,
 
 /* ---- session.c */
 
-/* Held while something is sent: the library without threads numbers the requests of all sessions
- * from one variable. */
+/* Held while something is sent, and a session is ended: the library without threads numbers the
+ * requests of all sessions from one variable. */
 extern pthread_mutex_t tn_zk_library;
 /* Until when one of the attempts left may last: a server that hangs must not use up the time of the
- * others, but pieces in which nothing gets done help nobody. */
-int64_t tn_zk_attempt_until(int64_t deadline, unsigned left);
+ * `servers` left, but pieces in which nothing gets done help nobody. */
+int64_t tn_zk_attempt_until(int64_t deadline, unsigned left, unsigned servers);
+/* Who is asked next, on the next session. */
+void tn_zk_next_server(struct tn_zk *h);
 
 /* Make sure that there is a live session.  UNAVAILABLE, TIMEOUT: nothing was sent. */
 enum tenure_status tn_zk_connect(struct tn_zk *h, int64_t deadline, struct tenure_error *err);
-/* End it; what is under way ends with it. */
+/* End it at once; what is under way ends with it. */
 void tn_zk_drop(struct tn_zk *h);
+/* The same, of one that is sound: the server is told, but not waited for. */
+void tn_zk_close(struct tn_zk *h);
 /* Turn the loop once: until something happens, or `until` (0: do not wait).  Unless OK or TIMEOUT,
  * the session has ended; CANCELLED leaves it as it is. */
 enum tenure_status tn_zk_turn(struct tn_zk *h, int64_t until, struct tenure_error *err);
@@ -98,7 +104,8 @@ void tn_zk_name(const struct tn_zk *h, char *out, size_t size);
 
 /* ---- call.c */
 
-/* Until all n calls are done.  If that fails the session has ended, and all of them are. */
+/* Until all n calls are done.  If that fails the session has ended, and all of them are; the next
+ * session is with the next server. */
 enum tenure_status tn_zk_finish(struct tn_zk *h, struct tn_zk_call *calls, size_t n,
                                 int64_t deadline, struct tenure_error *err);
 
