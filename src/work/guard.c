@@ -28,6 +28,8 @@
 #define LOOK_NS  (2 * TN_MS)
 /* The guard did not want the launcher: so long until the next try. */
 #define AGAIN_NS (100 * TN_MS)
+/* A launcher that lived no longer than this did not run at all; the next one waits as long. */
+#define BRIEF_NS TN_S
 
 /* ---- The deadline, on the heartbeat's thread ----------------------------- */
 
@@ -74,6 +76,16 @@ static bool leave_ticket(struct tn_work *w)
     return tn_release_ticket_give(&w->link, &ticket);
 }
 
+/* A launcher that is there has outlived the membership before: its ticket is of that one. */
+void tn_work_renew_ticket(struct tn_work *w)
+{
+    if (w->launcher == TN_LAUNCHER_NONE || atomic_load(&w->deadline_ns) == 0)
+        return;
+    if (!leave_ticket(w))
+        tn_log("trouble", "no ticket for the releaser: %s; after a crash the jobs wait for the ttl",
+               strerror(errno));
+}
+
 /* ---- The launcher -------------------------------------------------------- */
 
 static void hang_up(struct tn_work *w)
@@ -117,6 +129,7 @@ static bool spawn_launcher(struct tn_work *w, struct tenure_error *err)
     }
     w->launcher_socket = ends[0];
     w->launcher = TN_LAUNCHER_ASKED;
+    w->launcher_up_ns = 0;
     w->killed = false;
     tn_watch_set(&w->launcher_report, ends[0], POLLIN);
     return true;
@@ -129,10 +142,41 @@ void tn_work_launcher_want(struct tn_work *w)
     if (w->launcher != TN_LAUNCHER_NONE || w->guard_dead || w->stopping_all ||
         atomic_load(&w->deadline_ns) == 0 || tn_fleet_alive(&w->fleet) == 0)
         return;
+    if (tenure_now() < w->launcher_start_ns) {
+        w->tree_timer.at_ns = w->launcher_start_ns;
+        return;
+    }
     if (!spawn_launcher(w, &err)) {
         tn_log("failed", "%s", err.text);
         w->tree_timer.at_ns = tenure_now() + AGAIN_NS;
     }
+}
+
+/* The membership goes on, and so does the guard: it is the launcher alone that has failed. */
+static bool failed_by_itself(const struct tn_work *w)
+{
+    return atomic_load(&w->deadline_ns) != 0 && w->link.alive &&
+           !(atomic_load(&w->link.page->word) & TN_WORD_FIRED);
+}
+
+/* It has hung up, or the guard was faster to tell.  When all of it is dead the guard tells. */
+static void launcher_ends(struct tn_work *w)
+{
+    if (w->launcher == TN_LAUNCHER_UP && failed_by_itself(w))
+        tn_log("failed", "the launcher of the programs ended unexpectedly; every program is "
+                         "ended and started again");
+    w->launcher = TN_LAUNCHER_ENDING;
+}
+
+/* One that cannot run is not tried again without a pause. */
+static void delay_launcher(struct tn_work *w)
+{
+    int64_t now = tenure_now();
+
+    if (!failed_by_itself(w) || (w->launcher_up_ns && now - w->launcher_up_ns >= BRIEF_NS))
+        return;
+    w->launcher_start_ns = now + BRIEF_NS;
+    tn_log("failed", "the launcher of the programs cannot run; next try in 1s");
 }
 
 /* Nothing of it is left, nor of what it ran. */
@@ -149,8 +193,7 @@ void tn_work_on_launcher(void *arg, short events)
 
     (void)events;
     if (!tn_fleet_read(&w->fleet, tenure_now())) {
-        /* The guard tells when all of it is dead. */
-        w->launcher = TN_LAUNCHER_ENDING;
+        launcher_ends(w);
         w->fleet.socket = -1;
         tn_watch_set(&w->launcher_report, -1, 0);
     }
@@ -163,6 +206,7 @@ static void take_report(struct tn_work *w, const struct tn_guard_report *r)
     switch (r->kind) {
     case TN_GUARD_SPAWNED:
         w->launcher = TN_LAUNCHER_UP;
+        w->launcher_up_ns = tenure_now();
         tn_fleet_attach(&w->fleet, w->launcher_socket);
         break;
     case TN_GUARD_FAILED:
@@ -183,6 +227,8 @@ static void take_report(struct tn_work *w, const struct tn_guard_report *r)
         w->killed = true;
         break;
     case TN_GUARD_DEAD:
+        launcher_ends(w);
+        delay_launcher(w);
         launcher_died(w);
         break;
     default:

@@ -55,7 +55,9 @@ struct tn_work {
     bool killed;                          /* the guard has sent KILL to this launcher */
     bool guard_dead;                      /* its tree is being ended; it is not started again yet */
     enum tn_launcher_state launcher;
-    int launcher_socket; /* -1: none */
+    int launcher_socket;       /* -1: none */
+    int64_t launcher_up_ns;    /* since when it takes commands; 0: it never did */
+    int64_t launcher_start_ns; /* the next one not before */
 
     struct tn_fleet fleet;
     struct tn_work_socket *socket;
@@ -91,6 +93,8 @@ void tn_work_on_late(void *arg, short events);
 void tn_work_on_tree_timer(void *arg, int64_t now_ns);
 /* Have a launcher, if there is something to start and it may be. */
 void tn_work_launcher_want(struct tn_work *w);
+/* A membership has begun: a crash must free the jobs of this one. */
+void tn_work_renew_ticket(struct tn_work *w);
 /* The guard has ended everything: the driver is told, once a membership. */
 void tn_work_fired(struct tn_work *w);
 /* On the heartbeat's thread: tell the guard. */

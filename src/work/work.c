@@ -87,8 +87,9 @@ static void handle_message(struct tn_work *w, struct tn_work_message *m, int64_t
     case TN_WORK_MSG_HALTED:
         w->halted = true;
         break;
-    case TN_WORK_MSG_DEADLINE:
-        break; /* a launcher may be wanted */
+    case TN_WORK_MSG_DEADLINE: /* a launcher may be wanted */
+        tn_work_renew_ticket(w);
+        break;
     }
 }
 

@@ -86,6 +86,14 @@ class Fleet:
         children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return next(int(c) for c in children if pathlib.Path(f"/proc/{c}/comm").read_text() == "tenure-guard\n")
 
+    def launcher(self, worker):
+        below = [self.guard(worker)]
+        for pid in below:
+            if pathlib.Path(f"/proc/{pid}/comm").read_text() == "tenure-launcher\n":
+                return pid
+            below += map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        raise AssertionError(f"{worker} has no launcher")
+
     def spread(self):
         """How many programs each worker has."""
         return sorted(len(self.programs(worker)) for worker in self.workers)
@@ -168,6 +176,34 @@ def test_after_a_crash_nobody_waits_for_the_ttl(fleet):
     f.start("b")
     until(lambda: len(f.programs("b")) == 3 and f.all_run())
     f.leave("b")
+    f.check()
+
+
+def test_after_a_crash_of_one_that_joined_again_nobody_waits_either(fleet):
+    f = fleet(3)
+    f.start("a", "--ttl", "10m", "--renew", "1s")
+    until(f.all_run)
+    f.jobs("evict", "a")
+    until(lambda: "membership lost" in f.log("a") and not f.living())
+    f.jobs("admit", "a")
+    until(f.all_run)
+    f.workers["a"].kill()
+    f.workers["a"].wait()
+    f.start("b")
+    until(lambda: len(f.programs("b")) == 3 and f.all_run())
+    f.leave("b")
+    f.check()
+
+
+def test_a_launcher_that_is_killed_is_replaced(fleet):
+    f = fleet(3)
+    f.start("a", "--ttl", "10m", "--renew", "1s")
+    until(f.all_run)
+    before = f.programs("a").keys()
+    os.kill(f.launcher("a"), signal.SIGKILL)
+    until(lambda: "the launcher of the programs ended unexpectedly" in f.log("a"))
+    until(lambda: not f.programs("a").keys() & before and f.all_run())
+    f.leave("a")
     f.check()
 
 
