@@ -50,6 +50,7 @@ struct tn_id_page {
 struct tn_due_start {
     struct tn_start start;
     struct tn_identity identity;
+    bool damaged; /* its specification, and that was reported */
 };
 
 /* What others ask of the work's thread. */
@@ -154,9 +155,8 @@ enum tenure_status tn_jobs_read_registers(tn_jobs_driver *d, struct tn_answer *a
                                           struct tenure_error *err);
 enum tenure_status tn_jobs_swap_registers(tn_jobs_driver *d, struct tn_answer *answer,
                                           struct tenure_error *err);
-/* Read the specification of a job; value is the caller's, empty if it has none. */
-enum tenure_status tn_jobs_read_spec(tn_jobs_driver *d, const char *id, struct tenure_value *value,
-                                     struct tenure_error *err);
+/* Read specifications: the values are the caller's, empty if there is none. */
+enum tenure_status tn_jobs_read_specs(tn_jobs_driver *d, struct tenure_read *reads, size_t n);
 
 /* ---- driver_commits.c ---------------------------------------------------- */
 

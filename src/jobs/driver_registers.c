@@ -202,17 +202,19 @@ enum tenure_status tn_jobs_swap_registers(tn_jobs_driver *d, struct tn_answer *a
     return status;
 }
 
-enum tenure_status tn_jobs_read_spec(tn_jobs_driver *d, const char *id, struct tenure_value *value,
-                                     struct tenure_error *err)
+/* Each has a status of its own; a CORRUPT one holds up no other. */
+enum tenure_status tn_jobs_read_specs(tn_jobs_driver *d, struct tenure_read *reads, size_t n)
 {
-    char key[TENURE_KEY_MAX + 1];
-    enum tenure_status status = tn_key_item(d->group, TN_KEY_SPEC, id, key, err);
+    struct tenure_error err = {0};
+    enum tenure_status status;
 
-    if (!status)
-        status =
-            tenure_store_read(d->work_store, key, value, tenure_now() + d->timing.request_ns, err);
-    if (!status && value->tombstone)
-        value->len = 0;
-    tn_jobs_answered(d, &d->work_failing, "reading a specification", status, err);
+    if (n == 0)
+        return TENURE_OK;
+    status =
+        tenure_store_read_many(d->work_store, reads, n, tenure_now() + d->timing.request_ns, &err);
+    tn_jobs_answered(d, &d->work_failing, "reading specifications", status, &err);
+    for (size_t i = 0; i < n; i++)
+        if (reads[i].value.tombstone)
+            reads[i].value.len = 0;
     return status;
 }

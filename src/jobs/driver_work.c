@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/key.h"
 #include "jobs/driver_inner.h"
 #include "os/clock.h"
 #include "os/poll.h"
 #include "os/thread.h"
+
+#define SPECS_AT_ONCE 64u
 
 /* ---- Status -------------------------------------------------------------- */
 
@@ -104,7 +107,7 @@ static void add_start(tn_jobs_driver *d, const struct tn_start *start)
         d->due = grown;
         d->due_room = room;
     }
-    d->due[d->due_count++] = (struct tn_due_start){*start, d->identity};
+    d->due[d->due_count++] = (struct tn_due_start){.start = *start, .identity = d->identity};
     d->due_at_ns = 0;
 }
 
@@ -160,34 +163,68 @@ static void report_started(tn_jobs_driver *d, const struct tn_due_start *due, co
                                             .text = text});
 }
 
-/* A specification that cannot be read now is read again later. */
+/* A specification that cannot be read now is read again later: by the plan the job stays ours. */
+static bool start_or_wait(tn_jobs_driver *d, size_t i, const char *id,
+                          const struct tenure_read *spec)
+{
+    struct tn_due_start due = d->due[i];
+
+    if (spec->status == TENURE_CORRUPT && !due.damaged) {
+        d->due[i].damaged = true;
+        tn_jobs_trace(d, (struct tn_jobs_trace){
+                             .kind = TN_JOBS_DAMAGED, .job = spec->key, .text = "it is damaged"});
+    }
+    if (spec->status)
+        return false;
+    d->due[i] = d->due[--d->due_count];
+    if (id && start_job(d, &due, id, &spec->value))
+        report_started(d, &due, id);
+    else
+        report_stopped(d, due.start.job);
+    return true;
+}
+
+/* Those from first to end, the specifications of all in one request; false: it failed. */
+static bool start_some(tn_jobs_driver *d, size_t first, size_t end)
+{
+    static const struct tenure_read none;
+    struct tenure_read reads[SPECS_AT_ONCE] = {0};
+    const struct tenure_read *specs[SPECS_AT_ONCE];
+    const char *ids[SPECS_AT_ONCE];
+    char keys[SPECS_AT_ONCE][TENURE_KEY_MAX + 1];
+    enum tenure_status status;
+    size_t n = 0;
+
+    for (size_t i = first; i < end; i++) {
+        bool has_spec = false;
+        const char *id = tn_jobs_id_of(d, d->due[i].start.job, &has_spec);
+
+        if (id && has_spec && tn_key_item(d->group, TN_KEY_SPEC, id, keys[n], NULL))
+            id = NULL;
+        ids[i - first] = id;
+        specs[i - first] = id && has_spec ? &reads[n] : &none;
+        if (id && has_spec) {
+            reads[n].key = keys[n];
+            n++;
+        }
+    }
+    status = tn_jobs_read_specs(d, reads, n);
+    for (size_t i = end; i-- > first;) /* the last takes the place of one that starts */
+        if (!start_or_wait(d, i, ids[i - first], specs[i - first]))
+            d->due_at_ns = tenure_now() + d->timing.retry_ns;
+    for (size_t i = 0; i < n; i++)
+        tenure_value_free(&reads[i].value);
+    return status == TENURE_OK;
+}
+
 static void start_due(tn_jobs_driver *d)
 {
-    struct tenure_value spec = {0};
+    bool answered = tenure_now() >= d->due_at_ns;
 
-    if (d->due_count == 0 || tenure_now() < d->due_at_ns)
-        return;
-    for (size_t i = d->due_count; i-- > 0;) {
-        struct tn_due_start due = d->due[i];
-        struct tenure_error err = {0};
-        bool has_spec = false;
-        const char *id = tn_jobs_id_of(d, due.start.job, &has_spec);
-        enum tenure_status status = TENURE_OK;
-
-        spec.len = 0;
-        if (id && has_spec)
-            status = tn_jobs_read_spec(d, id, &spec, &err);
-        if (status) {
-            d->due_at_ns = tenure_now() + d->timing.retry_ns;
-            break;
-        }
-        d->due[i] = d->due[--d->due_count];
-        if (id && start_job(d, &due, id, &spec))
-            report_started(d, &due, id);
-        else
-            report_stopped(d, due.start.job);
+    for (size_t end = d->due_count, first; end > 0 && answered; end = first) {
+        first = end > SPECS_AT_ONCE ? end - SPECS_AT_ONCE : 0;
+        answered = start_some(d, first, end);
     }
-    tenure_value_free(&spec);
 }
 
 /* ---- The duties of a step ------------------------------------------------ */
