@@ -67,10 +67,11 @@ void tn_jobs_trace(tn_jobs_driver *d, struct tn_jobs_trace trace)
     d->hooks.trace(d->hooks.arg, &trace);
 }
 
-void tn_jobs_answered(tn_jobs_driver *d, bool *failing, const char *doing,
+void tn_jobs_answered(tn_jobs_driver *d, enum tenure_status *failing, const char *doing,
                       enum tenure_status status, const struct tenure_error *err)
 {
     char text[sizeof d->status.trouble] = "";
+    bool changed = status != *failing;
 
     if (!status && !*failing)
         return;
@@ -82,7 +83,9 @@ void tn_jobs_answered(tn_jobs_driver *d, bool *failing, const char *doing,
     memcpy(d->status.trouble, text, sizeof text);
     d->status.troubles += status != TENURE_OK;
     pthread_mutex_unlock(&d->lock);
-    *failing = status != TENURE_OK;
+    *failing = status;
+    if (!changed)
+        return;
     tn_jobs_trace(d, (struct tn_jobs_trace){.kind = status ? TN_JOBS_TROUBLE : TN_JOBS_RECOVERED,
                                             .status = status,
                                             .text = text});

@@ -164,6 +164,8 @@ static void step(tn_jobs_driver *d, struct tn_beat_event *ev, struct tn_beat_act
     memcpy(waits, d->status.waits, sizeof waits);
     tn_heartbeat_step(&d->beat, ev, out);
     write_status(d, out);
+    if (before != d->beat.phase && (d->beat.phase == TN_BEAT_OUT || d->beat.phase == TN_BEAT_IN))
+        d->fired = false; /* of a membership that is over: it ends no other */
     pthread_mutex_unlock(&d->lock);
     d->hooks.deadline(d->hooks.arg, out->deadline_ns);
     if (before != d->beat.phase || (out->set & TN_BEAT_STOP))

@@ -72,8 +72,8 @@ struct tn_jobs_driver {
 
     pthread_t beat_thread, work_thread;
     bool beat_runs, work_runs;
-    int beat_fd, work_fd; /* eventfds: something was left */
-    bool beat_failing, work_failing;
+    int beat_fd, work_fd;                          /* eventfds: something was left */
+    enum tenure_status beat_failing, work_failing; /* the last answer */
 
     /* The heartbeat's thread's own. */
     tenure_store *beat_store;
@@ -120,8 +120,8 @@ struct tn_jobs_driver {
 void tn_jobs_wake(int fd);
 void tn_jobs_drain(int fd);
 void tn_jobs_trace(tn_jobs_driver *d, struct tn_jobs_trace trace);
-/* A request was answered, or not; trouble and its end are told once. */
-void tn_jobs_answered(tn_jobs_driver *d, bool *failing, const char *doing,
+/* A request was answered, or not; trouble, another trouble, and its end are told once. */
+void tn_jobs_answered(tn_jobs_driver *d, enum tenure_status *failing, const char *doing,
                       enum tenure_status status, const struct tenure_error *err);
 void tn_jobs_entropy(uint64_t entropy[2]);
 

@@ -256,6 +256,25 @@ static uint32_t count_to_hold(const tn_jobs_driver *d)
     return n;
 }
 
+/* What was read and did not reach the core is read again. */
+static void forget_pages(tn_jobs_driver *d)
+{
+    for (uint32_t i = 0; i < d->page_count; i++)
+        d->pages[i].revision = 0;
+}
+
+/* Whoever has seen one knows that it is lost: no job is stopped for that. */
+static enum tenure_status decode_root(const tn_jobs_driver *d, const struct tenure_value *value,
+                                      struct tn_catalogue *root, uint64_t **revisions,
+                                      uint32_t *count, struct tenure_error *err)
+{
+    if (!tenure_token_absent(&value->token) && !value->tombstone)
+        return tn_catalogue_root_decode(value->data, value->len, root, revisions, count, err);
+    if (d->worker.catalogue > 0)
+        return tenure_fail(err, TENURE_CORRUPT, "%s is lost", d->watch_keys[1]);
+    return TENURE_OK;
+}
+
 static enum tenure_status read_catalogue(tn_jobs_driver *d, struct tn_answer *a,
                                          struct tenure_error *err)
 {
@@ -266,14 +285,16 @@ static enum tenure_status read_catalogue(tn_jobs_driver *d, struct tn_answer *a,
                                                   d->actions.request_by_ns, err);
 
     a->event.kind = TN_WORK_CATALOGUE;
-    if (!status && !tenure_token_absent(&a->value.token) && !a->value.tombstone)
-        status =
-            tn_catalogue_root_decode(a->value.data, a->value.len, &root, &revisions, &count, err);
     if (!status)
-        status = read_pages(d, revisions, count, a, err);
-    free(revisions);
+        status = decode_root(d, &a->value, &root, &revisions, &count, err);
     if (status)
         return status;
+    status = read_pages(d, revisions, count, a, err);
+    free(revisions);
+    if (status) {
+        forget_pages(d);
+        return status;
+    }
     d->watches[1].seen = a->value.token;
     a->event.revision = root.revision;
     a->event.active = root.active;
@@ -281,10 +302,11 @@ static enum tenure_status read_catalogue(tn_jobs_driver *d, struct tn_answer *a,
     a->event.job_count = count ? (count - 1) * TN_PAGE_ROWS : 0;
     if (count && count <= d->page_count)
         a->event.job_count += d->pages[count - 1].count;
-    return tn_jobs_grow(d, 0, a->event.job_count, 0, d->requirement_count + d->unfit_total + 1) &&
-                   tn_jobs_grow(d, 0, 0, count_to_hold(d), 0)
-               ? TENURE_OK
-               : no_memory(err);
+    if (tn_jobs_grow(d, 0, a->event.job_count, 0, d->requirement_count + d->unfit_total + 1) &&
+        tn_jobs_grow(d, 0, 0, count_to_hold(d), 0))
+        return TENURE_OK;
+    forget_pages(d);
+    return no_memory(err);
 }
 
 /* ---- All of them --------------------------------------------------------- */
