@@ -182,6 +182,8 @@ bool tn_jobs_grow(tn_jobs_driver *d, uint32_t members, uint32_t jobs, uint32_t h
 void tn_jobs_table_free(tn_jobs_driver *d);
 /* The id of a job; NULL: no page has named it. */
 const char *tn_jobs_id_of(const tn_jobs_driver *d, uint32_t number, bool *has_spec);
+/* Its page was read, and names no job of this number (any more). */
+bool tn_jobs_is_free(const tn_jobs_driver *d, uint32_t number);
 /* Keep the ids of a page, and append its entries. */
 bool tn_jobs_keep_page(tn_jobs_driver *d, uint32_t number, const struct tn_page *page,
                        struct tn_entry *entries, unsigned *n);

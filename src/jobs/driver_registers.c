@@ -80,6 +80,9 @@ enum tenure_status tn_jobs_read_registers(tn_jobs_driver *d, struct tn_answer *a
         asked++;
     }
     a->event.n = n;
+    for (unsigned i = 0; i < n; i++) /* removed: its register is gone, nothing is to be released */
+        if (tn_jobs_is_free(d, a->reads[i].job))
+            a->reads[i].status = TENURE_OK;
     for (unsigned i = 0; i < n; i++)
         tenure_value_free(&reads[i].value);
     free(reads);

@@ -104,6 +104,14 @@ const char *tn_jobs_id_of(const tn_jobs_driver *d, uint32_t number, bool *has_sp
     return p->ids + (p->at[row] & ~TN_ID_SPEC);
 }
 
+bool tn_jobs_is_free(const tn_jobs_driver *d, uint32_t number)
+{
+    uint32_t page = number / TN_PAGE_ROWS;
+
+    return page < d->page_count && number % TN_PAGE_ROWS < d->pages[page].count &&
+           !tn_jobs_id_of(d, number, NULL);
+}
+
 static bool keep_ids(struct tn_id_page *to, const struct tn_page *page)
 {
     size_t size = 1;
