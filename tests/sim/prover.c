@@ -14,22 +14,26 @@ static uint32_t pack(unsigned target, unsigned next, bool well)
 
 void sim_prover_start(struct sim_world *w, struct sim_node *n)
 {
-    unsigned target = (unsigned)(n->out.suspect.holder[1] - '0');
+    const char *holder = n->out.suspect.holder;
+    unsigned target = (unsigned)(holder[1] - '0');
+    bool ours = holder[0] == 'n' && target < w->plan.nodes; /* or an operator's invention */
     struct sim_rng rng = sim_rng_keyed(w->plan.seed, SIM_RND_PROVER, n->index, ++n->proofs);
     int64_t ttl = n->timing->ttl_ns;
-    bool off = !sim_rng_chance(&rng, 20);
+    bool off = !sim_rng_chance(&rng, 20) && ours;
     bool well = off && !sim_rng_chance(&rng, 15);
     int64_t off_ns = sim_rng_span(&rng, 1, sim_rng_chance(&rng, 50) ? ttl / 20 : ttl);
     int64_t report_ns = sim_rng_span(&rng, 1, sim_rng_chance(&rng, 70) ? ttl / 50 : 2 * ttl);
 
-    if (target == n->index)
+    if (!ours)
+        target = 0; /* nobody is switched off */
+    else if (target == n->index)
         sim_fail(w, "P1", "n%u switches its own machine off", target);
     if (n->proving)
         sim_fail(w, "P2", "n%u has two commands under way", n->index);
     n->proving = true;
     if (!sim_fault(w, SIM_RND_PROVER, n->index, n->proofs))
         off = well = false;
-    sim_say(w, n->index, "suspects n%u of being dead", target);
+    sim_say(w, n->index, "suspects %s of being dead", holder);
     if (off)
         sim_at(w, w->now_ns + off_ns, SIM_Q_PROVER, n->index, n->life,
                pack(target, SWITCH_OFF, well));
