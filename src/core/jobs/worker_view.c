@@ -60,8 +60,8 @@ static void set_absent(struct tn_worker *w, uint32_t at)
     w->cfg.records[at].state = TN_MEMBER_DEAD; /* it does not count; its jobs are not free */
 }
 
-/* It cannot be read: it may live, so its jobs are not free; it counts for nobody's plan, whatever
- * was known of it before, or the workers would plan against each other. */
+/* Stands for a record that cannot be read.  Its worker may be alive, so its jobs are not free.  No
+ * plan counts it: workers that knew it before and those that did not must plan the same. */
 static const struct tn_member unreadable = {
     .identity = {.number = UINT64_MAX}, .state = TN_MEMBER_ALIVE, .mark = TN_MARK_EVICTED};
 

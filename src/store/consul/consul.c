@@ -95,8 +95,8 @@ static json_t *ops_of(struct tn_consul *h, const char *verb, const char *const *
 }
 
 /*
- * A tree that the token may not read looks like one that is not there.  A check of an index is
- * refused otherwise than for want of the key, and so the difference is told.
+ * A tree that the token may not read looks like one that is not there.  A check of an index tells
+ * the two apart: it is refused in another way when the key is missing.
  */
 static enum tenure_status check_rights(struct tn_consul *h, const char *const *keys, size_t n,
                                        int64_t deadline, struct tenure_error *err)

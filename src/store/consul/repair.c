@@ -1,8 +1,7 @@
 /*
  * Registers that are not what this store writes: foreign bytes, an anchor without a row, several
- * rows.  Everybody is told CORRUPT, but an operator who repairs (repair=yes) reads one as it is: a
- * line for each key, and its bytes.  It is replaced by a
- * transaction on the very indexes that were read (C2).
+ * rows.  A read answers CORRUPT; with repair=yes it returns what is there: a line for each key, and
+ * its bytes.  The replacement is a transaction on the very indexes that were read (C2).
  */
 #include <stdio.h>
 #include <stdlib.h>
