@@ -308,10 +308,10 @@ void tn_jobs_driver_reaped(tn_jobs_driver *d)
     set_for_beat(d, &d->reaped);
 }
 
-void tn_jobs_driver_stopped(tn_jobs_driver *d, uint32_t number)
+void tn_jobs_driver_stopped(tn_jobs_driver *d, uint32_t number, uint64_t epoch)
 {
     pthread_mutex_lock(&d->lock);
-    tn_jobs_push(&d->inbox.stopped, &d->inbox.stopped_count, &d->inbox.stopped_room, number);
+    tn_jobs_push_stopped(&d->inbox, number, epoch);
     tn_jobs_wake(d->work_fd);
     pthread_mutex_unlock(&d->lock);
 }

@@ -124,7 +124,9 @@ enum tenure_status tn_jobs_driver_start(const struct tn_jobs_options *options,
 
 /* Leave: stop_all(LEAVING) follows if it is a member, and halted() at the end. */
 void tn_jobs_driver_leave(tn_jobs_driver *driver);
-void tn_jobs_driver_stopped(tn_jobs_driver *driver, uint32_t number);
+/* The run of that epoch has ended.  Nothing happens if that is known already: what is reported
+ * twice does not end the next run. */
+void tn_jobs_driver_stopped(tn_jobs_driver *driver, uint32_t number, uint64_t epoch);
 void tn_jobs_driver_reaped(tn_jobs_driver *driver);
 /* The guard has fired: all jobs are being killed.  stop_all(LOST) follows. */
 void tn_jobs_driver_fired(tn_jobs_driver *driver);

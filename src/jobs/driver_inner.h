@@ -53,9 +53,15 @@ struct tn_due_start {
     bool damaged; /* its specification, and that was reported */
 };
 
+/* The end of a run, as its owner reports it. */
+struct tn_stopped {
+    uint32_t job;
+    uint64_t epoch;
+};
+
 /* What others ask of the work's thread. */
 struct tn_inbox {
-    uint32_t *stopped;
+    struct tn_stopped *stopped;
     size_t stopped_count, stopped_room;
     struct tn_commit *commits, **commits_end;
     bool all_stopped; /* nothing runs: of every job */
@@ -192,6 +198,8 @@ struct tn_side *tn_jobs_side(tn_jobs_driver *d, uint32_t number);
 /* An array of numbers that grows; there is always room, or the process ends: a job that is not told
  * as dead would never be released. */
 void tn_jobs_push(uint32_t **array, size_t *count, size_t *room, uint32_t number);
+/* Under the lock. */
+void tn_jobs_push_stopped(struct tn_inbox *inbox, uint32_t job, uint64_t epoch);
 bool tn_side_set(struct tn_side *side, const void *checkpoint, size_t len);
 void tn_jobs_drop_side(tn_jobs_driver *d, uint32_t number);
 

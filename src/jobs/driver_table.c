@@ -226,6 +226,20 @@ void tn_jobs_push(uint32_t **array, size_t *count, size_t *room, uint32_t number
     (*array)[(*count)++] = number;
 }
 
+void tn_jobs_push_stopped(struct tn_inbox *inbox, uint32_t job, uint64_t epoch)
+{
+    if (inbox->stopped_count == inbox->stopped_room) {
+        size_t more = inbox->stopped_room ? 2 * inbox->stopped_room : 64;
+        struct tn_stopped *grown = realloc(inbox->stopped, more * sizeof *grown);
+
+        if (!grown)
+            abort();
+        inbox->stopped = grown;
+        inbox->stopped_room = more;
+    }
+    inbox->stopped[inbox->stopped_count++] = (struct tn_stopped){job, epoch};
+}
+
 /* ---- Beside the jobs that are held --------------------------------------- */
 
 struct tn_side *tn_jobs_side(tn_jobs_driver *d, uint32_t number)

@@ -79,10 +79,10 @@ static void count_one(tn_jobs_driver *d, uint64_t *counter)
 
 /* ---- Starts -------------------------------------------------------------- */
 
-static void report_stopped(tn_jobs_driver *d, uint32_t number)
+static void report_stopped(tn_jobs_driver *d, const struct tn_start *start)
 {
     pthread_mutex_lock(&d->lock);
-    tn_jobs_push(&d->inbox.stopped, &d->inbox.stopped_count, &d->inbox.stopped_room, number);
+    tn_jobs_push_stopped(&d->inbox, start->job, start->epoch);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -101,7 +101,7 @@ static void add_start(tn_jobs_driver *d, const struct tn_start *start)
         struct tn_due_start *grown = realloc(d->due, room * sizeof *grown);
 
         if (!grown) {
-            report_stopped(d, start->job);
+            report_stopped(d, start);
             return;
         }
         d->due = grown;
@@ -111,11 +111,13 @@ static void add_start(tn_jobs_driver *d, const struct tn_start *start)
     d->due_at_ns = 0;
 }
 
+/* A start that has not been told to the owner is not told any more: its run is over. */
 static bool drop_start(tn_jobs_driver *d, uint32_t number)
 {
     for (size_t i = 0; i < d->due_count; i++) {
         if (d->due[i].start.job != number)
             continue;
+        report_stopped(d, &d->due[i].start);
         d->due[i] = d->due[--d->due_count];
         return true;
     }
@@ -180,7 +182,7 @@ static bool start_or_wait(tn_jobs_driver *d, size_t i, const char *id,
     if (id && start_job(d, &due, id, &spec->value))
         report_started(d, &due, id);
     else
-        report_stopped(d, due.start.job);
+        report_stopped(d, &due.start);
     return true;
 }
 
@@ -243,9 +245,7 @@ static void stop_job(tn_jobs_driver *d, uint32_t number, bool fenced)
                                             .job = tn_jobs_id_of(d, number, NULL),
                                             .number = number,
                                             .text = tn_jobs_cause_word(cause)});
-    if (drop_start(d, number))
-        report_stopped(d, number);
-    else
+    if (!drop_start(d, number))
         d->hooks.stop(d->hooks.arg, number, tenure_now() + d->drain_ns, cause);
 }
 
@@ -333,13 +333,14 @@ void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev)
 
 /* ---- The inbox ----------------------------------------------------------- */
 
-static void feed_stopped(tn_jobs_driver *d, uint32_t number)
+static void feed_stopped(tn_jobs_driver *d, const struct tn_stopped *s)
 {
-    struct tn_work_event ev = {.kind = TN_WORK_STOPPED, .job = number};
+    struct tn_work_event ev = {.kind = TN_WORK_STOPPED, .job = s->job};
+    uint32_t at = s->job < d->jobs_max ? d->worker.cfg.known[s->job].held : 0;
 
-    if (number >= d->jobs_max)
-        return;
-    tn_jobs_fail_commits(d, number, "the job has ended");
+    if (!at || d->worker.cfg.held[at - 1].epoch != s->epoch)
+        return; /* of a run that has been reported before */
+    tn_jobs_fail_commits(d, s->job, "the job has ended");
     d->changed = true;
     tn_jobs_feed(d, &ev);
 }
@@ -348,8 +349,10 @@ static void feed_all_stopped(tn_jobs_driver *d)
 {
     d->due_count = 0;
     for (uint32_t i = d->worker.held_count; i-- > 0;) {
-        if (i < d->worker.held_count && d->worker.cfg.held[i].program != TN_PROGRAM_NONE)
-            feed_stopped(d, d->worker.cfg.held[i].job);
+        const struct tn_held *h = &d->worker.cfg.held[i];
+
+        if (i < d->worker.held_count && h->program != TN_PROGRAM_NONE)
+            feed_stopped(d, &(struct tn_stopped){h->job, h->epoch});
     }
 }
 
@@ -376,7 +379,7 @@ static bool drain_inbox(tn_jobs_driver *d)
         tn_jobs_add_commit(d, c);
     }
     for (size_t i = 0; i < in.stopped_count; i++)
-        feed_stopped(d, in.stopped[i]);
+        feed_stopped(d, &in.stopped[i]);
     free(in.stopped);
     if (in.all_stopped)
         feed_all_stopped(d);

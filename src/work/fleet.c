@@ -189,6 +189,7 @@ bool tn_fleet_start(struct tn_fleet *f, uint32_t job, const char *id, uint64_t e
 static void died(struct tn_fleet *f, struct tn_fleet_program *p, int64_t now_ns)
 {
     uint32_t job = p->job;
+    uint64_t epoch = p->epoch;
 
     remove_spec(f, p);
     free(p->spec);
@@ -200,7 +201,7 @@ static void died(struct tn_fleet *f, struct tn_fleet_program *p, int64_t now_ns)
     } else {
         forget(p);
     }
-    f->options.stopped(f->options.arg, job);
+    f->options.stopped(f->options.arg, job, epoch);
 }
 
 static void order_stop(struct tn_fleet *f, struct tn_fleet_program *p, int64_t by_ns,

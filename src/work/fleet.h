@@ -28,7 +28,7 @@ struct tn_fleet_options {
     unsigned rate; /* programs started a second */
     void *arg;
     /* Nothing of the job's program is left, or it was never started. */
-    void (*stopped)(void *arg, uint32_t job);
+    void (*stopped)(void *arg, uint32_t job, uint64_t epoch);
 };
 
 enum tn_fleet_state {

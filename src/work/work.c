@@ -35,13 +35,13 @@ static void check_reaped(struct tn_work *w)
     tn_jobs_driver_reaped(w->driver);
 }
 
-static void on_stopped(void *arg, uint32_t job)
+static void on_stopped(void *arg, uint32_t job, uint64_t epoch)
 {
     struct tn_work *w = arg;
 
     tn_work_socket_end(w->socket, job);
     if (!w->stopping_all) /* else reaped() answers for all of them */
-        tn_jobs_driver_stopped(w->driver, job);
+        tn_jobs_driver_stopped(w->driver, job, epoch);
 }
 
 static enum tenure_status on_commit(void *arg, uint32_t job, uint64_t epoch, const void *data,

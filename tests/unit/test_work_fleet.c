@@ -23,10 +23,11 @@ struct bed {
     unsigned stopped[TWO + 1]; /* how often the job's stopped() was called */
 };
 
-static void on_stopped(void *arg, uint32_t job)
+static void on_stopped(void *arg, uint32_t job, uint64_t epoch)
 {
     struct bed *b = arg;
 
+    (void)epoch;
     b->stopped[job]++;
 }
 
