@@ -14,9 +14,25 @@
 
 /* ---- Status -------------------------------------------------------------- */
 
+/* Nobody runs it, as far as we know: no worker can take it, the one that it is planned for has
+ * ended, or it is planned for us, and not asked for with a living owner. */
+static bool is_unowned(const struct tn_worker *w, const struct tn_known *k, bool own)
+{
+    const struct tn_held *h = k->held ? &w->cfg.held[k->held - 1] : NULL;
+    const struct tn_member *r;
+
+    if (k->slot == TN_SLOT_NONE)
+        return true;
+    if (own)
+        return !h || (h->program == TN_PROGRAM_NONE && !h->asked);
+    r = &w->cfg.records[k->slot];
+    return !w->cfg.peers[k->slot].damaged &&
+           (r->state == TN_MEMBER_DEAD || (r->state == TN_MEMBER_LEFT && r->linger_ms == 0));
+}
+
 static void count_jobs(const struct tn_worker *w, struct tn_jobs_status *s)
 {
-    s->jobs = s->unplaced = s->planned = 0;
+    s->jobs = s->unplaced = s->planned = s->unowned = 0;
     s->load_total = 0;
     for (uint32_t j = 0; j < w->job_count; j++) {
         const struct tn_known *k = &w->cfg.known[j];
@@ -26,7 +42,9 @@ static void count_jobs(const struct tn_worker *w, struct tn_jobs_status *s)
         s->jobs++;
         s->load_total += k->weight;
         s->unplaced += k->slot == TN_SLOT_NONE;
-        s->planned += k->slot != TN_SLOT_NONE && strcmp(w->cfg.peers[k->slot].id, w->cfg.id) == 0;
+        bool own = k->slot != TN_SLOT_NONE && strcmp(w->cfg.peers[k->slot].id, w->cfg.id) == 0;
+        s->planned += own;
+        s->unowned += is_unowned(w, k, own);
     }
 }
 
@@ -60,7 +78,7 @@ static void write_status(tn_jobs_driver *d)
                       w->cfg.records[at].state == TN_MEMBER_ALIVE;
     count_jobs(w, s);
     count_held(w, s);
-    if (s->unplaced == 0 && s->running >= s->planned)
+    if (s->unowned == 0)
         d->oldest_ns = 0;
     else if (d->oldest_ns == 0)
         d->oldest_ns = tenure_now();
@@ -68,6 +86,8 @@ static void write_status(tn_jobs_driver *d)
     s->plan_changes += s->plan_seq != w->plan_seq;
     s->plan_seq = w->plan_seq;
     pthread_mutex_unlock(&d->lock);
+    if (d->hooks.changed)
+        d->hooks.changed(d->hooks.arg);
 }
 
 static void count_one(tn_jobs_driver *d, uint64_t *counter)
@@ -154,6 +174,7 @@ static void report_started(tn_jobs_driver *d, const struct tn_due_start *due, co
 
     if (side && side->taken_from)
         snprintf(text, sizeof text, "taken over from %s", side->taken_from);
+    tn_jobs_moves_started(d, due->start.job);
     pthread_mutex_lock(&d->lock);
     d->status.starts++;
     d->status.takeovers += text[0] != '\0';
@@ -323,7 +344,11 @@ void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev)
     d->ring |= ev->in && another;
     if (ev->in)
         d->identity = ev->identity;
+    pthread_mutex_lock(&d->table_lock);
+    tn_jobs_moves_before(d, ev);
     tn_worker_step(&d->worker, ev, out);
+    tn_jobs_moves_after(d, ev);
+    pthread_mutex_unlock(&d->table_lock);
     d->actions.wake_ns = out->wake_ns;
     copy_profile(d);
     do_duties(d, out);

@@ -458,8 +458,6 @@ int64_t tenure_worker_time_left(const tenure_worker *w)
 
 void tenure_worker_status(tenure_worker *w, struct tenure_worker_status *status)
 {
-    static const char *const phases[] = {"joining", "member",  "draining",
-                                         "lost",    "leaving", "left"};
     struct tn_jobs_status s;
 
     tn_jobs_driver_status(w->driver, &s);
@@ -473,7 +471,7 @@ void tenure_worker_status(tenure_worker *w, struct tenure_worker_status *status)
                                          .commits = s.commits,
                                          .troubles = s.troubles,
                                          .deadline_ns = s.deadline_ns};
-    snprintf(whole.phase, sizeof whole.phase, "%s", phases[s.phase]);
+    snprintf(whole.phase, sizeof whole.phase, "%s", tn_jobs_phase_word(s.phase));
     memcpy(whole.trouble, s.trouble, sizeof whole.trouble);
     memcpy(whole.waits, s.waits, sizeof whole.waits);
     tn_sized_copy(status, &whole, sizeof whole);

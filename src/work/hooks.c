@@ -173,6 +173,11 @@ static void on_trace(void *arg, const struct tn_jobs_trace *t)
     }
 }
 
+static void on_changed(void *arg)
+{
+    tn_work_listen_notify(((struct tn_work *)arg)->listener);
+}
+
 void tn_work_hooks(struct tn_work *w, struct tn_jobs_hooks *hooks)
 {
     *hooks = (struct tn_jobs_hooks){.arg = w,
@@ -182,5 +187,6 @@ void tn_work_hooks(struct tn_work *w, struct tn_jobs_hooks *hooks)
                                     .stop_all = on_stop_all,
                                     .committed = on_committed,
                                     .trace = on_trace,
+                                    .changed = on_changed,
                                     .halted = on_halted};
 }

@@ -8,6 +8,7 @@
 #include "os/loop.h"
 #include "supervise/program/notify.h"
 #include "work/fleet.h"
+#include "work/listen.h"
 #include "work/socket.h"
 #include "work/work.h"
 
@@ -62,7 +63,8 @@ struct tn_work {
     struct tn_fleet fleet;
     struct tn_work_socket *socket;
     tn_jobs_driver *driver;
-    bool stopping_all; /* reaped() is owed when nothing is left */
+    struct tn_work_listener *listener; /* NULL: it does not listen */
+    bool stopping_all;                 /* reaped() is owed when nothing is left */
     bool leaving, halted;
     int64_t asked_ns; /* when it was last asked to go; 0: it was not */
     int exit_code;

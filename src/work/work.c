@@ -279,11 +279,15 @@ static enum tenure_status open_all(struct tn_work *w, struct tenure_error *err)
         return status;
     if ((status = open_socket(w, err)) || (status = tn_work_guard_open(w, err)))
         return status;
+    if ((status = tn_work_listen(&w->options->api, jobs.group, jobs.id, &w->listener, err)))
+        return status;
+    jobs.observed = w->listener != NULL;
     w->exit_code = w->codes->failed;
     tn_work_hooks(w, &hooks);
     status = tn_jobs_driver_start(&jobs, &hooks, &w->driver, err);
     if (!status)
         w->exit_code = 0;
+    tn_work_listen_for(w->listener, w->driver);
     return status;
 }
 
@@ -291,6 +295,7 @@ static void close_all(struct tn_work *w)
 {
     if (w->driver && !w->halted)
         _exit(w->exit_code); /* its threads wait for the store, and the guard ends what runs */
+    tn_work_listen_close(w->listener);
     tn_jobs_driver_free(w->driver);
     tn_work_guard_close(w);
     tn_work_socket_close(w->socket);

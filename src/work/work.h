@@ -12,6 +12,7 @@
 #ifndef TN_WORK_WORK_H
 #define TN_WORK_WORK_H
 
+#include "api/api.h"
 #include "jobs/driver.h"
 #include "os/log.h"
 #include "supervise/guard/link.h"
@@ -24,6 +25,7 @@ struct tn_work_options {
     int stop_signal;
     unsigned start_rate; /* programs started a second */
     enum tn_log_format log;
+    struct tn_api_options api; /* HTTP, if it listens anywhere */
 };
 
 /* How it ended. */
