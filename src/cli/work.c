@@ -39,6 +39,8 @@ static const char help[] =
     "  --listen-reads open  or token: reads need the token\n"
     "  --listen-host NAME   an accepted Host header; repeatable\n"
     "  --tls-cert FILE --tls-key FILE [--tls-client-ca FILE]  HTTPS\n"
+    "  --one-program        run COMMAND once for all jobs: it learns of them over\n"
+    "                       TENURE_SOCKET\n"
     "  --user USER[:GROUP]  run COMMAND as this user\n"
     "  --chdir DIR          run COMMAND in this directory\n"
     "  --allow-new-privs    let it gain privileges (sudo)\n"
@@ -66,7 +68,8 @@ enum {
     OPT_STANDBY,
     OPT_LINGER,
     OPT_KILL,
-    OPT_RATE
+    OPT_RATE,
+    OPT_ONE
 };
 
 #define MS           INT64_C(1000000)
@@ -140,6 +143,9 @@ static void take_option(struct cli_work *w, int opt)
     case OPT_RATE:
         w->o.start_rate = number(w, "--start-rate", RATE_MAX);
         break;
+    case OPT_ONE:
+        w->o.one_program = true;
+        break;
     default:
         if (!cli_common_take(&w->common, w->verb, opt))
             cli_run_set(w->verb, &w->run, opt);
@@ -164,6 +170,7 @@ static void take_options(struct cli_work *w, int argc, char **argv)
         {"linger", required_argument, NULL, OPT_LINGER},
         {"kill-time", required_argument, NULL, OPT_KILL},
         {"start-rate", required_argument, NULL, OPT_RATE},
+        {"one-program", no_argument, NULL, OPT_ONE},
         {NULL, 0, NULL, 0},
     };
     int opt;

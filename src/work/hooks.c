@@ -50,6 +50,15 @@ void tn_work_post(struct tn_work *w, enum tn_work_message_kind kind)
     post(w, new_message(kind));
 }
 
+void tn_work_post_stopped(void *arg, uint32_t job, uint64_t epoch)
+{
+    struct tn_work_message *m = new_message(TN_WORK_MSG_STOPPED);
+
+    m->job = job;
+    m->epoch = epoch;
+    post(arg, m);
+}
+
 struct tn_work_message *tn_work_inbox_take(struct tn_work *w)
 {
     pthread_mutex_lock(&w->lock);
