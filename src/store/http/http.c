@@ -105,17 +105,6 @@ static void park(struct tn_http *h, struct tn_transfer *t)
     h->easy = NULL; /* the next request gets another one */
 }
 
-struct tn_http_conf tn_http_conf_of(const struct tn_remote *remote)
-{
-    return (struct tn_http_conf){
-        .ca_file = remote->ca_file,
-        .cert_file = remote->cert_file,
-        .key_file = remote->key_file,
-        .blind = remote->blind,
-        .cancel_fd = -1,
-    };
-}
-
 struct tn_http *tn_http_new(const struct tn_http_conf *conf)
 {
     struct tn_http *h = calloc(1, sizeof *h);
@@ -209,6 +198,80 @@ enum tenure_status tn_http_call(struct tn_http *h, const struct tn_http_request 
     tn_transfer_clean_up(t);
     free(t);
     return status;
+}
+
+/* ---- Several at once ----------------------------------------------------- */
+
+struct crowd {
+    struct tn_transfer *all;
+    size_t n;
+};
+
+static bool all_ended(const struct tn_transfer *t, void *arg)
+{
+    const struct crowd *crowd = arg;
+
+    (void)t;
+    for (size_t i = 0; i < crowd->n; i++) {
+        if (!crowd->all[i].ended)
+            return false;
+    }
+    return true;
+}
+
+/* One that never began has ended, for lack of memory. */
+static void begin_one(struct tn_http *h, struct tn_transfer *t, const struct tn_http_request *rq)
+{
+    *t = (struct tn_transfer){.conf = h->conf,
+                              .multi = h->multi,
+                              .easy = curl_easy_init(),
+                              .max = rq->answer_max,
+                              .once = rq->once};
+    t->no_memory = t->ended = !t->easy || !tn_transfer_set_up(t, rq);
+}
+
+static void end_one(struct tn_transfer *t, struct tn_http_exchange *x, enum tenure_status status)
+{
+    if (t->easy && t->ended && !t->no_memory)
+        status = t->result ? tn_transfer_explain(t, &x->err) : TENURE_OK;
+    else if (t->no_memory)
+        status = tenure_fail(&x->err, TENURE_NOMEM, "out of memory for a request");
+    x->answer.sent = t->easy && tn_transfer_sent(t);
+    x->status = status ? status : take_answer(t, &x->request, &x->answer, &x->err);
+    if (t->easy)
+        tn_transfer_clean_up(t);
+    curl_easy_cleanup(t->easy);
+}
+
+void tn_http_call_all(struct tn_http *h, struct tn_http_exchange *exchanges, size_t n,
+                      int64_t deadline)
+{
+    struct crowd crowd = {calloc(n, sizeof *crowd.all), n};
+    struct tenure_error err = {0};
+    enum tenure_status status = TENURE_OK;
+
+    clear_parked(h);
+    for (size_t i = 0; i < n; i++) {
+        memset(&exchanges[i].answer, 0, sizeof exchanges[i].answer);
+        if (crowd.all)
+            begin_one(h, &crowd.all[i], &exchanges[i].request);
+        else
+            exchanges[i].status =
+                tenure_fail(&exchanges[i].err, TENURE_NOMEM, "out of memory for a request");
+    }
+    /* The one that is driven may end before the others: any of them drives all. */
+    while (crowd.all && !status && !all_ended(NULL, &crowd)) {
+        size_t i = 0;
+
+        while (crowd.all[i].ended)
+            i++;
+        status = tn_transfer_drive(&crowd.all[i], all_ended, &crowd, deadline, &err);
+    }
+    for (size_t i = 0; crowd.all && i < n; i++) {
+        exchanges[i].err = err;
+        end_one(&crowd.all[i], &exchanges[i], status);
+    }
+    free(crowd.all);
 }
 
 /* ---- Streams ------------------------------------------------------------- */

@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store/remote.h"
 #include "tenure/status.h"
 
 /* The strings must outlive what is made with them. */
@@ -23,9 +22,6 @@ struct tn_http_conf {
     bool blind;                                 /* do not verify the server */
     int cancel_fd; /* readable: whatever is being awaited ends with CANCELLED; -1 for none */
 };
-
-/* TLS as the URL of a server asks for it. */
-struct tn_http_conf tn_http_conf_of(const struct tn_remote *remote);
 
 struct tn_http_request {
     const char *method; /* "POST" */
@@ -68,6 +64,21 @@ void tn_http_free(struct tn_http *http);
 enum tenure_status tn_http_call(struct tn_http *http, const struct tn_http_request *request,
                                 int64_t deadline, struct tn_http_answer *answer,
                                 struct tenure_error *err);
+
+/* One of several requests; see tn_http_call_all(). */
+struct tn_http_exchange {
+    struct tn_http_request request;
+    struct tn_http_answer answer;
+    enum tenure_status status;
+    struct tenure_error err; /* if status is not OK */
+};
+
+/*
+ * The same for several at once, each on a connection of its own, which is kept; connect_by is the
+ * deadline.  What is not answered in time ends with it.
+ */
+void tn_http_call_all(struct tn_http *http, struct tn_http_exchange *exchanges, size_t n,
+                      int64_t deadline);
 
 /* A request whose answer does not end: lines that come when they come. */
 struct tn_http_stream;
