@@ -65,6 +65,7 @@ trials: all
 	@TRIALS=500 STATES=10000 TENURE_BUILD=$(abspath $(BUILD)) /usr/bin/python3 -m pytest -q -s \
 	    -p no:cacheprovider tests/e2e/test_shipper.py tests/fault/test_crash_states.py
 	@$(BUILD)/tests/unit/test_state_history 1 100000
+	@TENURE_BUILD=$(abspath $(BUILD)) /usr/bin/python3 -m pytest -q -rs -p no:cacheprovider -k 's3 and not s3cr3t' tests/fault
 	@HISTORIES=200 TENURE_BUILD=$(abspath $(BUILD)) /usr/bin/python3 -m pytest -q -s \
 	    -p no:cacheprovider tests/fault/test_state_histories.py
 

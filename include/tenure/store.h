@@ -126,7 +126,10 @@ struct tenure_store_info {
     uint32_t ttl_step_ms; /* a lease lasts a multiple of this; 0 for any */
     uint32_t batch_bytes; /* of values in one swap_many(); 0 for any number */
     const char
-        *weakness; /* why a restart of it may forget what it acknowledged; NULL: it may not */
+        *weakness;       /* why a restart of it may forget what it acknowledged; NULL: it may not */
+    uint32_t poll_ms;    /* how often a wait asks, where nothing tells of changes; 0: it does not */
+    uint32_t swap_price; /* of one request, in billionths of a US dollar; 0: it has no price */
+    uint32_t read_price;
 };
 
 /*

@@ -124,8 +124,8 @@ static void fill_some(struct cf *c, char (*keys)[TENURE_KEY_MAX + 1], unsigned n
 
 static void reads_many(struct cf *c)
 {
-    /* A store that takes one at a time is asked for fewer. */
-    unsigned n = c->info.batch_max > 1 ? 10000 : 200, there = 0;
+    /* A store on which each of them is a request of its own is asked for fewer. */
+    unsigned n = c->info.batch_max > 8 ? 10000 : 200, there = 0;
     struct tenure_read *reads = calloc(n, sizeof *reads);
     char(*keys)[TENURE_KEY_MAX + 1] = calloc(n, sizeof *keys);
 

@@ -124,7 +124,8 @@ static void parse(int argc, char **argv, struct tenure_conformance_options *o)
 
 int main(int argc, char **argv)
 {
-    struct tenure_conformance_options o = {.version = TENURE_CONFORMANCE_OPTIONS};
+    /* Longer than a cluster on a busy machine takes to elect another leader. */
+    struct tenure_conformance_options o = {.version = TENURE_CONFORMANCE_OPTIONS, .call_ms = 30000};
     char dir[64];
 
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from process import free_port, until
-from world import TENURE
+from world import PATIENCE, TENURE
 
 SECRET = "c4n4ry-s3cr3t"
 
@@ -20,7 +20,7 @@ SECRET = "c4n4ry-s3cr3t"
 def told(url):
     """(exit code, the line) of a run that must not begin."""
     done = subprocess.run([str(TENURE), "run", "--name", "w", "--ttl", "6s", "--log", "json",
-                           "--start-timeout", "1ms", "--", "true"], capture_output=True, text=True, check=False,
+                           "--start-timeout", "1ms", "--", "true"], capture_output=True, text=True, check=False, timeout=PATIENCE,
                           env={**os.environ, "TENURE_STORE": url, "KUBECONFIG": "",
                                "HOME": "/nonexistent"})
     assert SECRET not in done.stderr + done.stdout and not done.stdout

@@ -109,6 +109,18 @@ NAMES = {"head": (consul_row(lambda value: value.replace(b"tenure1 ", b"tenure7 
          "second-row": (consul_name("1" * 32, b"x"), True), "note": (consul_name("note", b"x"), True)}
 
 
+def thing(make):
+    def spoil(rig, key):
+        name = f"tenure/{key}!"
+        rig.server.put(name, make(rig.server.get(name)))
+    return spoil
+
+
+OBJECTS = {"head": (thing(lambda value: value.replace(b"tenure1 ", b"tenure7 ")), True),
+           "foreign": (thing(lambda _: b"hello"), False),
+           "long": (thing(lambda value: value + b"x" * 1_100_000), True)}
+
+
 def lease_of(rig, key):
     (name,) = [lease["metadata"]["name"] for lease in rig.server.leases()
                if lease["metadata"]["annotations"].get("tenure/key") == key]
@@ -149,7 +161,7 @@ NODES = {"head": (node(lambda value: value.replace(b"tenure1 ", b"tenure7 ")), T
          "no-child": (child(lambda server, path: server.delete(path)), True),
          "children": (child(lambda server, path: server.put(path + "2", b"")), True)}
 DAMAGES = {"postgres": ROWS, "redis": STRINGS, "etcd": PAIRS, "consul": NAMES, "kube": LEASES,
-           "zookeeper": NODES}
+           "zookeeper": NODES, "s3": OBJECTS}
 LOOSEN = {"postgres": loosen, "advisory": loosen}
 CASES = [(store, how) for store, ways in DAMAGES.items() for how in ways]
 FIRST = {**{store: next(iter(ways)) for store, ways in DAMAGES.items()}, "advisory": "version"}

@@ -20,8 +20,6 @@ import tempfile
 import threading
 import time
 
-from process import Patience
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENURE_BUILD", ROOT / "build"))
 TENURE = BUILD / "tenure"
@@ -208,12 +206,12 @@ def kill_at_once(*pids):
 
 
 def eventually(what, predicate, patience=PATIENCE):
-    patience = Patience(patience)
+    limit = time.monotonic() + patience
     while True:
         value = predicate()
         if value:
             return value
-        if patience.is_over():
+        if time.monotonic() > limit:
             raise AssertionError(f"never came: {what}")
         time.sleep(0.002)
 

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("debootstrap"), reason="debootstrap is not installed: run scripts/deps packages"),
 ]
 MODULES = {"sqlite": "libsqlite3-0", "postgres": "libpq5", "redis": "libhiredis0.14", "etcd": "libcurl4",
-           "consul": "libcurl4", "kube": "libcurl4",
+           "consul": "libcurl4", "kube": "libcurl4", "object": "libcurl4",
            "zookeeper": "libzookeeper-st2"}
 
 

@@ -16,6 +16,7 @@ import pytest
 import server_consul
 import server_etcd
 import server_kube
+import server_minio
 import server_postgres
 import server_redis
 import server_zookeeper
@@ -24,6 +25,7 @@ from process import until
 from server_consul import Consul
 from server_etcd import Etcd
 from server_kube import Kube
+from server_minio import Authorizer, Minio
 from server_postgres import Postgres
 from server_redis import Redis
 from server_zookeeper import ZooKeeper
@@ -59,6 +61,7 @@ class Rig:
     obeys_late = False  # what a stopped server had received it still carries out
     tells_deletions = False  # a register that an operator deletes wakes a wait
     full_words = ("disk is full", "to disk", "quota", "space exceeded", "is the server up")
+    polls = False  # nothing tells of changes: a wait asks once an interval
 
     def __init__(self, server):
         self.server = server
@@ -676,8 +679,104 @@ class ZooKeeperRig(Rig):
         self.settle()
 
 
+# ---- S3 -------------------------------------------------------------------
+
+class S3Rig(Rig):
+    missing = server_minio.MISSING
+    partial = 60
+    lands_late = False
+    black_holed_swap = "unknown"  # the kernel took the request: it may yet arrive
+    tells_deletions = polls = True
+    lease = "tenure/w/lease!"
+
+    def __init__(self):
+        os.environ["MINIO_PASSWORD"] = "password-one"
+        super().__init__(Minio())
+        self.authorizer = Authorizer()
+
+    def url(self, port=None):
+        return self.server.url(port=port)
+
+    def settle(self):
+        self.server.ready()
+
+    def mark(self):
+        return self.server.get(self.lease)
+
+    def clear(self):
+        for name in self.server.names("tenure/"):
+            if name != "tenure/.tenure":
+                self.server.delete(name)
+
+    def delete(self):
+        self.server.delete(self.lease)
+
+    def dump(self):
+        """As an operator copies it who has stopped the server."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.server.dir)) / "dump"
+        self.server.kill()
+        shutil.copytree(self.server.data, folder)
+        self.server.start()
+        self.settle()
+        return folder
+
+    def restore(self, dump):
+        self.server.kill()
+        shutil.rmtree(self.server.data)
+        if dump:
+            shutil.copytree(dump, self.server.data)
+        self.server.data.mkdir(exist_ok=True)
+        self.server.start()
+        self.settle()
+
+    def empty(self):
+        self.restore(None)
+
+    def let_in(self, file):
+        if not self.server.authorizer:  # from now on
+            self.server.authorizer = self.authorizer
+            self.server.restart()
+        return self.server.url(file=file)
+
+    def secret_file(self, secret):
+        return f"password-{secret}\n"
+
+    def change_secret(self, secret):
+        self.server.password = f"password-{secret}"
+        self.server.restart()
+
+    def forbid(self):
+        self.authorizer.refused = ("s3:PutObject",)
+
+    def forbid_all(self):
+        self.authorizer.refused = ("s3:PutObject", "s3:GetObject", "s3:ListBucket")
+
+    def allow(self):
+        self.authorizer.refused = ()
+
+    def lock_up(self):
+        self.allow()
+        if self.server.password != "password-one":
+            self.change_secret("one")
+
+    def close(self):
+        super().close()
+        self.authorizer.close()
+
+    @contextlib.contextmanager
+    def full(self):
+        """A disk that is full; there is another server for that."""
+        disk, kept = SmallDisk(), self.server
+        try:
+            with Minio(data=disk.path / "minio") as self.server:
+                yield disk.fill, disk.room
+        finally:
+            self.server = kept
+            disk.close()
+
+
 RIGS = {"postgres": PostgresRig, "advisory": AdvisoryRig, "redis": RedisRig, "etcd": EtcdRig,
-        "consul": ConsulRig, "kube": KubeRig, "zookeeper": ZooKeeperRig}
+        "consul": ConsulRig, "kube": KubeRig, "zookeeper": ZooKeeperRig, "s3": S3Rig}
 
 
 

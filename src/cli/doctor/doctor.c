@@ -59,6 +59,7 @@ static const struct check store_checks[] = {
     {"deadlines", doctor_check_deadlines},
     {"latency", doctor_check_latency},
     {"session", doctor_check_session},
+    {"price", doctor_check_price},
 };
 static const struct check machine_checks[] = {
     {"clock", doctor_check_clock},
@@ -123,6 +124,8 @@ static bool applies(const struct doctor *d, const struct check *c)
 {
     if (c->run == doctor_check_durability)
         return d->info.weakness != NULL;
+    if (c->run == doctor_check_price)
+        return d->info.swap_price != 0;
     return d->info.shared || c->run == doctor_check_rights || c->run == doctor_check_conditions ||
            c->run == doctor_check_tombstones || c->run == doctor_check_batch ||
            c->run == doctor_check_list || c->run == doctor_check_latency;

@@ -113,6 +113,7 @@ int64_t doctor_by(const struct doctor *d);
 
 void doctor_check_rights(struct doctor *d);
 void doctor_check_durability(struct doctor *d);
+void doctor_check_price(struct doctor *d);
 void doctor_check_conditions(struct doctor *d);
 void doctor_check_tombstones(struct doctor *d);
 void doctor_check_deadlines(struct doctor *d);

@@ -41,6 +41,12 @@ static const struct {
      {"as good as the API server's etcd; a candidate of another make that is paused does not stop "
       "itself: beside such ones exclusion holds for tenure's side only",
       EVERYWHERE}},
+    {"s3",
+     {"as good as the server's conditional writes: they were raced here, and once when the prefix "
+      "was first used; Amazon's are strongly consistent within a region",
+      "replication to another region follows later: fail over to a replica and the last renewals "
+      "are missing there; versioning and object lock are no protection of a lease",
+      EVERYWHERE}},
     {"memory", {"one process: it ends with it, and excludes nobody else"}},
     {"noop", {"it excludes nobody: everybody leads"}},
     {"", {EVERYWHERE}},

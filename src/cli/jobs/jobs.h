@@ -15,7 +15,7 @@ struct cli_jobs {
     char **args; /* behind the action */
     int n_args;
     const char *weight, *require, *prefer, *spec, *to, *if_leaves;
-    bool wait, undo, all, yes;
+    bool wait, undo, all;
 };
 
 /* cli_fail_with() in a line. */

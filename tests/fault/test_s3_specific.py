@@ -1,0 +1,272 @@
+"""What only an S3 server can do wrong, and where its credentials come from."""
+
+import contextlib
+import http.server
+import os
+import threading
+
+import pytest
+import server_minio
+from process import free_port
+from proxy import Proxy
+from server_minio import BUCKET, USER, Minio, Server
+from tenure import Store, StoreError
+
+needs_minio = pytest.mark.skipif(server_minio.MISSING is not None, reason=str(server_minio.MISSING))
+PASSWORD = "password-one"
+
+
+def refused(call, *args, **named):
+    with pytest.raises(StoreError) as caught:
+        call(*args, **named)
+    assert "\n" not in caught.value.text and PASSWORD not in caught.value.text
+    return caught.value
+
+
+@pytest.fixture(scope="module")
+def minio():
+    os.environ["MINIO_PASSWORD"] = PASSWORD
+    with Minio() as running:
+        yield running
+
+
+class Fake:
+    """A server that keeps objects in a dictionary; answer(handler) may say something else first.  Conditions are
+    kept if atomic is set, looked at without a lock if it is None, and ignored if it is False."""
+
+    def __init__(self, atomic=True):
+        self.objects, self.lock, self.atomic = {}, threading.Lock(), atomic
+        self.answer, self.seen, self.gate = None, [], threading.Barrier(2, timeout=1)
+        self.twice = False  # what it has done it is asked for again, and the second answer is sent on
+        fake = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def say(self, code, body=b"", **headers):
+                self.send_response(code)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def error(self, code, name):
+                self.say(code, f"<Error><Code>{name}</Code><Message>so it is</Message></Error>".encode())
+
+            def handle_one(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                fake.seen.append(f"{self.command} {self.path}")
+                if fake.answer and fake.answer(self):
+                    return
+                if self.command == "PUT":
+                    fake.put(self, body)
+                elif "list-type" in self.path:
+                    self.say(200, b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+                elif self.path in fake.objects:
+                    tag, value = fake.objects[self.path]
+                    self.say(200, value, ETag=f'"{tag}"')
+                else:
+                    self.error(404, "NoSuchKey")
+
+            do_GET = do_PUT = handle_one
+
+            def log_message(self, *_):
+                pass
+
+        self.server = Server(Handler)
+        self.port = self.server.port
+
+    def holds(self, handler):
+        tag = self.objects.get(handler.path, (None, None))[0]
+        if handler.headers.get("If-None-Match") == "*":
+            return tag is None
+        wanted = handler.headers.get("If-Match")
+        return wanted is None or wanted == f'"{tag}"'
+
+    def put(self, handler, body):
+        with self.lock if self.atomic else contextlib.nullcontext():
+            holds = self.atomic is False or self.holds(handler)
+            if self.atomic is None and holds:
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    self.gate.wait()  # two have looked before one writes
+            if holds:
+                tag = f"{len(self.seen)}-{id(body):x}"
+                self.objects[handler.path] = tag, body
+        if holds and not self.twice:
+            handler.say(200, ETag=f'"{tag}"')
+        else:
+            handler.error(412, "PreconditionFailed")
+
+    def url(self, query=""):
+        return f"s3://{BUCKET}?endpoint=http://127.0.0.1:{self.port}&user=me&password_env=S3_SECRET{query}"
+
+    def __enter__(self):
+        os.environ["S3_SECRET"] = PASSWORD
+        return self
+
+    def __exit__(self, *_):
+        self.server.close()
+
+
+# ---- Servers that cannot be used -----------------------------------------------------------------
+
+@pytest.mark.parametrize("atomic", [False, None], ids=["ignores", "looks-and-then-writes"])
+def test_server_that_does_not_keep_conditions_is_refused(atomic):
+    with Fake(atomic) as fake:
+        for _ in range(2):  # nor when it is asked again
+            error = refused(Store, fake.url())
+            assert error.status == "config" and "does not keep conditions on writes" in error.text
+
+
+def test_conditions_are_ignored_from_one_day_on():
+    with Fake() as fake:
+        with Store(fake.url()) as store:
+            assert store.swap("a/x").status == "ok"
+        fake.atomic = False
+        error = refused(Store, fake.url())
+        assert error.status == "config" and "does not keep conditions" in error.text
+
+
+@needs_minio
+def test_bucket_that_is_missing_is_not_an_absent_register(minio):
+    error = refused(Store, minio.url().replace(f"//{BUCKET}", "//elsewhere"))
+    assert error.status == "config" and "no such bucket" in error.text
+
+
+def test_not_found_by_somebody_else_is_not_absence():
+    with Fake() as fake, Store(fake.url()) as store:
+        for code, name in ((404, "NoSuchBucket"), (404, "Whatever")):
+            fake.answer = lambda handler: handler.error(code, name) or True
+            assert refused(store.read, "a/x").status == "config"
+        fake.answer = lambda handler: handler.say(404, b"<html>nginx</html>") or True
+        assert refused(store.read, "a/x").status == "config"
+
+
+# ---- What answers mean -----------------------------------------------------------------------------
+
+@pytest.mark.parametrize("code,name,status", [
+    (500, "InternalError", "unknown"), (502, "", "unknown"), (503, "SlowDown", "unknown"), (504, "", "unknown"),
+    (408, "RequestTimeout", "unknown"), (429, "TooManyRequests", "unavailable"), (403, "AccessDenied", "denied"),
+    (403, "RequestTimeTooSkewed", "denied"), (409, "ConditionalRequestConflict", "conflict"),
+    (301, "PermanentRedirect", "config"), (501, "NotImplemented", "config")])
+def test_refusal_of_a_change(code, name, status):
+    """Unknown unless it certainly was not carried out; and the next one works."""
+    with Fake() as fake, Store(fake.url()) as store:
+        base = store.swap("a/x", None, b"one").token
+        fake.answer = lambda handler: handler.command == "PUT" and (handler.error(code, name) or True)
+        assert store.swap("a/x", base, b"two").status == status
+        fake.answer = None
+        assert store.swap("a/x", base, b"three").status == "ok"
+
+
+@pytest.mark.parametrize("code,name", [(500, "InternalError"), (503, "SlowDown"), (429, "")])
+def test_read_that_fails_is_unavailable_never_absence(code, name):
+    with Fake() as fake, Store(fake.url()) as store:
+        fake.answer = lambda handler: handler.error(code, name) or True
+        assert refused(store.read, "a/x").status == "unavailable"
+        assert refused(store.list, "a/").status == "unavailable"
+
+
+def test_change_that_something_on_the_way_sends_twice_is_ours():
+    """The second one finds the first: the nonce tells."""
+    with Fake() as fake, Store(fake.url()) as store:
+        token = store.swap("a/x", None, b"one").token
+        fake.twice = True
+        again = store.swap("a/x", token, b"two")
+        fake.twice = False
+        assert again.status == "ok" and store.read("a/x").token == again.token
+        assert store.swap("a/x", token, b"three").status == "conflict"
+
+
+# ---- Credentials -----------------------------------------------------------------------------------
+
+AWS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",
+       "AWS_DEFAULT_REGION", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE")
+
+
+@pytest.fixture
+def nobody(monkeypatch, tmp_path):
+    for name in AWS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def plain(minio, query=""):
+    return f"s3://{BUCKET}?endpoint=http://127.0.0.1:{minio.port}{query}"
+
+
+@needs_minio
+def test_no_credentials(minio, nobody):
+    error = refused(Store, plain(minio))
+    assert error.status == "denied" and "AWS_ACCESS_KEY_ID" in error.text
+
+
+@needs_minio
+def test_credentials_of_the_environment(minio, nobody, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", USER)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORD)
+    with Store(plain(minio)) as store:
+        assert store.swap("env/x").status == "ok"
+
+
+@needs_minio
+def test_credentials_of_a_profile(minio, nobody, monkeypatch):
+    (nobody / ".aws").mkdir()
+    (nobody / ".aws/credentials").write_text(
+        f"# comment\n[default]\naws_access_key_id = nobody\naws_secret_access_key=wrong\n\n"
+        f"[work]\naws_access_key_id = {USER}\n aws_secret_access_key = {PASSWORD}\n")
+    (nobody / ".aws/config").write_text("[profile work]\nregion = eu-west-3\n")
+    error = refused(Store, plain(minio))
+    assert error.status == "denied" and "access key's ID" in error.text
+    with Store(plain(minio, "&profile=work&region=us-east-1")) as store:
+        assert store.swap("profile/x").status == "ok"
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    Store(plain(minio)).close()
+
+
+@needs_minio
+def test_secret_that_is_rotated_is_read_again(minio, nobody):
+    file = nobody / "secret"
+    file.write_text("something else\n")
+    error = refused(Store, plain(minio, f"&user={USER}&password_file={file}"))
+    assert error.status == "denied" and "password" in error.text
+    file.write_text(PASSWORD + "\n")
+    with Store(plain(minio, f"&user={USER}&password_file={file}")) as store:
+        assert store.swap("rotated/x").status == "ok"
+
+
+# ---- The rest --------------------------------------------------------------------------------------
+
+@needs_minio
+def test_foreign_objects_are_left_alone(minio):
+    for name in ("tenure/other", "tenure/.hidden!", "tenure/a b!", "tenure/\u00e4!", "elsewhere/x!"):
+        minio.put(name, b"mine")
+    with Store(minio.url()) as store:
+        token = store.swap("a/x", None, b"1").token
+        assert store.swap("a", None, b"2").status == store.swap("a/x/y", None, b"3").status == "ok"
+        keys = [key for key, _ in store.list("")[0]]
+        assert [key for key in keys if key in ("a", "a/x", "a/x/y")] == ["a", "a/x", "a/x/y"]
+        assert "other" not in keys and store.read("a/x").token == token
+    assert minio.get("tenure/other") == minio.get("tenure/a b!") == b"mine"
+
+
+@needs_minio
+def test_idle_standby_asks_once_an_interval(minio):
+    with Proxy(("127.0.0.1", minio.port)) as proxy, \
+            Store(minio.url(port=proxy.port).replace("poll=100ms", "poll=60s")) as store, \
+            Store(minio.url()) as other:
+        token = other.swap("idle/x").token
+        assert not store.wait([("idle/x", token)], timeout=0.01)
+        passed = proxy.passed["up"]
+        for _ in range(5):
+            assert not store.wait([("idle/x", token)], timeout=0.01)
+        assert proxy.passed["up"] == passed
+
+
+def test_nobody_there_says_where():
+    port = free_port()
+    error = refused(Store, f"s3://{BUCKET}?endpoint=http://127.0.0.1:{port}&user=me&password_env=PATH")
+    assert error.status == "unavailable" and str(port) in error.text

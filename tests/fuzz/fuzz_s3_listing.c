@@ -1,0 +1,34 @@
+/*
+ * A page of a listing, from a server that nobody vouches for.  What is taken is terminated and
+ * bounded.
+ */
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/object/object.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct tn_object_page page = {0};
+    struct tenure_error err = {0};
+    char *text = malloc(size + 1);
+    enum tenure_status status;
+
+    assert(text);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    status = tn_s3.page(text, size, &page, &err);
+    assert(!status || (status == err.code && err.text[0]));
+    assert(page.n <= size && page.n <= page.cap);
+    for (size_t i = 0; i < page.n; i++) {
+        assert(strlen(page.rows[i].name) <= TN_OBJECT_NAME_MAX);
+        assert(page.rows[i].tag[0] && strlen(page.rows[i].tag) <= TN_OBJECT_TAG_MAX);
+    }
+    tn_object_page_free(&page);
+    free(text);
+    return 0;
+}
