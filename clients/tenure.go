@@ -15,17 +15,17 @@
 package tenure
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -65,106 +65,90 @@ func now() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// caller speaks as much HTTP as the socket needs: one request a connection, an answer of a known length.
-type caller struct{ path string }
-
-func (c caller) ask(ctx context.Context, limit time.Duration, method, target, epoch string, body []byte) (int, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.path)
-	if err != nil {
-		return 0, nil, err
+func clamp(d, low, high time.Duration) time.Duration {
+	if d > high {
+		d = high
 	}
-	defer conn.Close()
-	go func() { <-ctx.Done(); conn.Close() }() // ends what is being read
-	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: tenure\r\nConnection: close\r\nContent-Length: %d\r\n", method, target, len(body))
-	if epoch != "" {
-		head += "Tenure-Epoch: " + epoch + "\r\n"
+	if d < low {
+		d = low
 	}
-	if _, err = conn.Write(append([]byte(head+"\r\n"), body...)); err != nil {
-		return 0, nil, err
-	}
-	return readAnswer(bufio.NewReader(conn))
-}
-
-func readAnswer(from *bufio.Reader) (status int, body []byte, err error) {
-	var line string
-	length := -1
-	for n := 0; line != "\r\n"; n++ {
-		if line, err = from.ReadString('\n'); err != nil {
-			return 0, nil, err
-		}
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if n == 0 {
-			_, err = fmt.Sscanf(line, "HTTP/1.1 %d", &status)
-		} else if strings.EqualFold(name, "Content-Length") {
-			length, err = strconv.Atoi(strings.TrimSpace(value))
-		}
-		if err != nil {
-			return 0, nil, err
-		}
-	}
-	if length > 0 && length < 16<<20 {
-		body = make([]byte, length)
-		_, err = io.ReadFull(from, body)
-	} else if length != 0 && status != 304 {
-		err = errors.New("tenure: an answer of unknown length")
-	}
-	return status, body, err
+	return d
 }
 
 // State is documents "COLLECTION/ID" that only the leader can change.
 type State struct {
-	caller
-	epoch string
+	client http.Client
+	epoch  string
 }
 
 // NewState is for a program that was told its epoch otherwise (TENURE_EPOCH).
 func NewState(path string, epoch uint64) *State {
-	return &State{caller{path}, strconv.FormatUint(epoch, 10)}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}
+	return &State{http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, strconv.FormatUint(epoch, 10)}
 }
 
-func refusal(status int, text []byte) error {
-	said := &Error{}
-	_ = json.Unmarshal(text, said)
-	said.Status = status
-	return said
+func (s *State) ask(ctx context.Context, limit time.Duration, method, target string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, "http://tenure"+target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if s.epoch != "0" {
+		request.Header.Set("Tenure-Epoch", s.epoch)
+	}
+	answer, err := s.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != 200 && answer.StatusCode != 304 {
+		refused := &Error{}
+		_ = json.Unmarshal(text, refused)
+		refused.Status = answer.StatusCode
+		err = refused
+	}
+	return text, err
 }
 
-func (s *State) call(method, name string, body []byte, mayMiss bool) (bool, []byte, error) {
-	target := (&url.URL{Path: "/v1/state/" + name}).EscapedPath()
-	status, text, err := s.ask(context.Background(), longest, method, target, s.epoch, body)
-	if err != nil || status == 404 && mayMiss {
-		return false, nil, err
+func (s *State) call(method, name string, body []byte) ([]byte, error) {
+	return s.ask(context.Background(), longest, method, (&url.URL{Path: "/v1/state/" + name}).EscapedPath(), body)
+}
+
+func found(err error) (bool, error) {
+	var refused *Error
+	if errors.As(err, &refused) && refused.Status == 404 {
+		return false, nil
 	}
-	if status != 200 {
-		return false, nil, refusal(status, text)
-	}
-	return true, text, nil
+	return err == nil, err
 }
 
 // Get returns false if there is no such document.
 func (s *State) Get(name string) (data []byte, exists bool, err error) {
-	exists, data, err = s.call("GET", name, nil, true)
+	data, err = s.call("GET", name, nil)
+	exists, err = found(err)
 	return data, exists, err
 }
 
 // Put has returned nil: it is durable.
 func (s *State) Put(name string, data []byte) error {
-	_, _, err := s.call("PUT", name, data, false)
+	_, err := s.call("PUT", name, data)
 	return err
 }
 
 // Delete returns false if there was no such document.
 func (s *State) Delete(name string) (existed bool, err error) {
-	existed, _, err = s.call("DELETE", name, nil, true)
-	return existed, err
+	_, err = s.call("DELETE", name, nil)
+	return found(err)
 }
 
 // List returns the ids of a collection.
 func (s *State) List(collection string) (ids []string, err error) {
-	_, text, err := s.call("GET", collection, nil, false)
 	var said struct{ Documents []struct{ ID string } }
+	text, err := s.call("GET", collection, nil)
 	if err == nil {
 		err = json.Unmarshal(text, &said)
 	}
@@ -183,12 +167,9 @@ type told struct {
 }
 
 // read counts what is left from before the request.  A refusal says nothing about the term.
-func (c caller) read(ctx context.Context, limit time.Duration) (t told, err error) {
+func (s *State) read(ctx context.Context, limit time.Duration) (t told, err error) {
 	before := now()
-	status, text, err := c.ask(ctx, limit, "GET", "/v1/leadership", "", nil)
-	if err == nil && status != 200 {
-		err = refusal(status, text)
-	}
+	text, err := s.ask(ctx, limit, "GET", "/v1/leadership", nil)
 	if err == nil {
 		err = json.Unmarshal(text, &t)
 	}
@@ -196,12 +177,9 @@ func (c caller) read(ctx context.Context, limit time.Duration) (t told, err erro
 	return t, err
 }
 
-func (c caller) wait(ctx context.Context, span, limit time.Duration, version string) error {
-	status, text, err := c.ask(ctx, limit, "GET",
-		fmt.Sprintf("/v1/leadership?wait=%.3f&since=%s", span.Seconds(), url.QueryEscape(version)), "", nil)
-	if err == nil && status != 200 && status != 304 {
-		err = refusal(status, text)
-	}
+func (s *State) wait(ctx context.Context, span, limit time.Duration, version string) error {
+	target := fmt.Sprintf("/v1/leadership?wait=%.3f&since=%s", span.Seconds(), url.QueryEscape(version))
+	_, err := s.ask(ctx, limit, "GET", target, nil)
 	return err
 }
 
@@ -220,41 +198,28 @@ type Term struct {
 func (t *Term) Context() context.Context { return t.ctx }
 
 // Left is the time until the work must have ended; 0 after that.
-func (t *Term) Left() time.Duration { return max(0, time.Duration(t.until.Load())-now()) }
+func (t *Term) Left() time.Duration { return clamp(time.Duration(t.until.Load())-now(), 0, 1<<62) }
 
 // Close ends the watch, not the term.
 func (t *Term) Close() { t.close() }
 
-func max(a, b time.Duration) time.Duration {
-	if a > b {
-		return a
-	}
-	return b
-}
-
-func min(a, b time.Duration) time.Duration { return -max(-a, -b) }
-
-func (t *Term) watch(c caller, version string) {
+func (t *Term) watch(socket *State, version string) {
 	defer t.cancel()
 	for t.open.Err() == nil && t.Left() > 0 {
-		span := max(least, min(t.Left()/3, longest))
-		err := c.wait(t.open, span, max(least, min(span+time.Second, t.Left())), version)
+		span := clamp(t.Left()/3, least, longest)
+		err := socket.wait(t.open, span, clamp(span+time.Second, least, t.Left()), version)
 		if err != nil { // refused, or tenure is gone: time decides
-			time.Sleep(min(pause, t.Left()))
+			time.Sleep(clamp(pause, 0, t.Left()))
 		}
-		if t.Left() <= 0 {
-			return
-		}
-		seen, err := c.read(t.open, max(least, t.Left()))
+		seen, err := socket.read(t.open, clamp(longest, least, t.Left()))
 		if err != nil {
-			time.Sleep(min(pause, t.Left()))
+			time.Sleep(clamp(pause, 0, t.Left()))
 			continue
 		}
-		if !seen.Leading || seen.Epoch != t.Epoch {
-			t.until.Store(0)
-			return
-		}
 		version = seen.Version
+		if !seen.Leading || seen.Epoch != t.Epoch {
+			seen.until = 0
+		}
 		t.until.Store(int64(seen.until))
 		if seen.Draining { // the term goes on for as long as there is time
 			t.cancel()
@@ -268,9 +233,8 @@ func Leadership(ctx context.Context) (*Term, error) {
 	if path == "" {
 		return nil, errors.New("TENURE_SOCKET is not set: start the program with `tenure run --state store -- ...`")
 	}
-	c := caller{path}
-	for {
-		seen, err := c.read(ctx, longest)
+	for socket := NewState(path, 0); ; {
+		seen, err := socket.read(ctx, longest)
 		if err != nil {
 			return nil, err
 		}
@@ -279,10 +243,10 @@ func Leadership(ctx context.Context) (*Term, error) {
 			t.open, t.close = context.WithCancel(context.Background())
 			t.ctx, t.cancel = context.WithCancel(ctx)
 			t.until.Store(int64(seen.until))
-			go t.watch(c, seen.Version)
+			go t.watch(socket, seen.Version)
 			return t, nil
 		}
-		if c.wait(ctx, longest, longest+5*time.Second, seen.Version) != nil {
+		if socket.wait(ctx, longest, longest+5*time.Second, seen.Version) != nil {
 			time.Sleep(pause)
 		}
 	}

@@ -25,6 +25,7 @@ import time
 import urllib.parse
 
 WAIT_S = 10.0  # a long poll lasts so long at most
+LEAST_S = 0.05
 PAUSE_S = 0.2  # after a request that failed
 
 
@@ -62,52 +63,42 @@ def _now():
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _ask(path, method, target, body=None, headers=None, timeout=10.0):
+def _ask(path, method, target, body=None, epoch=None, timeout=WAIT_S, accept=(200,)):
+    """The status, if it is one of those, and the body."""
     connection = _Connection(path, timeout)
     try:
-        connection.request(method, target, body, headers or {})
+        connection.request(method, target, body, {"Tenure-Epoch": str(epoch)} if epoch else {})
         answer = connection.getresponse()
-        return answer.status, answer.read()
+        status, text = answer.status, answer.read()
     finally:
         connection.close()
+    if status in accept:
+        return status, text
+    said = {"error": "?", **json.loads(text or b"{}")}
+    kind = {"fenced": Fenced, "not-leader": NotLeader}.get(said["error"], Error)
+    raise kind(status, said["error"], said.get("detail", ""))
 
 
-def _refusal(status, text):
-    said = json.loads(text or b"{}")
-    error = said.get("error", "?")
-    kind = {"fenced": Fenced, "not-leader": NotLeader}.get(error, Error)
-    return kind(status, error, said.get("detail", ""))
-
-
-def _read(path, timeout=10.0):
+def _read(path, timeout=WAIT_S):
     """What is left is counted from before the request.  A refusal says nothing about the term."""
     before = _now()
-    status, text = _ask(path, "GET", "/v1/leadership", timeout=timeout)
-    if status != 200:
-        raise _refusal(status, text)
-    told = json.loads(text)
+    told = json.loads(_ask(path, "GET", "/v1/leadership", timeout=timeout)[1])
     return {**told, "until": before + told["left_ms"] / 1000}
 
 
 def _wait(path, version, span, timeout):
     target = f"/v1/leadership?wait={span:.3f}&since={urllib.parse.quote(version)}"
-    status, text = _ask(path, "GET", target, timeout=timeout)
-    if status not in (200, 304):
-        raise _refusal(status, text)
+    _ask(path, "GET", target, timeout=timeout, accept=(200, 304))
 
 
 class State:
     """Documents that only the leader can change.  A put has returned: it is durable."""
 
     def __init__(self, path, epoch):
-        self._path, self._headers = path, {"Tenure-Epoch": str(epoch)}
+        self._path, self._epoch = path, epoch
 
     def _call(self, method, name, body=None, accept=(200,)):
-        target = "/v1/state/" + urllib.parse.quote(name)
-        status, text = _ask(self._path, method, target, body, self._headers)
-        if status not in accept:
-            raise _refusal(status, text)
-        return status, text
+        return _ask(self._path, method, "/v1/state/" + urllib.parse.quote(name), body, self._epoch, accept=accept)
 
     def get(self, name):
         """The bytes of a document; None if there is none."""
@@ -150,12 +141,12 @@ class Term:
         self.lost.set()
 
     def _poll(self):
-        span = max(0.05, min(self.left() / 3, WAIT_S))
-        _wait(self._path, self._version, span, max(0.05, min(span + 1, self.left())))
+        span = max(LEAST_S, min(self.left() / 3, WAIT_S))
+        _wait(self._path, self._version, span, max(LEAST_S, min(span + 1, self.left())))
 
     def _renew(self):
         """A drain sets lost; the term goes on."""
-        told = _read(self._path, max(0.05, self.left()))
+        told = _read(self._path, max(LEAST_S, self.left()))
         mine = told["leading"] and told["epoch"] == self.epoch
         self._version, self._until = told["version"], told["until"] if mine else 0.0
         if told["draining"]:

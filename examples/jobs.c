@@ -61,7 +61,7 @@ static void revoked(void *arg, const char *id, uint64_t epoch, int64_t deadline_
             jobs[i].epoch = 0;
         }
     }
-    tenure_worker_finished(worker, id, epoch);
+    tenure_worker_finished(worker, id, epoch, NULL);
 }
 
 /* A piece of work on one job, and how far it has come. */

@@ -25,7 +25,7 @@
  *     false the moment another worker may have the job.
  *  3. In revoked(), or after it, end the work on that job by the deadline; commit how far it came;
  *     then call tenure_worker_finished(), when it has ended and not before: the job is released,
- * and another worker starts it.  Without a revoked() it is finished at once.
+ *     and another worker starts it.  Without a revoked() it is finished at once.
  *  4. Store how far the work has come with tenure_worker_commit().  What is answered OK is what the
  *     next run begins with.  FENCED: the job is another worker's; end the work on it and call
  *     tenure_worker_finished().  The other jobs go on.
@@ -134,8 +134,12 @@ TENURE_CHECKED enum tenure_status tenure_worker_start(const struct tenure_worker
  */
 TENURE_API void tenure_worker_stop(tenure_worker *worker);
 
-/* The work on that job, in that epoch, has ended. */
-TENURE_API void tenure_worker_finished(tenure_worker *worker, const char *id, uint64_t epoch);
+/*
+ * The work on that job, in that epoch, has ended.  FENCED: that was known already, and another run
+ * of the job, if there is one, goes on.  err may be NULL.
+ */
+TENURE_API enum tenure_status tenure_worker_finished(tenure_worker *worker, const char *id,
+                                                     uint64_t epoch, struct tenure_error *err);
 
 /*
  * This worker has the job, right now, in *epoch (may be NULL; 0 if it has not).  One clock reading

@@ -30,7 +30,7 @@ struct tenure_lease_view {
     uint64_t transitions;
     char address[128];
     char build[32];
-    char cause[32];       /* of the last change of hands: "expired", "free", "released", ... */
+    char cause[32];       /* of the last change: "first", "released", "expired", "reclaimed", ... */
     char acquired_at[40]; /* RFC 3339, the holder's wall clock; "" if unknown */
     char renewed_at[40];
     char incarnation[33]; /* hex */

@@ -22,7 +22,7 @@ static void literal(struct tn_http_reply *reply, unsigned status, const char *ty
     reply->owned = false;
 }
 
-static void no_store(struct tn_http_reply *reply)
+void tn_reply_no_store(struct tn_http_reply *reply)
 {
     reply->headers[0].name = "Cache-Control";
     reply->headers[0].value = "no-store";
@@ -30,13 +30,13 @@ static void no_store(struct tn_http_reply *reply)
 
 #define PLAIN "text/plain; charset=utf-8"
 
-static void yes(struct tn_http_reply *reply)
+void tn_reply_yes(struct tn_http_reply *reply)
 {
     literal(reply, 200, PLAIN, "ok\n", 3);
-    no_store(reply);
+    tn_reply_no_store(reply);
 }
 
-static void no(struct tn_http_reply *reply, const char *why)
+void tn_reply_no(struct tn_http_reply *reply, const char *why)
 {
     char *text = NULL;
     int n = asprintf(&text, "%s\n", why);
@@ -46,7 +46,7 @@ static void no(struct tn_http_reply *reply, const char *why)
     reply->body = n >= 0 ? text : NULL;
     reply->len = n >= 0 ? (size_t)n : 0;
     reply->owned = n >= 0;
-    no_store(reply);
+    tn_reply_no_store(reply);
 }
 
 /* The reason takes a few copies; a flood of those is still no matter for the driver. */
@@ -55,14 +55,14 @@ static void no_because(struct tn_http_reply *reply, struct tn_election *e)
     char why[512];
 
     tn_election_reason(e, why, sizeof why);
-    no(reply, why);
+    tn_reply_no(reply, why);
 }
 
 void tn_answer_livez(struct tn_api *api, struct tn_election *e,
                      const struct tn_http_request *request, struct tn_http_reply *reply)
 {
     (void)api, (void)e, (void)request;
-    yes(reply);
+    tn_reply_yes(reply);
 }
 
 /*
@@ -96,12 +96,12 @@ static void ask_all(struct tn_api *api, struct tn_election *e, struct tn_http_re
     if (out)
         fclose(out);
     if (all) {
-        yes(reply);
+        tn_reply_yes(reply);
         return;
     }
     *reply = (struct tn_http_reply){
         .status = 503, .type = PLAIN, .body = text, .len = len, .owned = text != NULL};
-    no_store(reply);
+    tn_reply_no_store(reply);
 }
 
 /* Where the leader is, as far as this candidate has seen. */
@@ -162,7 +162,7 @@ void tn_answer_readyz(struct tn_api *api, struct tn_election *e,
     (void)request;
     if (e) {
         if (tn_election_ready(e))
-            yes(reply);
+            tn_reply_yes(reply);
         else
             no_because(reply, e);
         return;
@@ -178,9 +178,9 @@ void tn_answer_readyz(struct tn_api *api, struct tn_election *e,
     if (out)
         fclose(out);
     if (out && len == 0 && list->n > 0)
-        yes(reply);
+        tn_reply_yes(reply);
     else
-        no(reply, text && len ? text : "there is no election here");
+        tn_reply_no(reply, text && len ? text : "there is no election here");
     free(text);
 }
 
@@ -205,9 +205,9 @@ void tn_answer_healthz(struct tn_api *api, struct tn_election *e,
         free(s);
     }
     if (out && fclose(out) == 0 && len == 0)
-        yes(reply);
+        tn_reply_yes(reply);
     else
-        no(reply, text ? text : "out of memory");
+        tn_reply_no(reply, text ? text : "out of memory");
     free(text);
 }
 
@@ -233,9 +233,8 @@ void tn_answer_metrics(struct tn_api *api, struct tn_election *e,
     free(snapshots);
     reply->owned = reply->body != NULL;
     reply->status = reply->body ? 200 : 500;
-    reply->type = open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                       : "text/plain; version=0.0.4; charset=utf-8";
-    no_store(reply);
+    reply->type = tn_metrics_type(open);
+    tn_reply_no_store(reply);
 }
 
 void tn_answer_status(struct tn_api *api, struct tn_election *e,
@@ -243,7 +242,7 @@ void tn_answer_status(struct tn_api *api, struct tn_election *e,
 {
     (void)e, (void)request;
     tn_http_answer_json(reply, 200, tn_api_status(api));
-    no_store(reply);
+    tn_reply_no_store(reply);
 }
 
 /* Its snapshot in one of its forms; NULL: out of memory. */
@@ -275,7 +274,7 @@ void tn_answer_elections(struct tn_api *api, struct tn_election *e,
     for (size_t i = 0; i < list->n; i++)
         json_array_append_new(all, leadership_of(list->elections[i]));
     tn_http_answer_json(reply, 200, json_pack("{s:o}", "elections", all));
-    no_store(reply);
+    tn_reply_no_store(reply);
 }
 
 void tn_answer_election(struct tn_api *api, struct tn_election *e,
@@ -283,7 +282,7 @@ void tn_answer_election(struct tn_api *api, struct tn_election *e,
 {
     (void)api, (void)request;
     tn_http_answer_json(reply, 200, json_of(e, tn_snapshot_json));
-    no_store(reply);
+    tn_reply_no_store(reply);
 }
 
 /* {"name": ..., member: ...} */
@@ -293,7 +292,7 @@ static void answer_part(struct tn_election *e, const char *member,
 {
     tn_http_answer_json(
         reply, 200, json_pack("{s:s, s:o}", "name", tn_election_name(e), member, json_of(e, form)));
-    no_store(reply);
+    tn_reply_no_store(reply);
 }
 
 void tn_answer_history(struct tn_api *api, struct tn_election *e,
@@ -312,7 +311,7 @@ void tn_answer_candidates(struct tn_api *api, struct tn_election *e,
 
 /* ---- Leadership ---------------------------------------------------------- */
 
-static void stream(struct tn_api *api, struct tn_http_reply *reply)
+void tn_reply_stream(struct tn_api *api, struct tn_http_reply *reply)
 {
     reply->status = 200;
     reply->type = "text/event-stream";
@@ -320,7 +319,7 @@ static void stream(struct tn_api *api, struct tn_http_reply *reply)
     reply->owned = reply->body != NULL;
     reply->stream = true;
     reply->channel = 0;
-    no_store(reply);
+    tn_reply_no_store(reply);
     reply->headers[1].name = "X-Accel-Buffering"; /* proxies: do not keep it back */
     reply->headers[1].value = "no";
     if (!reply->body)
@@ -337,7 +336,7 @@ void tn_answer_leadership(struct tn_api *api, struct tn_election *e,
     if (!tn_leadership_read(request, &query, reply))
         return;
     if (query.stream) {
-        stream(api, reply);
+        tn_reply_stream(api, reply);
         return;
     }
     json_t *answer = leadership_of(e);
@@ -352,7 +351,7 @@ void tn_answer_leadership(struct tn_api *api, struct tn_election *e,
         reply->park = then == TN_LEADERSHIP_PARK;
         literal(reply, 304, NULL, "", 0);
     }
-    no_store(reply);
+    tn_reply_no_store(reply);
     reply->headers[1].name = "ETag";
     reply->headers[1].value = etag;
 }

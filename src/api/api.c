@@ -111,6 +111,8 @@ enum tenure_status tn_api_start(const struct tn_api_options *options,
     }
     api->upstream = options->upstream;
     api->upstream_arg = options->upstream_arg;
+    api->group = options->group;
+    api->group_arg = options->group_arg;
     api->event_fd = -1;
     api->started_ms = tn_wall_ms();
     if (gethostname(api->host, sizeof api->host - 1) != 0)

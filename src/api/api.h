@@ -12,6 +12,9 @@
 #ifndef TN_API_API_H
 #define TN_API_API_H
 
+#include <jansson.h>
+#include <stdio.h>
+
 #include "status/election.h"
 
 #define TN_API_LISTENERS 4
@@ -37,6 +40,15 @@ struct tn_api_upstream {
     void (*forget)(void *call);
 };
 
+/* A group of jobs that is answered for instead of elections (work/listen.h).  None of these blocks;
+ * on the server's threads. */
+struct tn_api_group {
+    bool (*ready)(void *arg, char *why, size_t size);
+    json_t *(*view)(void *arg, uint32_t limit);                   /* NULL: out of memory */
+    json_t *(*find)(void *arg, const char *text, uint32_t limit); /* likewise */
+    void (*metrics)(void *arg, FILE *out, bool openmetrics);
+};
+
 struct tn_api_options {
     /* "127.0.0.1:8080", "unix:/path"; ends with NULL */
     const char *listen[TN_API_LISTENERS + 1];
@@ -47,6 +59,8 @@ struct tn_api_options {
     const char *tls_client_ca;              /* PEM file: clients must show a certificate of it */
     const struct tn_api_upstream *upstream; /* NULL: the elections are of this process */
     void *upstream_arg;
+    const struct tn_api_group *group; /* NULL: elections */
+    void *group_arg;
 };
 
 struct tn_api;
@@ -64,6 +78,8 @@ enum tenure_status tn_api_set(struct tn_api *api, struct tn_election *const *ele
                               struct tenure_error *err);
 /* Accepts NULL.  Ends open streams and requests. */
 void tn_api_stop(struct tn_api *api);
+/* Something has changed: streams are told.  Never blocks. */
+void tn_api_notify(void *api);
 /* The TCP port of a listener; 0 for a Unix socket. */
 uint16_t tn_api_port(const struct tn_api *api, size_t listener);
 /*

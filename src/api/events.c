@@ -35,6 +35,17 @@ void tn_api_notify(void *api)
 
 /* ---- What is told -------------------------------------------------------- */
 
+json_t *tn_api_group_view(struct tn_api *api, uint32_t limit)
+{
+    json_t *view = api->group->view(api->group_arg, limit);
+
+    if (view) {
+        json_object_set_new(view, "version", json_string(tenure_version()));
+        json_object_set_new(view, "host", json_string(api->host));
+    }
+    return view;
+}
+
 json_t *tn_api_status(struct tn_api *api)
 {
     json_t *elections = json_array();
@@ -56,7 +67,7 @@ json_t *tn_api_status(struct tn_api *api)
 char *tn_api_event(struct tn_api *api, size_t *len)
 {
     static const char before[] = "event: status\ndata: ", after[] = "\n\n";
-    json_t *status = tn_api_status(api);
+    json_t *status = api->group ? tn_api_group_view(api, TN_GROUP_JOBS) : tn_api_status(api);
     char *text = status ? json_dumps(status, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL,
          *event = NULL;
 

@@ -111,6 +111,8 @@ struct tn_api {
     _Atomic(struct tn_api_list *) list;
     const struct tn_api_upstream *upstream; /* NULL: all is here */
     void *upstream_arg;
+    const struct tn_api_group *group; /* NULL: it answers for elections */
+    void *group_arg;
     char host[256];
     uint64_t started_ms;
 
@@ -135,20 +137,30 @@ tn_answer tn_answer_livez, tn_answer_leader, tn_answer_standby, tn_answer_readyz
     tn_answer_page, tn_answer_openapi, tn_answer_metrics, tn_answer_status, tn_answer_elections,
     tn_answer_election, tn_answer_history, tn_answer_candidates, tn_answer_leadership;
 
+/* group.c: of a group of jobs.  A worker's own ones that are named, unless more are asked for. */
+#define TN_GROUP_JOBS 1000u
+tn_answer tn_answer_group_readyz, tn_answer_group_metrics, tn_answer_group;
+
+/* Parts of answers. */
+void tn_reply_yes(struct tn_http_reply *reply);
+void tn_reply_no(struct tn_http_reply *reply, const char *why); /* 503 */
+void tn_reply_no_store(struct tn_http_reply *reply);
+/* What is answered stays open, and hears events. */
+void tn_reply_stream(struct tn_api *api, struct tn_http_reply *reply);
+
 /* routes.c */
 bool tn_api_admit(void *api, const struct tn_http_request *request, struct tn_http_reply *reply);
 void tn_api_answer(void *api, const struct tn_http_request *request, struct tn_http_reply *reply);
 void tn_api_done(void *api, struct tn_http_memo *memo);
 
 /* events.c */
-/* Anything may have happened.  Never blocks. */
-void tn_api_notify(void *api);
 /* What is parked is asked again at once.  Never blocks. */
 void tn_api_wake(struct tn_api *api);
 enum tenure_status tn_api_events_start(struct tn_api *api, struct tenure_error *err);
 void tn_api_events_stop(struct tn_api *api);
-/* What /_ha/status answers; NULL: out of memory. */
+/* What /_ha/status answers, or /v1/jobs; NULL: out of memory. */
 json_t *tn_api_status(struct tn_api *api);
+json_t *tn_api_group_view(struct tn_api *api, uint32_t limit);
 /* It as a server-sent event; malloc'ed, NULL likewise. */
 char *tn_api_event(struct tn_api *api, size_t *len);
 void tn_api_count(struct tn_api *api, struct tn_http_counts *counts);

@@ -149,6 +149,8 @@ static void step_down(struct tn_job *job, tenure_store *store, int64_t for_ms, b
     struct tenure_error err = {0};
     enum tenure_status status = tenure_lease_look(store, job->name, &lease, by, &err);
 
+    if (!status && lease.state == TENURE_LEASE_REFUSED)
+        status = tenure_fail(&err, TENURE_CORRUPT, "who leads is not known: %.200s", lease.trouble);
     if (!status && lease.state != TENURE_LEASE_HELD)
         status = tenure_fail(&err, TENURE_NOT_LEADER, "nobody leads");
     if (!status && !force)

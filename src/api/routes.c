@@ -73,6 +73,13 @@ static const struct route routes[] = {
     /* What stands behind its '?' is for its script. */
     {"/", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_page, TN_REQUEST_NONE, NULL},
 };
+/* Of a group of jobs, where there are no elections. */
+static const struct route group_routes[] = {
+    {"/livez", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_livez, TN_REQUEST_NONE, ""},
+    {"/readyz", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_group_readyz, TN_REQUEST_NONE, ""},
+    {"/metrics", GET, NEED_READ, false, ABOUT_AGENT, FRESH_ANY, tn_answer_group_metrics, TN_REQUEST_NONE, ""},
+    {"/v1/jobs", GET, NEED_READ, false, ABOUT_AGENT, FRESH_ANY, tn_answer_group, TN_REQUEST_NONE, "search, limit, stream"},
+};
 /* /v1/elections/NAME itself. */
 static const struct route one = {
     "", GET, NEED_READ, false, ABOUT_ONE, FRESH_SEEN, tn_answer_election, TN_REQUEST_NONE, "name"};
@@ -148,17 +155,20 @@ static const char *tail_of(const struct tn_api_list *list, const char *path,
 
 /* The route of a path, and the methods that are known there: perhaps not the one that was asked
  * for.  NULL: there is no such path. */
-static const struct route *find(const char *path, bool below, unsigned bit, unsigned *methods)
+static const struct route *find(const struct tn_api *api, const char *path, bool below,
+                                unsigned bit, unsigned *methods)
 {
-    const struct route *found = NULL;
+    const struct route *table = api->group ? group_routes : routes, *found = NULL;
+    size_t n = api->group ? sizeof group_routes / sizeof group_routes[0]
+                          : sizeof routes / sizeof routes[0];
 
     *methods = 0;
     if (below && !*path) {
         *methods = one.methods;
         return &one;
     }
-    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        const struct route *r = &routes[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct route *r = &table[i];
 
         if (!matches(r, path, below))
             continue;
@@ -242,9 +252,10 @@ bool tn_api_admit(void *arg, const struct tn_http_request *request, struct tn_ht
         return false;
     }
     const char *tail = tail_of(list, request->path, &election);
-    const struct route *r = find(tail ? tail : request->path, tail != NULL, bit, &methods);
+    const struct route *r = find(api, tail ? tail : request->path, tail != NULL, bit, &methods);
     if (!r) {
-        tn_http_answer_error(reply, 404, "not-found", "see /openapi.yaml");
+        tn_http_answer_error(reply, 404, "not-found",
+                             api->group ? "see tenure-work(1)" : "see /openapi.yaml");
         return false;
     }
     if (!may(api, r, request, reply))

@@ -47,3 +47,12 @@ bool tn_rfc3339_parse(const char *text, uint64_t *unix_ms)
     *unix_ms = (uint64_t)seconds * 1000 + ms;
     return true;
 }
+
+int64_t tn_wall_span_ms(uint64_t from_ms, uint64_t to_ms)
+{
+    const uint64_t set_ms = UINT64_C(1577836800000); /* 2020: no machine of ours was up before */
+
+    if (from_ms == 0 || to_ms == 0 || (from_ms < set_ms) != (to_ms < set_ms))
+        return -1;
+    return to_ms > from_ms ? (int64_t)(to_ms - from_ms) : 0;
+}

@@ -11,5 +11,9 @@
 void tn_rfc3339_format(uint64_t unix_ms, char out[TN_RFC3339_SIZE]);
 /* Reads what format wrote.  Untouched on failure. */
 bool tn_rfc3339_parse(const char *text, uint64_t *unix_ms);
+/* From one to the other, 0 if that would be negative; -1: unknown, because one of them is (0), or
+ * because one is of a clock that had not been set, as a machine without a battery begins in 1970.
+ */
+int64_t tn_wall_span_ms(uint64_t from_ms, uint64_t to_ms);
 
 #endif

@@ -91,6 +91,8 @@ static int step_down(const struct cli_verb *verb, tenure_store *store, const str
 
     if (tenure_lease_look(store, c->name, &lease, by, &err))
         return cli_fail_with(verb, &err);
+    if (lease.state == TENURE_LEASE_REFUSED)
+        return cli_fail(verb, CLI_FAILED, "%s: who leads is not known: %s", c->name, lease.trouble);
     if (lease.state != TENURE_LEASE_HELD)
         return cli_fail(verb, CLI_NOT_HELD, "%s: nobody leads", c->name);
     if (!force && tenure_control_look(store, c->name, &control, by, &err))

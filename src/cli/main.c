@@ -61,7 +61,7 @@ int main(int argc, char **argv)
     const struct cli_verb *verb;
 
     mallopt(M_ARENA_MAX, 1); /* few threads, seldom busy: one heap is the smallest */
-    if (strcmp(name, "help") == 0 && argc > 2) {
+    if (strcmp(name, "help") == 0 && argc > 2 && strcmp(argv[2], "version") != 0) {
         verb = find(argv[2]);
         if (!verb)
             return unknown(argv[2]);
@@ -69,6 +69,8 @@ int main(int argc, char **argv)
         argv[2] = long_help;
         return verb->run(verb, 2, argv + 1);
     }
+    if (strcmp(name, "help") == 0 && argc > 2)
+        return cli_version(1, (char *[]){long_help});
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         usage(stdout);
         return CLI_OK;

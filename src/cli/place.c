@@ -102,9 +102,10 @@ static bool empty_or_gone(const char *path)
 /*
  * Would opening it make it?  Of all stores two do so: a file of SQLite, unless its log is there
  * and tells of one that was; a directory without the mark of file:.  Whatever else is wrong with
- * the URL or the place, the store says better.
+ * the URL or the place, the store says better.  made: `tenure run` would make it, as it may not
+ * with create=no.
  */
-static bool missing(const char *url, char place[PATH_MAX])
+static bool missing(const char *url, char place[PATH_MAX], bool *made)
 {
     struct tn_url u = {0};
     char beside[PATH_MAX + 16];
@@ -121,6 +122,8 @@ static bool missing(const char *url, char place[PATH_MAX])
         snprintf(beside, sizeof beside, "%s/.tenure", place);
         gone = lstat(beside, &st) != 0 && errno == ENOENT;
     }
+    const char *create = tn_url_param(&u, "create");
+    *made = !create || strcmp(create, "no") != 0;
     tn_url_free(&u);
     return gone;
 }
@@ -141,18 +144,21 @@ static const char *make_default(const struct cli_verb *verb)
 const char *cli_store_find(const struct cli_verb *verb, const struct cli_common *c)
 {
     char place[PATH_MAX];
+    bool made = true;
 
     if (c->absent == CLI_MAKE)
         return c->store ? c->store : make_default(verb);
     const char *url = cli_store_url(verb, c);
-    if (!url || !missing(url, place))
+    if (!url || !missing(url, place, &made))
         return url;
     if (c->absent == CLI_WAIT) {
         cli_fail(verb, 0, "there is no store at %s yet; waiting for it", place);
-        while (missing(url, place))
+        while (missing(url, place, &made))
             sleep(1);
         return url;
     }
+    if (!made)
+        return url; /* not mounted, perhaps: the store says so */
     cli_fail(verb, 0, "there is no store at %s%s; `tenure run` makes it, --store names another",
              place, c->store ? "" : " yet");
     return c->absent == CLI_EMPTY && !c->store ? "memory:" : NULL;

@@ -36,6 +36,17 @@ static void print_stores(bool installed, const char *before, const char *quote, 
     }
 }
 
+static const char help[] =
+    "usage: tenure version [--json]\n"
+    "\n"
+    "Prints the version, the commit that it was built from, the kinds of stores that\n"
+    "it has and those whose module is not installed, and whether it has HTTP.\n"
+    "\n"
+    "  --json  print one JSON object: version, commit, stores, missing, http,\n"
+    "          sanitizers\n"
+    "\n"
+    "Exit: 0 done, 2 usage error.\n";
+
 static void print_json(void)
 {
     printf("{\"version\":\"%s\",\"commit\":\"%s\",\"stores\":[", tenure_version(), TN_COMMIT);
@@ -49,6 +60,11 @@ static void print_json(void)
 int cli_version(int argc, char **argv)
 {
     bool json = argc == 1 && strcmp(argv[0], "--json") == 0;
+
+    if (argc == 1 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        fputs(help, stdout);
+        return CLI_OK;
+    }
 
     if (argc > 0 && !json) {
         fprintf(stderr, "tenure version: unexpected argument '%.40s'; only --json is known\n",

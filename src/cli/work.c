@@ -34,6 +34,13 @@ static const char help[] =
     "                       100 ms, and 2 ms for each\n"
     "  --stop-signal TERM   the signal that asks COMMAND to stop\n"
     "  --start-rate 100     programs started a second\n"
+    "  --listen ADDR        serve HTTP: 127.0.0.1:8080 or unix:/path; repeatable\n"
+    "  --token-file FILE    the token for reads over HTTP\n"
+    "  --listen-reads open  or token: reads need the token\n"
+    "  --listen-host NAME   an accepted Host header; repeatable\n"
+    "  --tls-cert FILE --tls-key FILE [--tls-client-ca FILE]  HTTPS\n"
+    "  --one-program        run COMMAND once for all jobs: it learns of them over\n"
+    "                       TENURE_SOCKET\n"
     "  --user USER[:GROUP]  run COMMAND as this user\n"
     "  --chdir DIR          run COMMAND in this directory\n"
     "  --allow-new-privs    let it gain privileges (sudo)\n"
@@ -61,7 +68,8 @@ enum {
     OPT_STANDBY,
     OPT_LINGER,
     OPT_KILL,
-    OPT_RATE
+    OPT_RATE,
+    OPT_ONE
 };
 
 #define MS           INT64_C(1000000)
@@ -135,6 +143,9 @@ static void take_option(struct cli_work *w, int opt)
     case OPT_RATE:
         w->o.start_rate = number(w, "--start-rate", RATE_MAX);
         break;
+    case OPT_ONE:
+        w->o.one_program = true;
+        break;
     default:
         if (!cli_common_take(&w->common, w->verb, opt))
             cli_run_set(w->verb, &w->run, opt);
@@ -145,8 +156,11 @@ static void take_option(struct cli_work *w, int opt)
 static void take_options(struct cli_work *w, int argc, char **argv)
 {
     static const char *const shared[] = {
-        "id",    "ttl",     "renew", "grace",     "stop-signal", "user", "allow-new-privs",
-        "chdir", "contain", "log",   "log-level", "log-time",    NULL};
+        "id",          "ttl",          "renew",           "grace",
+        "stop-signal", "user",         "allow-new-privs", "chdir",
+        "contain",     "log",          "log-level",       "log-time",
+        "listen",      "listen-reads", "listen-host",     "token-file",
+        "tls-cert",    "tls-key",      "tls-client-ca",   NULL};
     static const struct option own[] = {
         {"group", required_argument, NULL, OPT_GROUP},
         {"capacity", required_argument, NULL, OPT_CAPACITY},
@@ -156,6 +170,7 @@ static void take_options(struct cli_work *w, int argc, char **argv)
         {"linger", required_argument, NULL, OPT_LINGER},
         {"kill-time", required_argument, NULL, OPT_KILL},
         {"start-rate", required_argument, NULL, OPT_RATE},
+        {"one-program", no_argument, NULL, OPT_ONE},
         {NULL, 0, NULL, 0},
     };
     int opt;
@@ -176,6 +191,9 @@ static bool settle(struct cli_work *w)
     o->contain = run->contain;
     o->stop_signal = run->stop_signal;
     o->log = run->log;
+    o->api = run->api;
+    o->api.reads_token = w->run.reads == CLI_READS_TOKEN;
+    o->api.hosts = w->run.hosts[0] ? w->run.hosts : NULL;
     o->jobs.ttl_ms = run->elector.ttl_ms ? run->elector.ttl_ms : 90000;
     o->jobs.renew_ms = run->elector.renew_ms;
     o->jobs.grace_ms = run->elector.grace_ms;

@@ -88,28 +88,32 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
     return least < c ? least : c;
 }
 
-/* How many letters to change, add or drop. */
+static bool same(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+/* How many letters to change, add or drop, or neighbours to exchange. */
 static unsigned distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-    unsigned row[WORD_MAX_BYTES + 1];
+    unsigned d[WORD_MAX_BYTES + 1][WORD_MAX_BYTES + 1];
 
     if (a_len > WORD_MAX_BYTES || b_len > WORD_MAX_BYTES)
         return WORD_MAX_BYTES;
-    for (unsigned j = 0; j <= b_len; j++)
-        row[j] = j;
-    for (unsigned i = 1; i <= a_len; i++) {
-        unsigned corner = row[0];
-
-        row[0] = i;
-        for (unsigned j = 1; j <= b_len; j++) {
-            unsigned same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
-            unsigned here = min3(row[j] + 1, row[j - 1] + 1, corner + !same);
-
-            corner = row[j];
-            row[j] = here;
+    for (unsigned i = 0; i <= a_len; i++) {
+        for (unsigned j = 0; j <= b_len; j++) {
+            if (i == 0 || j == 0) {
+                d[i][j] = i + j;
+                continue;
+            }
+            d[i][j] =
+                min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + !same(a[i - 1], b[j - 1]));
+            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]) &&
+                d[i][j] > d[i - 2][j - 2] + 1)
+                d[i][j] = d[i - 2][j - 2] + 1;
         }
     }
-    return row[b_len];
+    return d[a_len][b_len];
 }
 
 const char *tn_did_you_mean(const char *word, const char *list, char *out, size_t size)

@@ -64,6 +64,9 @@ static enum tenure_status check(tenure_store *store, const char *name, const cha
 
     if (status)
         return status;
+    if (lease->state == TENURE_LEASE_REFUSED)
+        return tenure_fail(err, TENURE_CORRUPT, "%s: who leads is not known: %.180s", name,
+                           lease->trouble);
     if (lease->state != TENURE_LEASE_HELD)
         return tenure_fail(err, TENURE_NOT_LEADER, "%s: nobody leads, so nobody can hand over",
                            name);

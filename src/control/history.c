@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/record_text.h"
+#include "base/rfc3339.h"
 #include "control/edit.h"
 #include "core/lease.h"
 #include "lease/read.h"
@@ -28,9 +29,7 @@ static void fill_gaps(struct tenure_history *h)
         uint64_t before = i > 0 ? h->terms[i - 1].to_ms : 0;
         bool guessed = before >= t->from_ms && i > 0 && h->terms[i - 1].estimated;
 
-        t->gap_ms = -1;
-        if (before != 0 && t->from_ms != 0 && !guessed)
-            t->gap_ms = t->from_ms > before ? (int64_t)(t->from_ms - before) : 0;
+        t->gap_ms = guessed ? -1 : tn_wall_span_ms(before, t->from_ms);
     }
 }
 

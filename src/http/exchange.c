@@ -112,7 +112,8 @@ static struct MHD_Response *open_stream(struct tn_http_server *s, struct MHD_Con
 
     if (head) {
         memcpy(head, reply->body, reply->len);
-        response = tn_stream_response(&s->channels[reply->channel], connection, head, reply->len);
+        response = tn_stream_response(&s->channels[reply->channel], connection, head, reply->len,
+                                      reply->each ? &reply->from : NULL);
     }
     if (!response)
         free(head);

@@ -14,7 +14,7 @@
 
 #include "tenure/status.h"
 
-#define TN_HTTP_ABI      11
+#define TN_HTTP_ABI      12
 #define TN_HTTP_CHANNELS 8
 #define TN_PEER_MAX      96 /* bytes of what peer() says, with its NUL */
 
@@ -64,7 +64,11 @@ struct tn_http_reply {
     } headers[8];
     bool stream;      /* keep the answer open: publish() on this channel goes there */
     unsigned channel; /* below TN_HTTP_CHANNELS */
-    bool park;        /* no answer yet: ask the handler again after the next wake() */
+    /* The messages are steps, not states: the stream gets each one from number `from` on (so many
+     * had been published when the body was made), and is ended if it falls too far behind. */
+    bool each;
+    uint64_t from;
+    bool park; /* no answer yet: ask the handler again after the next wake() */
 };
 
 typedef void (*tn_http_handler)(void *arg, const struct tn_http_request *request,

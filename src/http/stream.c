@@ -17,12 +17,12 @@ static size_t take(struct tn_stream *s, char *buffer, size_t max)
     }
     /* Fallen behind: what is left of a message half sent is gone with it, so
      * only whole messages are skipped, between two of them. */
-    if (s->sent == 0 && c->count > TN_STREAM_RING && s->at < c->count - TN_STREAM_RING)
+    if (s->sent == 0 && !s->each && c->count > TN_STREAM_RING && s->at < c->count - TN_STREAM_RING)
         s->at = c->count - TN_STREAM_RING;
     if (s->at >= c->count)
         return 0;
     if (c->count - s->at > TN_STREAM_RING)
-        return (size_t)-1; /* in the middle of one that was overwritten */
+        return (size_t)-1; /* one that is needed, or half sent, was overwritten */
     const struct tn_message *m = &c->ring[s->at % TN_STREAM_RING];
     size_t n = m->len - s->sent < max ? m->len - s->sent : max;
     memcpy(buffer, m->text + s->sent, n);
@@ -74,7 +74,7 @@ static void end_stream(void *cls)
 }
 
 struct MHD_Response *tn_stream_response(struct tn_channel *c, struct MHD_Connection *connection,
-                                        char *head, size_t len)
+                                        char *head, size_t len, const uint64_t *from)
 {
     struct tn_stream *s = calloc(1, sizeof *s);
     struct MHD_Response *response;
@@ -91,7 +91,8 @@ struct MHD_Response *tn_stream_response(struct tn_channel *c, struct MHD_Connect
         return NULL;
     }
     pthread_mutex_lock(c->lock);
-    s->at = c->count;
+    s->at = from ? *from : c->count;
+    s->each = from != NULL;
     s->next = c->streams;
     if (s->next)
         s->next->prev = s;

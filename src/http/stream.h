@@ -31,6 +31,7 @@ struct tn_stream {
     uint64_t at; /* number of the message being sent */
     size_t sent; /* bytes of it that are out */
     bool suspended;
+    bool each; /* a message that is gone ends it */
 };
 
 struct tn_channel {
@@ -42,9 +43,11 @@ struct tn_channel {
     bool closed;
 };
 
-/* An answer that stays open.  head (malloc'ed) is taken over.  NULL: out of memory. */
+/* An answer that stays open.  head (malloc'ed) is taken over.  from: NULL, or the first message
+ * that it needs, and then each after that.  NULL: out of memory. */
 struct MHD_Response *tn_stream_response(struct tn_channel *channel,
-                                        struct MHD_Connection *connection, char *head, size_t len);
+                                        struct MHD_Connection *connection, char *head, size_t len,
+                                        const uint64_t *from);
 /* Under no lock. */
 void tn_channel_publish(struct tn_channel *channel, const char *text, size_t len);
 /* End all streams; before the server stops. */

@@ -1,4 +1,4 @@
-/* jobs/assigned.h - the jobs that a library's worker has been given, by id and by number. */
+/* jobs/assigned.h - the jobs that a worker has been given, by id and by number. */
 #ifndef TN_JOBS_ASSIGNED_H
 #define TN_JOBS_ASSIGNED_H
 
@@ -10,6 +10,7 @@
 
 struct tn_assigned {
     struct tn_assigned *next_of_id, *next_of_number;
+    void *own; /* the owner's of the table: NULL at first, not freed */
     uint64_t epoch;
     uint32_t number;
     bool told;    /* assigned() was called, or is being called */

@@ -26,9 +26,17 @@
 
 const char *tn_jobs_cause_word(enum tn_jobs_cause cause)
 {
-    static const char *const words[TN_CAUSES] = {"moved", "paused", "fenced", "lost", "leaving"};
+    static const char *const words[TN_JOBS_CAUSES] = {"moved", "paused", "fenced", "lost",
+                                                      "leaving"};
 
     return words[cause];
+}
+
+const char *tn_jobs_phase_word(enum tn_beat_phase phase)
+{
+    static const char *const words[] = {"joining", "member", "draining", "lost", "leaving", "left"};
+
+    return words[phase];
 }
 
 void tn_jobs_wake(int fd)
@@ -170,6 +178,8 @@ static void destroy(tn_jobs_driver *d)
         close(d->work_fd);
     pthread_mutex_destroy(&d->lock);
     pthread_mutex_destroy(&d->hook_lock);
+    pthread_mutex_destroy(&d->table_lock);
+    tn_jobs_moves_free(d);
     free(d);
 }
 
@@ -244,6 +254,8 @@ enum tenure_status tn_jobs_driver_start(const struct tn_jobs_options *options,
     d->inbox.commits_end = &d->inbox.commits;
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->hook_lock, NULL);
+    pthread_mutex_init(&d->table_lock, NULL);
+    d->observed.on = options->observed;
     d->beat_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     d->work_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     status = d->beat_fd < 0 || d->work_fd < 0
@@ -308,10 +320,10 @@ void tn_jobs_driver_reaped(tn_jobs_driver *d)
     set_for_beat(d, &d->reaped);
 }
 
-void tn_jobs_driver_stopped(tn_jobs_driver *d, uint32_t number)
+void tn_jobs_driver_stopped(tn_jobs_driver *d, uint32_t number, uint64_t epoch)
 {
     pthread_mutex_lock(&d->lock);
-    tn_jobs_push(&d->inbox.stopped, &d->inbox.stopped_count, &d->inbox.stopped_room, number);
+    tn_jobs_push_stopped(&d->inbox, number, epoch);
     tn_jobs_wake(d->work_fd);
     pthread_mutex_unlock(&d->lock);
 }

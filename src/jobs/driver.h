@@ -39,6 +39,8 @@ struct tn_jobs_options {
     int64_t grace_ms; /* 8 s: how long a job may take to stop when it is asked to */
     int64_t kill_ms;  /* ttl / 10, at most 1 s: from the deadline until all jobs are dead */
     uint32_t rho_ppm; /* 100000 */
+
+    bool observed; /* moves and times are kept, for jobs/view.h */
 };
 
 /* What is to be run.  Valid during the call only. */
@@ -59,9 +61,25 @@ enum tn_jobs_cause {
     TN_CAUSE_FENCED,  /* the register is another's: whatever it still does is refused */
     TN_CAUSE_LOST,    /* the membership ended */
     TN_CAUSE_LEAVING, /* the worker leaves */
-    TN_CAUSES,
+    TN_JOBS_CAUSES,
 };
 const char *tn_jobs_cause_word(enum tn_jobs_cause cause);
+/* "joining", "member", "draining", "lost", "leaving", "left" */
+const char *tn_jobs_phase_word(enum tn_beat_phase phase);
+
+/* Why a new plan gives a job to another worker. */
+enum tn_move_cause {
+    TN_MOVE_PLACED,     /* nobody had it: it is new, resumed, or can be run now */
+    TN_MOVE_REBALANCED, /* the loads are fairer so, or its labels or its pin want it */
+    TN_MOVE_DIED,       /* its worker was silent for its ttl */
+    TN_MOVE_LEFT,
+    TN_MOVE_DRAINED,
+    TN_MOVE_EVICTED,
+    TN_MOVE_LOST,     /* the record of its worker is gone, or cannot be read */
+    TN_MOVE_PAUSED,   /* or removed: to nobody */
+    TN_MOVE_UNPLACED, /* to nobody: no worker can take it any more */
+    TN_MOVE_CAUSES,
+};
 
 enum tn_jobs_trace_kind {
     TN_JOBS_JOINED,
@@ -108,6 +126,8 @@ struct tn_jobs_hooks {
                       const struct tenure_error *err);
     /* OPTIONAL, on either thread. */
     void (*trace)(void *arg, const struct tn_jobs_trace *trace);
+    /* OPTIONAL, on the work's thread: what the status shows of the jobs may have changed. */
+    void (*changed)(void *arg);
     /* OPTIONAL, on the heartbeat's thread, the last thing it does: it has left. */
     void (*halted)(void *arg);
 };
@@ -124,7 +144,9 @@ enum tenure_status tn_jobs_driver_start(const struct tn_jobs_options *options,
 
 /* Leave: stop_all(LEAVING) follows if it is a member, and halted() at the end. */
 void tn_jobs_driver_leave(tn_jobs_driver *driver);
-void tn_jobs_driver_stopped(tn_jobs_driver *driver, uint32_t number);
+/* The run of that epoch has ended.  Nothing happens if that is known already: what is reported
+ * twice does not end the next run. */
+void tn_jobs_driver_stopped(tn_jobs_driver *driver, uint32_t number, uint64_t epoch);
 void tn_jobs_driver_reaped(tn_jobs_driver *driver);
 /* The guard has fired: all jobs are being killed.  stop_all(LOST) follows. */
 void tn_jobs_driver_fired(tn_jobs_driver *driver);
@@ -158,7 +180,9 @@ struct tn_jobs_status {
     uint64_t load_total;    /* weight of all jobs that are wanted */
     uint32_t asked;         /* planned for this worker, and a living one has it */
     uint32_t in_doubt;      /* a swap whose outcome is not known */
-    int64_t oldest_ns;      /* since when a job planned for this worker, or unplaced, waits; 0 */
+    uint32_t unowned;       /* runnable, and nobody runs it, as far as this worker knows: unplaced,
+                               planned for one that has ended, or for this one and not run yet */
+    int64_t oldest_ns;      /* since when there is such a job; 0: there is none */
     uint64_t plan_seq;      /* that it follows */
     uint64_t plan_changes;  /* seen */
     uint64_t plans_written; /* by this worker */
@@ -166,8 +190,9 @@ struct tn_jobs_status {
     uint64_t rounds, lists; /* of the work, since the start */
     uint64_t starts;
     uint64_t takeovers; /* ... of jobs whose owner had died or left */
-    uint64_t stops[TN_CAUSES];
+    uint64_t stops[TN_JOBS_CAUSES];
     uint64_t commits;
+    uint64_t moves[TN_MOVE_CAUSES]; /* to this worker, if it is observed */
 };
 void tn_jobs_driver_status(tn_jobs_driver *driver, struct tn_jobs_status *status);
 

@@ -8,6 +8,8 @@
  *   driver_registers.c the registers of jobs
  *   driver_commits.c   checkpoints on their way
  *   driver_table.c     its memory: ids, requirements, checkpoints
+ *   driver_moves.c     what a new plan moves, and why: for people
+ *   view.c             what it knows, for people
  */
 #ifndef TN_JOBS_DRIVER_INNER_H
 #define TN_JOBS_DRIVER_INNER_H
@@ -53,12 +55,50 @@ struct tn_due_start {
     bool damaged; /* its specification, and that was reported */
 };
 
+/* The end of a run, as its owner reports it. */
+struct tn_stopped {
+    uint32_t job;
+    uint64_t epoch;
+};
+
 /* What others ask of the work's thread. */
 struct tn_inbox {
-    uint32_t *stopped;
+    struct tn_stopped *stopped;
     size_t stopped_count, stopped_room;
     struct tn_commit *commits, **commits_end;
     bool all_stopped; /* nothing runs: of every job */
+};
+
+/* A job that a new plan gives to another member.  Why is known when the members and the catalogue
+ * were read too. */
+struct tn_pending_move {
+    uint32_t job;
+    uint32_t from, to; /* places in ids; UINT32_MAX: nobody */
+};
+
+/* Moves of one plan that have a cause in common, and the worker that it is about. */
+struct tn_move {
+    int64_t at_ms;
+    uint64_t plan;
+    enum tn_move_cause cause;
+    uint32_t count;
+    bool from_several, to_several;
+    char from[TN_MEMBER_ID_MAX + 1], to[TN_MEMBER_ID_MAX + 1]; /* "": nobody */
+    char jobs[3][TN_JOB_ID_MAX + 1];                           /* the first of them */
+};
+#define TN_MOVES_KEPT 128u
+
+struct tn_observed {
+    bool on;
+    int64_t *since_ms; /* by number of a job: when its program was started here */
+    uint32_t since_room;
+    struct tn_pending_move *pending;
+    size_t pending_count, pending_room;
+    char (*ids)[TN_MEMBER_ID_MAX + 1];
+    uint32_t id_count;
+    uint64_t plan;        /* of what is pending */
+    struct tn_move *kept; /* the last ones: a ring */
+    uint64_t kept_count;
 };
 
 struct tn_jobs_driver {
@@ -104,6 +144,11 @@ struct tn_jobs_driver {
     uint32_t *again;             /* jobs whose next commit is due */
     size_t again_count, again_room;
     int64_t oldest_ns;
+
+    /* Held by the work's thread while it changes worker, requirements, pages or observed, and by
+     * whoever else reads them. */
+    pthread_mutex_t table_lock;
+    struct tn_observed observed;
 
     pthread_mutex_t hook_lock; /* around start() and stop_all(): no start after a stop of all */
     bool may_start;
@@ -174,6 +219,16 @@ void tn_jobs_fail_commits(tn_jobs_driver *d, uint32_t number, const char *why);
 /* Step the worker with this event, and do the duties. */
 void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev);
 
+/* ---- driver_moves.c: under the table's lock ------------------------------ */
+
+/* Before and after the step of an event: what does a new plan move? */
+void tn_jobs_moves_before(tn_jobs_driver *d, const struct tn_work_event *ev);
+void tn_jobs_moves_after(tn_jobs_driver *d, const struct tn_work_event *ev);
+void tn_jobs_moves_started(tn_jobs_driver *d, uint32_t number);
+void tn_jobs_moves_free(tn_jobs_driver *d);
+/* The place of a member in the worker's table; UINT32_MAX: it is not there. */
+uint32_t tn_jobs_peer(const tn_jobs_driver *d, const char *id);
+
 /* ---- driver_table.c ------------------------------------------------------ */
 
 /* Room for so many; false: no memory, nothing has changed. */
@@ -192,6 +247,8 @@ struct tn_side *tn_jobs_side(tn_jobs_driver *d, uint32_t number);
 /* An array of numbers that grows; there is always room, or the process ends: a job that is not told
  * as dead would never be released. */
 void tn_jobs_push(uint32_t **array, size_t *count, size_t *room, uint32_t number);
+/* Under the lock. */
+void tn_jobs_push_stopped(struct tn_inbox *inbox, uint32_t job, uint64_t epoch);
 bool tn_side_set(struct tn_side *side, const void *checkpoint, size_t len);
 void tn_jobs_drop_side(tn_jobs_driver *d, uint32_t number);
 

@@ -60,8 +60,8 @@ static bool grow_members(tn_jobs_driver *d, uint32_t to)
     return true;
 }
 
-bool tn_jobs_grow(tn_jobs_driver *d, uint32_t members, uint32_t jobs, uint32_t held,
-                  uint32_t classes)
+static bool grow(tn_jobs_driver *d, uint32_t members, uint32_t jobs, uint32_t held,
+                 uint32_t classes)
 {
     struct tn_worker_config *c = &d->worker.cfg, want;
     uint32_t held_to = larger(d->held_max, held, UINT32_MAX);
@@ -87,6 +87,15 @@ bool tn_jobs_grow(tn_jobs_driver *d, uint32_t members, uint32_t jobs, uint32_t h
     *c = want;
     c->scratch = scratch;
     return true;
+}
+
+bool tn_jobs_grow(tn_jobs_driver *d, uint32_t members, uint32_t jobs, uint32_t held,
+                  uint32_t classes)
+{
+    pthread_mutex_lock(&d->table_lock);
+    bool done = grow(d, members, jobs, held, classes);
+    pthread_mutex_unlock(&d->table_lock);
+    return done;
 }
 
 /* ---- Ids ----------------------------------------------------------------- */
@@ -198,8 +207,8 @@ static bool keep_entries(tn_jobs_driver *d, uint32_t number, const struct tn_pag
     return true;
 }
 
-bool tn_jobs_keep_page(tn_jobs_driver *d, uint32_t number, const struct tn_page *page,
-                       struct tn_entry *entries, unsigned *n)
+static bool keep_page(tn_jobs_driver *d, uint32_t number, const struct tn_page *page,
+                      struct tn_entry *entries, unsigned *n)
 {
     if (number >= d->page_count) {
         if (!grow_array((void **)&d->pages, d->page_count, number + 1, sizeof *d->pages))
@@ -210,6 +219,15 @@ bool tn_jobs_keep_page(tn_jobs_driver *d, uint32_t number, const struct tn_page 
         return false;
     *n += page->count;
     return true;
+}
+
+bool tn_jobs_keep_page(tn_jobs_driver *d, uint32_t number, const struct tn_page *page,
+                       struct tn_entry *entries, unsigned *n)
+{
+    pthread_mutex_lock(&d->table_lock);
+    bool done = keep_page(d, number, page, entries, n);
+    pthread_mutex_unlock(&d->table_lock);
+    return done;
 }
 
 void tn_jobs_push(uint32_t **array, size_t *count, size_t *room, uint32_t number)
@@ -224,6 +242,20 @@ void tn_jobs_push(uint32_t **array, size_t *count, size_t *room, uint32_t number
         *room = more;
     }
     (*array)[(*count)++] = number;
+}
+
+void tn_jobs_push_stopped(struct tn_inbox *inbox, uint32_t job, uint64_t epoch)
+{
+    if (inbox->stopped_count == inbox->stopped_room) {
+        size_t more = inbox->stopped_room ? 2 * inbox->stopped_room : 64;
+        struct tn_stopped *grown = realloc(inbox->stopped, more * sizeof *grown);
+
+        if (!grown)
+            abort();
+        inbox->stopped = grown;
+        inbox->stopped_room = more;
+    }
+    inbox->stopped[inbox->stopped_count++] = (struct tn_stopped){job, epoch};
 }
 
 /* ---- Beside the jobs that are held --------------------------------------- */

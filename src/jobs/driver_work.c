@@ -14,9 +14,25 @@
 
 /* ---- Status -------------------------------------------------------------- */
 
+/* Nobody runs it, as far as we know: no worker can take it, the one that it is planned for has
+ * ended, or it is planned for us, and not asked for with a living owner. */
+static bool is_unowned(const struct tn_worker *w, const struct tn_known *k, bool own)
+{
+    const struct tn_held *h = k->held ? &w->cfg.held[k->held - 1] : NULL;
+    const struct tn_member *r;
+
+    if (k->slot == TN_SLOT_NONE)
+        return true;
+    if (own)
+        return !h || (h->program == TN_PROGRAM_NONE && !h->asked);
+    r = &w->cfg.records[k->slot];
+    return !w->cfg.peers[k->slot].damaged &&
+           (r->state == TN_MEMBER_DEAD || (r->state == TN_MEMBER_LEFT && r->linger_ms == 0));
+}
+
 static void count_jobs(const struct tn_worker *w, struct tn_jobs_status *s)
 {
-    s->jobs = s->unplaced = s->planned = 0;
+    s->jobs = s->unplaced = s->planned = s->unowned = 0;
     s->load_total = 0;
     for (uint32_t j = 0; j < w->job_count; j++) {
         const struct tn_known *k = &w->cfg.known[j];
@@ -26,7 +42,9 @@ static void count_jobs(const struct tn_worker *w, struct tn_jobs_status *s)
         s->jobs++;
         s->load_total += k->weight;
         s->unplaced += k->slot == TN_SLOT_NONE;
-        s->planned += k->slot != TN_SLOT_NONE && strcmp(w->cfg.peers[k->slot].id, w->cfg.id) == 0;
+        bool own = k->slot != TN_SLOT_NONE && strcmp(w->cfg.peers[k->slot].id, w->cfg.id) == 0;
+        s->planned += own;
+        s->unowned += is_unowned(w, k, own);
     }
 }
 
@@ -60,7 +78,7 @@ static void write_status(tn_jobs_driver *d)
                       w->cfg.records[at].state == TN_MEMBER_ALIVE;
     count_jobs(w, s);
     count_held(w, s);
-    if (s->unplaced == 0 && s->running >= s->planned)
+    if (s->unowned == 0)
         d->oldest_ns = 0;
     else if (d->oldest_ns == 0)
         d->oldest_ns = tenure_now();
@@ -68,6 +86,8 @@ static void write_status(tn_jobs_driver *d)
     s->plan_changes += s->plan_seq != w->plan_seq;
     s->plan_seq = w->plan_seq;
     pthread_mutex_unlock(&d->lock);
+    if (d->hooks.changed)
+        d->hooks.changed(d->hooks.arg);
 }
 
 static void count_one(tn_jobs_driver *d, uint64_t *counter)
@@ -79,10 +99,10 @@ static void count_one(tn_jobs_driver *d, uint64_t *counter)
 
 /* ---- Starts -------------------------------------------------------------- */
 
-static void report_stopped(tn_jobs_driver *d, uint32_t number)
+static void report_stopped(tn_jobs_driver *d, const struct tn_start *start)
 {
     pthread_mutex_lock(&d->lock);
-    tn_jobs_push(&d->inbox.stopped, &d->inbox.stopped_count, &d->inbox.stopped_room, number);
+    tn_jobs_push_stopped(&d->inbox, start->job, start->epoch);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -101,7 +121,7 @@ static void add_start(tn_jobs_driver *d, const struct tn_start *start)
         struct tn_due_start *grown = realloc(d->due, room * sizeof *grown);
 
         if (!grown) {
-            report_stopped(d, start->job);
+            report_stopped(d, start);
             return;
         }
         d->due = grown;
@@ -111,11 +131,13 @@ static void add_start(tn_jobs_driver *d, const struct tn_start *start)
     d->due_at_ns = 0;
 }
 
+/* A start that has not been told to the owner is not told any more: its run is over. */
 static bool drop_start(tn_jobs_driver *d, uint32_t number)
 {
     for (size_t i = 0; i < d->due_count; i++) {
         if (d->due[i].start.job != number)
             continue;
+        report_stopped(d, &d->due[i].start);
         d->due[i] = d->due[--d->due_count];
         return true;
     }
@@ -152,6 +174,7 @@ static void report_started(tn_jobs_driver *d, const struct tn_due_start *due, co
 
     if (side && side->taken_from)
         snprintf(text, sizeof text, "taken over from %s", side->taken_from);
+    tn_jobs_moves_started(d, due->start.job);
     pthread_mutex_lock(&d->lock);
     d->status.starts++;
     d->status.takeovers += text[0] != '\0';
@@ -180,7 +203,7 @@ static bool start_or_wait(tn_jobs_driver *d, size_t i, const char *id,
     if (id && start_job(d, &due, id, &spec->value))
         report_started(d, &due, id);
     else
-        report_stopped(d, due.start.job);
+        report_stopped(d, &due.start);
     return true;
 }
 
@@ -243,9 +266,7 @@ static void stop_job(tn_jobs_driver *d, uint32_t number, bool fenced)
                                             .job = tn_jobs_id_of(d, number, NULL),
                                             .number = number,
                                             .text = tn_jobs_cause_word(cause)});
-    if (drop_start(d, number))
-        report_stopped(d, number);
-    else
+    if (!drop_start(d, number))
         d->hooks.stop(d->hooks.arg, number, tenure_now() + d->drain_ns, cause);
 }
 
@@ -323,7 +344,11 @@ void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev)
     d->ring |= ev->in && another;
     if (ev->in)
         d->identity = ev->identity;
+    pthread_mutex_lock(&d->table_lock);
+    tn_jobs_moves_before(d, ev);
     tn_worker_step(&d->worker, ev, out);
+    tn_jobs_moves_after(d, ev);
+    pthread_mutex_unlock(&d->table_lock);
     d->actions.wake_ns = out->wake_ns;
     copy_profile(d);
     do_duties(d, out);
@@ -333,13 +358,14 @@ void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev)
 
 /* ---- The inbox ----------------------------------------------------------- */
 
-static void feed_stopped(tn_jobs_driver *d, uint32_t number)
+static void feed_stopped(tn_jobs_driver *d, const struct tn_stopped *s)
 {
-    struct tn_work_event ev = {.kind = TN_WORK_STOPPED, .job = number};
+    struct tn_work_event ev = {.kind = TN_WORK_STOPPED, .job = s->job};
+    uint32_t at = s->job < d->jobs_max ? d->worker.cfg.known[s->job].held : 0;
 
-    if (number >= d->jobs_max)
-        return;
-    tn_jobs_fail_commits(d, number, "the job has ended");
+    if (!at || d->worker.cfg.held[at - 1].epoch != s->epoch)
+        return; /* of a run that has been reported before */
+    tn_jobs_fail_commits(d, s->job, "the job has ended");
     d->changed = true;
     tn_jobs_feed(d, &ev);
 }
@@ -348,8 +374,10 @@ static void feed_all_stopped(tn_jobs_driver *d)
 {
     d->due_count = 0;
     for (uint32_t i = d->worker.held_count; i-- > 0;) {
-        if (i < d->worker.held_count && d->worker.cfg.held[i].program != TN_PROGRAM_NONE)
-            feed_stopped(d, d->worker.cfg.held[i].job);
+        const struct tn_held *h = &d->worker.cfg.held[i];
+
+        if (i < d->worker.held_count && h->program != TN_PROGRAM_NONE)
+            feed_stopped(d, &(struct tn_stopped){h->job, h->epoch});
     }
 }
 
@@ -376,7 +404,7 @@ static bool drain_inbox(tn_jobs_driver *d)
         tn_jobs_add_commit(d, c);
     }
     for (size_t i = 0; i < in.stopped_count; i++)
-        feed_stopped(d, in.stopped[i]);
+        feed_stopped(d, &in.stopped[i]);
     free(in.stopped);
     if (in.all_stopped)
         feed_all_stopped(d);

@@ -2,6 +2,7 @@
 #include "tenure/jobs.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -84,10 +85,11 @@ static void revoke_job(tenure_worker *w, struct tn_assigned *job, int64_t by_ns,
         return;
     if (!job->told) {
         uint32_t number = job->number;
+        uint64_t epoch = job->epoch;
 
         tn_assigned_drop(&w->jobs, job);
         if (!w->stopping_all)
-            tn_jobs_driver_stopped(w->driver, number);
+            tn_jobs_driver_stopped(w->driver, number, epoch);
         return;
     }
     job->revoked = true;
@@ -281,7 +283,7 @@ static void call_event(tenure_worker *w, const struct event *e)
     else if (e->kind == REVOKED && o->revoked)
         o->revoked(o->arg, e->text, e->grant.epoch, e->deadline_ns, e->why);
     else if (e->kind == REVOKED)
-        tenure_worker_finished(w, e->text, e->grant.epoch);
+        tenure_worker_finished(w, e->text, e->grant.epoch, NULL);
 }
 
 static void run_callbacks(tenure_worker *w)
@@ -404,19 +406,33 @@ enum tenure_status tenure_worker_commit(tenure_worker *w, const char *id, uint64
 
 /* ---- Asking -------------------------------------------------------------- */
 
-void tenure_worker_finished(tenure_worker *w, const char *id, uint64_t epoch)
+/* Under the lock. */
+static enum tenure_status finish_job(tenure_worker *w, const char *id, uint64_t epoch,
+                                     struct tenure_error *err)
+{
+    struct tn_assigned *job = tn_assigned_find(&w->jobs, id);
+
+    if (!job)
+        return tenure_fail(err, TENURE_FENCED, "job '%.100s' does not run on this worker", id);
+    if (job->epoch != epoch)
+        return tenure_fail(err, TENURE_FENCED,
+                           "epoch %" PRIu64 " of job '%.100s' is over; it is at epoch %" PRIu64,
+                           epoch, id, job->epoch);
+    uint32_t number = job->number;
+    tn_assigned_drop(&w->jobs, job);
+    if (!w->stopping_all)
+        tn_jobs_driver_stopped(w->driver, number, epoch);
+    check_reaped(w);
+    return TENURE_OK;
+}
+
+enum tenure_status tenure_worker_finished(tenure_worker *w, const char *id, uint64_t epoch,
+                                          struct tenure_error *err)
 {
     pthread_mutex_lock(&w->lock);
-    struct tn_assigned *job = tn_assigned_find(&w->jobs, id);
-    if (job && job->epoch == epoch) {
-        uint32_t number = job->number;
-
-        tn_assigned_drop(&w->jobs, job);
-        if (!w->stopping_all)
-            tn_jobs_driver_stopped(w->driver, number);
-        check_reaped(w);
-    }
+    enum tenure_status status = finish_job(w, id, epoch, err);
     pthread_mutex_unlock(&w->lock);
+    return status;
 }
 
 bool tenure_worker_holds(tenure_worker *w, const char *id, uint64_t *epoch)
@@ -442,8 +458,6 @@ int64_t tenure_worker_time_left(const tenure_worker *w)
 
 void tenure_worker_status(tenure_worker *w, struct tenure_worker_status *status)
 {
-    static const char *const phases[] = {"joining", "member",  "draining",
-                                         "lost",    "leaving", "left"};
     struct tn_jobs_status s;
 
     tn_jobs_driver_status(w->driver, &s);
@@ -457,7 +471,7 @@ void tenure_worker_status(tenure_worker *w, struct tenure_worker_status *status)
                                          .commits = s.commits,
                                          .troubles = s.troubles,
                                          .deadline_ns = s.deadline_ns};
-    snprintf(whole.phase, sizeof whole.phase, "%s", phases[s.phase]);
+    snprintf(whole.phase, sizeof whole.phase, "%s", tn_jobs_phase_word(s.phase));
     memcpy(whole.trouble, s.trouble, sizeof whole.trouble);
     memcpy(whole.waits, s.waits, sizeof whole.waits);
     tn_sized_copy(status, &whole, sizeof whole);

@@ -36,12 +36,23 @@ static enum tenure_status name_key(const char *name, char key[TENURE_KEY_MAX + 1
     return TENURE_OK;
 }
 
+/* The record says how the register was found; people are told what had happened, in the words of
+ * the history. */
+static const char *cause_word(const struct tn_lease *l)
+{
+    if (!tn_lease_held(l))
+        return l->cause;
+    if (strcmp(l->cause, "absent") == 0)
+        return "first";
+    return strcmp(l->cause, "free") == 0 ? "released" : l->cause;
+}
+
 static void show_record(struct tenure_lease_view *v, const struct tn_lease *l)
 {
     snprintf(v->holder, sizeof v->holder, "%s", l->holder);
     snprintf(v->address, sizeof v->address, "%s", l->address);
     snprintf(v->build, sizeof v->build, "%s", l->build);
-    snprintf(v->cause, sizeof v->cause, "%s", l->cause);
+    snprintf(v->cause, sizeof v->cause, "%s", cause_word(l));
     v->epoch = l->epoch;
     v->ttl_ms = l->ttl_ms;
     v->priority = l->priority;

@@ -244,14 +244,7 @@ void tn_election_running(struct tn_election *e, bool running)
         tn_election_notify(e, false);
 }
 
-static bool asked_for(const char *why)
-{
-    return strcmp(why, tn_stop_text(TN_STOP_YIELD)) == 0 ||
-           strcmp(why, tn_stop_text(TN_STOP_SHUTDOWN)) == 0 ||
-           strcmp(why, tn_stop_text(TN_STOP_PROGRAM)) == 0;
-}
-
-void tn_election_ended(struct tn_election *e, uint64_t epoch, const char *why)
+void tn_election_ended(struct tn_election *e, uint64_t epoch, const char *why, bool lost)
 {
     struct tenure_term_record term = {.epoch = epoch, .to_ms = tn_wall_ms()};
     struct tn_snapshot now;
@@ -259,6 +252,7 @@ void tn_election_ended(struct tn_election *e, uint64_t epoch, const char *why)
     tn_election_read_driver(e, &now);
     snprintf(term.holder, sizeof term.holder, "%s", now.id);
     snprintf(term.end, sizeof term.end, "%s", why);
+    tn_text_repair(term.end, '?'); /* a long id may have been cut */
     atomic_store(&e->running, false);
     show_running(e, false);
     pthread_mutex_lock(&e->lock);
@@ -266,7 +260,7 @@ void tn_election_ended(struct tn_election *e, uint64_t epoch, const char *why)
     bool ours = r->began_epoch == epoch && r->ended_epoch != epoch;
     if (ours) {
         r->ended_epoch = epoch;
-        r->losses += !asked_for(why);
+        r->losses += lost;
         snprintf(r->end, sizeof r->end, "%s", why);
     }
     pthread_mutex_unlock(&e->lock);

@@ -77,8 +77,8 @@ void tn_election_began(struct tn_election *e, uint64_t epoch);
 const char *tn_election_cause(struct tn_election *e);
 /* Its program runs, or does not; for /readyz. */
 void tn_election_running(struct tn_election *e, bool running);
-/* It is over and its program has ended; why is a sentence. */
-void tn_election_ended(struct tn_election *e, uint64_t epoch, const char *why);
+/* It is over and its program has ended; why is a sentence; lost: nobody had asked for it. */
+void tn_election_ended(struct tn_election *e, uint64_t epoch, const char *why, bool lost);
 /* This process is on its way out. */
 void tn_election_stopping(struct tn_election *e);
 /* May this machine lead?  why (may be NULL) is shown. */

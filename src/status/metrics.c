@@ -23,7 +23,7 @@ struct page {
 };
 
 /* Backslash, quote and line feed are what a label's value may not hold as they are. */
-static void escape_label(const char *text, char *out, size_t size)
+void tn_metrics_escape(const char *text, char *out, size_t size)
 {
     size_t n = 0;
 
@@ -40,8 +40,8 @@ static void label(struct sample *sample, const struct tn_election_snapshot *s)
     char name[2 * TENURE_NAME_MAX + 4], id[2 * TENURE_ID_MAX + 4];
 
     sample->s = s;
-    escape_label(s->driver.name, name, sizeof name);
-    escape_label(s->driver.id, id, sizeof id);
+    tn_metrics_escape(s->driver.name, name, sizeof name);
+    tn_metrics_escape(s->driver.id, id, sizeof id);
     snprintf(sample->labels, sizeof sample->labels, "name=\"%s\",id=\"%s\"", name, id);
     snprintf(sample->workers, sizeof sample->workers, "name=\"%s\",worker_id=\"%s\"", name, id);
 }
@@ -60,14 +60,18 @@ static int64_t lease_age(const struct tn_election_snapshot *s)
 
 /* ---- Printing ------------------------------------------------------------ */
 
-/* In OpenMetrics a counter's family has no _total, its samples do. */
-static void family(const struct page *p, const char *name, const char *type, const char *help)
+void tn_metrics_family(FILE *out, bool open, const char *name, const char *type, const char *help)
 {
     size_t len = strlen(name);
 
-    if (p->open && strcmp(type, "counter") == 0)
+    if (open && strcmp(type, "counter") == 0)
         len -= strlen("_total");
-    fprintf(p->out, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)len, name, help, (int)len, name, type);
+    fprintf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)len, name, help, (int)len, name, type);
+}
+
+static void family(const struct page *p, const char *name, const char *type, const char *help)
+{
+    tn_metrics_family(p->out, p->open, name, type, help);
 }
 
 typedef bool (*value_fn)(const struct tn_election_snapshot *s, double *value);
@@ -150,7 +154,7 @@ static void election_up(const struct page *p)
     for (size_t i = 0; i < p->n; i++) {
         char name[2 * TENURE_NAME_MAX + 4];
 
-        escape_label(p->samples[i].s->driver.name, name, sizeof name);
+        tn_metrics_escape(p->samples[i].s->driver.name, name, sizeof name);
         fprintf(p->out, "tenure_election_up{name=\"%s\"} %d\n", name, is_up(p->samples[i].s));
     }
 }
@@ -345,6 +349,22 @@ static void agent(const struct page *p, const struct tn_http_counts *http)
     fprintf(p->out, "tenure_http_streams %u\n", http->streams);
 }
 
+const char *tn_metrics_type(bool openmetrics)
+{
+    return openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                       : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+void tn_metrics_end(FILE *out, bool openmetrics, const struct tn_http_counts *http)
+{
+    struct page p = {.out = out, .open = openmetrics};
+
+    agent(&p, http);
+    process(&p);
+    if (openmetrics)
+        fputs("# EOF\n", out);
+}
+
 char *tn_metrics_text(struct tn_election_snapshot *const *snapshots, size_t n,
                       const struct tn_http_counts *http, bool openmetrics, size_t *len)
 {
@@ -361,10 +381,7 @@ char *tn_metrics_text(struct tn_election_snapshot *const *snapshots, size_t n,
     struct page p = {.out = out, .open = openmetrics, .samples = samples, .n = n};
     ours(&p);
     inherited(&p);
-    agent(&p, http);
-    process(&p);
-    if (openmetrics)
-        fputs("# EOF\n", out);
+    tn_metrics_end(out, openmetrics, http);
     bool failed = ferror(out) != 0;
     failed |= fclose(out) != 0;
     free(samples);

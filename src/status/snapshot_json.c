@@ -30,6 +30,15 @@ bool tn_snapshot_has_leader(const struct tn_election_snapshot *s)
            !(s->reach == TN_REACH_ENDED && strcmp(s->driver.lease.holder, s->driver.id) == 0);
 }
 
+/* That nobody leads is what the store said last; it says nothing now, or nothing that can be used.
+ */
+static bool is_leader_known(const struct tn_election_snapshot *s)
+{
+    bool read = s->driver.seen != TN_SEEN_NOTHING && s->driver.seen != TN_SEEN_REFUSED;
+
+    return tn_snapshot_has_leader(s) || (read && !s->driver.trouble[0]);
+}
+
 static json_t *leader_json(const struct tn_election_snapshot *s)
 {
     const struct tn_lease *l = &s->driver.lease;
@@ -202,17 +211,17 @@ static json_t *warnings_json(const struct tn_election_snapshot *s)
 
 json_t *tn_snapshot_json(struct tn_election_snapshot *s)
 {
-    return json_pack("{s:s, s:o, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, "
-                     "s:o, s:o, s:o}",
-                     "name", s->driver.name, "id", text(s->driver.id), "role", tn_snapshot_role(s),
-                     "leading", (int)s->leads, "reason", reason_json(s), "epoch",
-                     (json_int_t)s->epoch, "left_ms", (json_int_t)(s->left_ns / TN_MS), "ttl_ms",
-                     (json_int_t)(s->driver.ttl_ns / TN_MS), "renew_ms",
-                     (json_int_t)(s->driver.renew_ns / TN_MS), "version", version_json(s), "leader",
-                     leader_json(s), "paused", paused_json(&s->driver.control), "candidates",
-                     tn_snapshot_json_candidates(s), "history", tn_snapshot_json_history(s),
-                     "renewals", renewals_json(&s->record), "state", state_json(&s->record),
-                     "guard", guard_json(&s->record), "warnings", warnings_json(s));
+    return json_pack(
+        "{s:s, s:o, s:s, s:b, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:o, s:o, s:o, s:b}",
+        "name", s->driver.name, "id", text(s->driver.id), "role", tn_snapshot_role(s), "leading",
+        (int)s->leads, "reason", reason_json(s), "epoch", (json_int_t)s->epoch, "left_ms",
+        (json_int_t)(s->left_ns / TN_MS), "ttl_ms", (json_int_t)(s->driver.ttl_ns / TN_MS),
+        "renew_ms", (json_int_t)(s->driver.renew_ns / TN_MS), "version", version_json(s), "leader",
+        leader_json(s), "paused", paused_json(&s->driver.control), "candidates",
+        tn_snapshot_json_candidates(s), "history", tn_snapshot_json_history(s), "renewals",
+        renewals_json(&s->record), "state", state_json(&s->record), "guard", guard_json(&s->record),
+        "warnings", warnings_json(s), "leader_known", (int)is_leader_known(s));
 }
 
 json_t *tn_snapshot_json_leadership(const struct tn_election_snapshot *s)

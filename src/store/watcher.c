@@ -359,6 +359,20 @@ static int64_t check_at(const struct tn_watcher *w)
     return at;
 }
 
+/*
+ * The deadline is over.  TIMEOUT says that nothing had changed by then, so what came in time counts
+ * however late it is looked at, and after a subscription that ended the caller reads (C6): a
+ * process may have been stopped over the deadline.
+ */
+static enum tenure_status end_wait(struct tn_watcher *w, enum tenure_status status,
+                                   struct tenure_error *err)
+{
+    if (!status || status == TENURE_TIMEOUT)
+        status = w->ops->next(w, 0, err);
+    return w->changed || w->again || (status && status != TENURE_TIMEOUT) ? TENURE_OK
+                                                                          : TENURE_TIMEOUT;
+}
+
 static enum tenure_status wait_for_change(struct tn_watcher *w, struct tenure_error *err)
 {
     enum tenure_status status = begin(w, err);
@@ -375,7 +389,7 @@ static enum tenure_status wait_for_change(struct tn_watcher *w, struct tenure_er
                 return status;
         }
         if (tenure_now() >= w->deadline)
-            return TENURE_TIMEOUT;
+            return end_wait(w, status, err);
         if (status || w->again)
             status = begin(w, err);
     }

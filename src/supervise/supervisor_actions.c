@@ -158,6 +158,13 @@ static const char *end_text(const struct tn_supervisor *s, enum tn_term_end end)
     }
 }
 
+static void end_term(struct tn_supervisor *s, const struct tn_machine_action *a)
+{
+    bool lost = a->end == TN_TERM_CRASHES || (a->end == TN_TERM_STOPPED && s->stop_lost);
+
+    tn_election_ended(s->election, a->epoch, end_text(s, a->end), lost);
+}
+
 static void yield(struct tn_supervisor *s, unsigned crashes, int64_t pause_ns)
 {
     snprintf(s->self.trouble, sizeof s->self.trouble,
@@ -255,7 +262,7 @@ static void perform_on_term(struct tn_supervisor *s, const struct tn_machine_act
         began(s, a->epoch, a->at_ns);
         break;
     case TN_DO_END_TERM:
-        tn_election_ended(s->election, a->epoch, end_text(s, a->end));
+        end_term(s, a);
         break;
     case TN_DO_ANSWER_STOP:
         tn_supervisor_answer_stop(s);

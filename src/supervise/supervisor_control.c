@@ -255,8 +255,11 @@ static void on_synced(void *arg, const struct tn_peer_result *result)
     if (result->done & TN_PEER_TURN)
         tn_supervisor_proof_turn(s, result->turn);
     if (result->done & TN_PEER_STEP_DOWN) {
-        if (result->successor && s->machine.unhealthy && s->machine.epoch != 0)
+        if (result->successor && s->machine.unhealthy && s->machine.epoch != 0) {
+            snprintf(s->yield_why, sizeof s->yield_why, "gave leadership up: %.70s",
+                     s->self.trouble);
             tenure_elector_yield(s->elector, ILL_MS);
+        }
         tn_supervisor_step(
             s, &(struct tn_machine_event){.kind = TN_ON_STEP_DOWN_DONE, .ok = result->successor});
     }
@@ -282,6 +285,8 @@ static void take_request(struct tn_supervisor *s, const struct tenure_control *c
     } else if (strcmp(c->kind, "yield") == 0 && s->machine.epoch != 0 &&
                c->epoch == s->machine.epoch && strcmp(c->to, s->id) != 0) {
         tn_log("yielding", "asked to %s%s", c->to[0] ? "hand over to " : "step down", c->to);
+        snprintf(s->yield_why, sizeof s->yield_why, "%s%.80s",
+                 c->to[0] ? "handed over to " : tn_stop_text(TN_STOP_YIELD), c->to);
         s->yield_for_ms = s->machine.unhealthy && c->for_ms < ILL_MS ? ILL_MS : c->for_ms;
         s->yield.at_ns = tenure_now() + (c->to[0] ? HEAR_NS : 0);
     }

@@ -36,7 +36,7 @@ static const char *command_of(const struct tn_supervisor *s, enum tn_hook_kind k
 /* ---- What it gets -------------------------------------------------------- */
 
 struct words {
-    char event[40], leader[TENURE_ID_MAX + 20], term[48], reason[96];
+    char event[40], leader[TENURE_ID_MAX + 20], term[48], reason[120];
     const char *extra[5];
 };
 

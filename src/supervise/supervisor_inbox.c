@@ -198,9 +198,12 @@ static bool lost(const char *why)
 
 static void take_stop(struct tn_supervisor *s, const char *why)
 {
+    bool yields = strcmp(why, tn_stop_text(TN_STOP_YIELD)) == 0;
+
     s->stop_taken = true;
-    snprintf(s->why, sizeof s->why, "%s", why);
-    tn_supervisor_step(s, &(struct tn_machine_event){.kind = TN_ON_STOP, .lost = lost(why)});
+    s->stop_lost = lost(why);
+    snprintf(s->why, sizeof s->why, "%s", yields && s->yield_why[0] ? s->yield_why : why);
+    tn_supervisor_step(s, &(struct tn_machine_event){.kind = TN_ON_STOP, .lost = s->stop_lost});
 }
 
 void tn_supervisor_answer_stop(struct tn_supervisor *s)
@@ -208,7 +211,7 @@ void tn_supervisor_answer_stop(struct tn_supervisor *s)
     struct tn_inbox *m = &s->inbox;
 
     s->stop_taken = false;
-    s->why[0] = '\0';
+    s->why[0] = s->yield_why[0] = '\0';
     pthread_mutex_lock(&m->lock);
     m->stop = false;
     pthread_mutex_unlock(&m->lock);

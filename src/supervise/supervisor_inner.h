@@ -109,7 +109,8 @@ struct tn_supervisor {
     unsigned n_queued;
     bool stepping;
     bool stop_taken; /* the stop in the inbox */
-    char why[64];    /* its reason */
+    bool stop_lost;  /* nobody asked for it */
+    char why[96];    /* its reason */
     bool unsealed;   /* the last try to seal the state failed; self.trouble says why */
     char id[TENURE_ID_MAX + 1];
     struct tn_timer trim; /* what the news needed is given back */
@@ -134,6 +135,7 @@ struct tn_supervisor {
     struct tn_timer duplicate; /* our record is written again; NEVER: no other process has our id */
     unsigned unanswered;       /* times that it was, since another process was found in it */
     int64_t yield_for_ms;
+    char yield_why[96]; /* what the elector calls stepping down, in full; "": just that */
 
     struct tn_lease suspect; /* the leader that is being proved dead */
 

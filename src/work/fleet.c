@@ -189,6 +189,7 @@ bool tn_fleet_start(struct tn_fleet *f, uint32_t job, const char *id, uint64_t e
 static void died(struct tn_fleet *f, struct tn_fleet_program *p, int64_t now_ns)
 {
     uint32_t job = p->job;
+    uint64_t epoch = p->epoch;
 
     remove_spec(f, p);
     free(p->spec);
@@ -200,11 +201,11 @@ static void died(struct tn_fleet *f, struct tn_fleet_program *p, int64_t now_ns)
     } else {
         forget(p);
     }
-    f->options.stopped(f->options.arg, job);
+    f->options.stopped(f->options.arg, job, epoch);
 }
 
 static void order_stop(struct tn_fleet *f, struct tn_fleet_program *p, int64_t by_ns,
-                       int64_t now_ns)
+                       const char *why, int64_t now_ns)
 {
     if (p->state == TN_FLEET_WAITING) {
         died(f, p, now_ns);
@@ -214,28 +215,29 @@ static void order_stop(struct tn_fleet *f, struct tn_fleet_program *p, int64_t b
         return;
     p->state = TN_FLEET_STOPPING;
     p->by_ns = by_ns;
+    p->why = why;
     p->stop_due = true;
 }
 
-void tn_fleet_stop(struct tn_fleet *f, uint32_t job, int64_t by_ns, int64_t now_ns)
+void tn_fleet_stop(struct tn_fleet *f, uint32_t job, int64_t by_ns, const char *why, int64_t now_ns)
 {
     struct tn_fleet_program *p = find(f, job);
 
     if (p)
-        order_stop(f, p, by_ns, now_ns);
+        order_stop(f, p, by_ns, why, now_ns);
 }
 
-void tn_fleet_stop_all(struct tn_fleet *f, int64_t by_ns, int64_t now_ns)
+void tn_fleet_stop_all(struct tn_fleet *f, int64_t by_ns, const char *why, int64_t now_ns)
 {
     for (uint32_t i = 0; i < f->count; i++) {
         if (f->programs[i]->used)
-            order_stop(f, f->programs[i], by_ns, now_ns);
+            order_stop(f, f->programs[i], by_ns, why, now_ns);
     }
 }
 
 void tn_fleet_signal(struct tn_fleet *f, int signal)
 {
-    for (uint32_t i = 0; i < f->count && f->socket >= 0; i++) {
+    for (uint32_t i = 0; i < f->count && f->attached; i++) {
         struct tn_launcher_command c = {
             .kind = TN_GUARD_SIGNAL, .number = f->programs[i]->number, .signal = signal};
 
@@ -246,9 +248,29 @@ void tn_fleet_signal(struct tn_fleet *f, int signal)
 
 /* ---- Words --------------------------------------------------------------- */
 
-static void describe_end(const struct tn_fleet_program *p, char *out, size_t size)
+/* "job NAME", or the one that has them all. */
+static const char *subject(const struct tn_fleet_program *p, char out[140])
 {
-    if (p->error)
+    if (!p->id[0])
+        return "the program";
+    snprintf(out, 140, "job %s", p->id);
+    return out;
+}
+
+static const char *epoch_text(const struct tn_fleet_program *p, char out[40])
+{
+    if (!p->epoch)
+        return "";
+    snprintf(out, 40, " (epoch %" PRIu64 ")", p->epoch);
+    return out;
+}
+
+static void describe_end(const struct tn_fleet *f, const struct tn_fleet_program *p, char *out,
+                         size_t size)
+{
+    if (f->options.host)
+        snprintf(out, size, "the program has ended it");
+    else if (p->error)
         snprintf(out, size, "could not be started: %s", strerror(p->error));
     else if (WIFEXITED(p->status))
         snprintf(out, size, "exited with code %d", WEXITSTATUS(p->status));
@@ -259,20 +281,39 @@ static void describe_end(const struct tn_fleet_program *p, char *out, size_t siz
 /* The program has ended, and nobody had asked for that. */
 static void ended_by_itself(struct tn_fleet *f, struct tn_fleet_program *p, int64_t now_ns)
 {
-    char how[96], pause[TN_DURATION_TEXT];
+    char how[96], pause[TN_DURATION_TEXT], name[140], epoch[40];
 
-    (void)f;
     p->failures = now_ns - p->started_ns < STEADY_NS ? p->failures + 1 : 1;
     p->start_ns = now_ns + tn_fleet_pause(p->failures);
     p->by_itself = true;
-    describe_end(p, how, sizeof how);
+    describe_end(f, p, how, sizeof how);
     tn_duration_format(tn_fleet_pause(p->failures), pause);
     if (p->failures >= LOOPING)
-        tn_log("restarting", "job %s: %s, %u times in a row; next try in %s", p->id, how,
+        tn_log("restarting", "%s: %s, %u times in a row; next try in %s", subject(p, name), how,
                p->failures, pause);
     else
-        tn_log("ended", "job %s: %s (epoch %" PRIu64 "); restart in %s", p->id, how, p->epoch,
+        tn_log("ended", "%s: %s%s; restart in %s", subject(p, name), how, epoch_text(p, epoch),
                pause);
+}
+
+static void log_stopped(const struct tn_fleet_program *p)
+{
+    char name[140], epoch[40];
+
+    tn_log("stopped", "%s: stopped%s", subject(p, name), epoch_text(p, epoch));
+}
+
+void tn_fleet_confirm(struct tn_fleet *f, uint32_t job, uint64_t epoch, int64_t now_ns)
+{
+    struct tn_fleet_program *p = find(f, job);
+
+    if (!p || p->epoch != epoch || p->state == TN_FLEET_WAITING || p->state == TN_FLEET_RESTING)
+        return;
+    if (p->state == TN_FLEET_STOPPING)
+        log_stopped(p);
+    else
+        ended_by_itself(f, p, now_ns);
+    died(f, p, now_ns);
 }
 
 /* ---- The launcher -------------------------------------------------------- */
@@ -280,11 +321,18 @@ static void ended_by_itself(struct tn_fleet *f, struct tn_fleet_program *p, int6
 void tn_fleet_attach(struct tn_fleet *f, int socket)
 {
     f->socket = socket;
+    f->attached = true;
+}
+
+void tn_fleet_hang_up(struct tn_fleet *f)
+{
+    f->socket = -1;
+    f->attached = false;
 }
 
 void tn_fleet_detach(struct tn_fleet *f, int64_t now_ns)
 {
-    f->socket = -1;
+    tn_fleet_hang_up(f);
     for (uint32_t i = 0; i < f->count; i++) {
         struct tn_fleet_program *p = f->programs[i];
 
@@ -296,6 +344,7 @@ void tn_fleet_detach(struct tn_fleet *f, int64_t now_ns)
 static void take_report(struct tn_fleet *f, const struct tn_launcher_report *r, int64_t now_ns)
 {
     struct tn_fleet_program *p = find_number(f, r->number);
+    char name[140], epoch[40];
 
     if (!p || p->state == TN_FLEET_WAITING || p->state == TN_FLEET_RESTING)
         return;
@@ -304,7 +353,9 @@ static void take_report(struct tn_fleet *f, const struct tn_launcher_report *r, 
         p->pid = r->pid;
         if (p->state == TN_FLEET_STARTING)
             p->state = TN_FLEET_RUNNING;
-        tn_log("started", "job %s: started (epoch %" PRIu64 ")", p->id, p->epoch);
+        tn_log("started", "%s: started%s", subject(p, name), epoch_text(p, epoch));
+        if (f->options.started)
+            f->options.started(f->options.arg, p->job);
         break;
     case TN_GUARD_FAILED:
         p->error = r->error ? r->error : EINVAL;
@@ -320,7 +371,7 @@ static void take_report(struct tn_fleet *f, const struct tn_launcher_report *r, 
         if (p->error && p->state == TN_FLEET_STARTING)
             ended_by_itself(f, p, now_ns);
         else if (p->state == TN_FLEET_STOPPING && !p->by_itself)
-            tn_log("stopped", "job %s: stopped (epoch %" PRIu64 ")", p->id, p->epoch);
+            log_stopped(p);
         died(f, p, now_ns);
         break;
     default:
@@ -353,6 +404,10 @@ static bool send_stop(const struct tn_fleet *f, const struct tn_fleet_program *p
                                     .signal = f->options.stop_signal,
                                     .by_ns = p->by_ns};
 
+    if (f->options.host) {
+        f->options.host->revoke(f->options.arg, p);
+        return true;
+    }
     return send(f->socket, &c, sizeof c, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof c;
 }
 
@@ -360,7 +415,8 @@ static enum tenure_status describe(const struct tn_fleet *f, const struct tn_fle
                                    int *block, struct tenure_error *err)
 {
     char job[160], group[300], file[200];
-    const char *extra[] = {job, group, f->options.socket, p->spec ? file : NULL, NULL};
+    const char *extra[] = {group, f->options.socket, p->id[0] ? job : NULL, p->spec ? file : NULL,
+                           NULL};
     struct tn_program_env_spec spec = {
         .id = f->options.id, .epoch = p->epoch, .extra = extra, .store = f->options.store};
 
@@ -379,14 +435,20 @@ static bool spawn(struct tn_fleet *f, struct tn_fleet_program *p, int64_t now_ns
 {
     struct tn_launcher_command c = {.kind = TN_GUARD_SPAWN, .number = p->number};
     struct tenure_error err;
+    char name[140];
     int block = -1;
 
     p->started_ns = now_ns;
+    if (f->options.host) {
+        p->state = TN_FLEET_RUNNING;
+        f->options.host->give(f->options.arg, p);
+        return true;
+    }
     if (describe(f, p, &block, &err)) {
         p->failures++;
         p->by_itself = true;
         p->start_ns = now_ns + tn_fleet_pause(p->failures);
-        tn_log("failed", "job %s: could not be started: %s", p->id, err.text);
+        tn_log("failed", "%s: could not be started: %s", subject(p, name), err.text);
         died(f, p, now_ns);
         return true;
     }
@@ -402,11 +464,22 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* The launcher kills by itself; a program with many jobs is killed for one that it keeps. */
+static int64_t check_overdue(const struct tn_fleet *f, struct tn_fleet_program *p, int64_t now_ns)
+{
+    if (p->by_ns > now_ns)
+        return p->by_ns;
+    if (!p->overdue)
+        f->options.host->overdue(f->options.arg, p);
+    p->overdue = true;
+    return TN_NEVER;
+}
+
 int64_t tn_fleet_act(struct tn_fleet *f, int64_t now_ns)
 {
     int64_t next = TN_NEVER;
 
-    if (f->socket < 0)
+    if (!f->attached)
         return TN_NEVER; /* its coming is an event */
     for (uint32_t i = 0; i < f->count; i++) {
         struct tn_fleet_program *p = f->programs[i];
@@ -415,6 +488,8 @@ int64_t tn_fleet_act(struct tn_fleet *f, int64_t now_ns)
             p->stop_due = false;
         if (p->stop_due)
             next = min64(next, now_ns + RETRY_NS);
+        if (f->options.host && p->used && p->state == TN_FLEET_STOPPING)
+            next = min64(next, check_overdue(f, p, now_ns));
     }
     for (uint32_t i = 0; i < f->count; i++) {
         struct tn_fleet_program *p = f->programs[i];
@@ -427,7 +502,8 @@ int64_t tn_fleet_act(struct tn_fleet *f, int64_t now_ns)
         }
         if (!spawn(f, p, now_ns))
             return min64(next, now_ns + RETRY_NS);
-        f->next_start_ns = now_ns + TN_S / f->options.rate;
+        if (f->options.rate)
+            f->next_start_ns = now_ns + TN_S / f->options.rate;
     }
     return next;
 }

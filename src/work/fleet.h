@@ -1,5 +1,6 @@
 /*
- * work/fleet.h - the programs of a worker, one a job, under one launcher (guard/launcher.h).
+ * work/fleet.h - the runs of a worker's jobs: a program for each under one launcher
+ * (guard/launcher.h), or all of them given to one program (struct tn_fleet_host).
  *
  *   WAITING ──> STARTING ──> RUNNING ──> STOPPING
  *      │            │           │            │
@@ -17,7 +18,21 @@
 #include "guard/launcher.h"
 #include "supervise/program/program.h"
 
+struct tn_fleet_program;
+
+/* The program that has many jobs: it confirms the end of each (tn_fleet_confirm()). */
+struct tn_fleet_host {
+    /* REQUIRED: it is to run that job. */
+    void (*give)(void *arg, const struct tn_fleet_program *p);
+    /* REQUIRED: it is to end it by p->by_ns; called again if that is earlier than before. */
+    void (*revoke)(void *arg, const struct tn_fleet_program *p);
+    /* REQUIRED: it did not, and must be killed. */
+    void (*overdue)(void *arg, const struct tn_fleet_program *p);
+};
+
 struct tn_fleet_options {
+    const struct tn_fleet_host *host; /* NULL: a program for each; else what follows up to rate is
+                                       * not used */
     const struct tn_program *program;
     const char *group, *id; /* of the jobs, of this worker */
     const char *store;      /* the variables that its URL names are not for programs */
@@ -25,10 +40,12 @@ struct tn_fleet_options {
     const char *dir;        /* where specifications are written, 0700 */
     uid_t user;             /* who reads them; 0: ourselves */
     int stop_signal;
-    unsigned rate; /* programs started a second */
+    unsigned rate; /* programs started a second; 0: any */
     void *arg;
+    /* OPTIONAL: its program runs. */
+    void (*started)(void *arg, uint32_t job);
     /* Nothing of the job's program is left, or it was never started. */
-    void (*stopped)(void *arg, uint32_t job);
+    void (*stopped)(void *arg, uint32_t job, uint64_t epoch);
 };
 
 enum tn_fleet_state {
@@ -41,16 +58,18 @@ enum tn_fleet_state {
 
 /* A job's program. */
 struct tn_fleet_program {
-    char id[128];
+    char id[128]; /* "": the program that has many jobs */
     uint32_t job;
     uint32_t number; /* at the launcher: of this start alone, so that an old report finds nobody */
     bool used;
     enum tn_fleet_state state;
-    bool stop_due;  /* the order to stop could not be sent yet */
-    int64_t by_ns;  /* KILL then, once it is to stop; TN_NEVER */
-    bool by_itself; /* it ended, and nobody had asked */
-    int32_t status; /* of wait(2), if by_itself */
-    int32_t error;  /* errno: it could not be started */
+    bool stop_due;   /* the order to stop could not be sent yet */
+    bool overdue;    /* that was said */
+    int64_t by_ns;   /* KILL then, once it is to stop; TN_NEVER */
+    const char *why; /* it is to stop; a literal */
+    bool by_itself;  /* it ended, and nobody had asked */
+    int32_t status;  /* of wait(2), if by_itself */
+    int32_t error;   /* errno: it could not be started */
     uint32_t stage;
     uint64_t epoch;
     pid_t pid;
@@ -63,7 +82,8 @@ struct tn_fleet_program {
 
 struct tn_fleet {
     struct tn_fleet_options options;
-    int socket; /* to the launcher; -1: there is none */
+    bool attached; /* to the launcher, or the program is there */
+    int socket;    /* to the launcher; -1: there is none */
     struct tn_fleet_program **programs;
     uint32_t count, room;
     uint32_t next_number;
@@ -79,14 +99,19 @@ bool tn_fleet_start(struct tn_fleet *f, uint32_t job, const char *id, uint64_t e
                     size_t spec_len, int64_t now_ns);
 /* Stop it; KILL at by_ns.  stopped() may be called at once.  A job that has no program is left
  * alone: its stopped() has been called, and another would be taken for the next start's. */
-void tn_fleet_stop(struct tn_fleet *f, uint32_t job, int64_t by_ns, int64_t now_ns);
+void tn_fleet_stop(struct tn_fleet *f, uint32_t job, int64_t by_ns, const char *why,
+                   int64_t now_ns);
 /* Stop all of them.  May be repeated to hasten. */
-void tn_fleet_stop_all(struct tn_fleet *f, int64_t by_ns, int64_t now_ns);
+void tn_fleet_stop_all(struct tn_fleet *f, int64_t by_ns, const char *why, int64_t now_ns);
+/* The program that has it says that the run of that epoch has ended.  Nothing of an earlier one. */
+void tn_fleet_confirm(struct tn_fleet *f, uint32_t job, uint64_t epoch, int64_t now_ns);
 /* Send a signal to each program that runs. */
 void tn_fleet_signal(struct tn_fleet *f, int signal);
 
-/* A launcher is there: the socket stays the caller's. */
+/* A launcher is there: the socket stays the caller's.  Or the program is: -1. */
 void tn_fleet_attach(struct tn_fleet *f, int socket);
+/* The launcher takes nothing any more; its death, and that of what it runs, follows. */
+void tn_fleet_hang_up(struct tn_fleet *f);
 /* It is dead, and so is everything that it ran; what waits to be started goes on waiting. */
 void tn_fleet_detach(struct tn_fleet *f, int64_t now_ns);
 /* The launcher's socket is readable.  false: it has hung up. */

@@ -140,7 +140,7 @@ void tn_work_launcher_want(struct tn_work *w)
     struct tenure_error err;
 
     if (w->launcher != TN_LAUNCHER_NONE || w->guard_dead || w->stopping_all ||
-        atomic_load(&w->deadline_ns) == 0 || tn_fleet_alive(&w->fleet) == 0)
+        atomic_load(&w->deadline_ns) == 0 || tn_fleet_alive(w->launched) == 0)
         return;
     if (tenure_now() < w->launcher_start_ns) {
         w->tree_timer.at_ns = w->launcher_start_ns;
@@ -184,7 +184,7 @@ static void launcher_died(struct tn_work *w)
 {
     hang_up(w);
     w->launcher = TN_LAUNCHER_NONE;
-    tn_fleet_detach(&w->fleet, tenure_now());
+    tn_fleet_detach(w->launched, tenure_now());
 }
 
 void tn_work_on_launcher(void *arg, short events)
@@ -192,9 +192,9 @@ void tn_work_on_launcher(void *arg, short events)
     struct tn_work *w = arg;
 
     (void)events;
-    if (!tn_fleet_read(&w->fleet, tenure_now())) {
+    if (!tn_fleet_read(w->launched, tenure_now())) {
         launcher_ends(w);
-        w->fleet.socket = -1;
+        tn_fleet_hang_up(w->launched);
         tn_watch_set(&w->launcher_report, -1, 0);
     }
 }
@@ -207,7 +207,7 @@ static void take_report(struct tn_work *w, const struct tn_guard_report *r)
     case TN_GUARD_SPAWNED:
         w->launcher = TN_LAUNCHER_UP;
         w->launcher_up_ns = tenure_now();
-        tn_fleet_attach(&w->fleet, w->launcher_socket);
+        tn_fleet_attach(w->launched, w->launcher_socket);
         break;
     case TN_GUARD_FAILED:
         tn_log("failed", "the launcher of the programs cannot be started: %s", strerror(r->error));

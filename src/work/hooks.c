@@ -50,6 +50,15 @@ void tn_work_post(struct tn_work *w, enum tn_work_message_kind kind)
     post(w, new_message(kind));
 }
 
+void tn_work_post_stopped(void *arg, uint32_t job, uint64_t epoch)
+{
+    struct tn_work_message *m = new_message(TN_WORK_MSG_STOPPED);
+
+    m->job = job;
+    m->epoch = epoch;
+    post(arg, m);
+}
+
 struct tn_work_message *tn_work_inbox_take(struct tn_work *w)
 {
     pthread_mutex_lock(&w->lock);
@@ -173,6 +182,11 @@ static void on_trace(void *arg, const struct tn_jobs_trace *t)
     }
 }
 
+static void on_changed(void *arg)
+{
+    tn_work_listen_notify(((struct tn_work *)arg)->listener);
+}
+
 void tn_work_hooks(struct tn_work *w, struct tn_jobs_hooks *hooks)
 {
     *hooks = (struct tn_jobs_hooks){.arg = w,
@@ -182,5 +196,6 @@ void tn_work_hooks(struct tn_work *w, struct tn_jobs_hooks *hooks)
                                     .stop_all = on_stop_all,
                                     .committed = on_committed,
                                     .trace = on_trace,
+                                    .changed = on_changed,
                                     .halted = on_halted};
 }

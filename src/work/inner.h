@@ -8,6 +8,7 @@
 #include "os/loop.h"
 #include "supervise/program/notify.h"
 #include "work/fleet.h"
+#include "work/listen.h"
 #include "work/socket.h"
 #include "work/work.h"
 
@@ -24,6 +25,7 @@ enum tn_work_message_kind {
     TN_WORK_MSG_START,
     TN_WORK_MSG_STOP,
     TN_WORK_MSG_STOP_ALL,
+    TN_WORK_MSG_STOPPED, /* the one program has ended a job */
     TN_WORK_MSG_DEADLINE,
     TN_WORK_MSG_FIRED,
     TN_WORK_MSG_HALTED,
@@ -45,7 +47,7 @@ struct tn_work {
     const struct tn_work_codes *codes;
     struct tn_loop loop;
     struct tn_watch signal, guard_report, guard_end, launcher_report, late;
-    struct tn_timer fleet_timer, tree_timer, hurry, ping;
+    struct tn_timer fleet_timer, host_timer, tree_timer, hurry, ping;
     struct tn_call drain;
     struct tn_notify notify;
 
@@ -59,10 +61,13 @@ struct tn_work {
     int64_t launcher_up_ns;    /* since when it takes commands; 0: it never did */
     int64_t launcher_start_ns; /* the next one not before */
 
-    struct tn_fleet fleet;
+    struct tn_fleet fleet;     /* the jobs */
+    struct tn_fleet host;      /* with --one-program: that program */
+    struct tn_fleet *launched; /* the one of them whose programs the launcher runs */
     struct tn_work_socket *socket;
     tn_jobs_driver *driver;
-    bool stopping_all; /* reaped() is owed when nothing is left */
+    struct tn_work_listener *listener; /* NULL: it does not listen */
+    bool stopping_all;                 /* reaped() is owed when nothing is left */
     bool leaving, halted;
     int64_t asked_ns; /* when it was last asked to go; 0: it was not */
     int exit_code;
@@ -77,9 +82,20 @@ struct tn_work {
 void tn_work_hooks(struct tn_work *w, struct tn_jobs_hooks *hooks);
 /* A message without anything but its kind.  From any thread. */
 void tn_work_post(struct tn_work *w, enum tn_work_message_kind kind);
+/* The one program has ended that run.  From any thread. */
+void tn_work_post_stopped(void *work, uint32_t job, uint64_t epoch);
 /* The messages that have come, for the caller to free one by one with tn_work_message_free(). */
 struct tn_work_message *tn_work_inbox_take(struct tn_work *w);
 void tn_work_message_free(struct tn_work_message *m);
+
+/* ---- one_program.c ------------------------------------------------------- */
+
+extern const struct tn_fleet_host tn_work_one_program;
+/* It runs; it is dead.  Of its fleet. */
+void tn_work_host_started(void *arg, uint32_t job);
+void tn_work_host_stopped(void *arg, uint32_t job, uint64_t epoch);
+/* Have it, if there is a job for it. */
+void tn_work_host_want(struct tn_work *w);
 
 /* ---- guard.c: the guard and the launcher --------------------------------- */
 

@@ -1,65 +1,23 @@
 #include "work/socket.h"
 
-#include <assert.h>
 #include <inttypes.h>
-#include <jansson.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/decimal.h"
-#include "http/module.h"
-#include "os/socket_dir.h"
 #include "state/http/http.h"
 #include "state/http/query.h"
+#include "work/socket_inner.h"
 
-#define VARIABLE   "TENURE_SOCKET="
 #define JOBS       "/v1/jobs"
 #define CHECKPOINT "/checkpoint"
-
-/* A job that runs here. */
-struct run {
-    struct run *next;
-    uint32_t job;
-    char id[128];
-    uint64_t epoch;
-    void *checkpoint;
-    size_t len;
-};
-
-/* A checkpoint on its way to the store. */
-struct pending {
-    struct pending *next;
-    uint64_t ticket;
-    uint32_t job;
-    uint64_t epoch;
-    void *data; /* what it is, to be read back */
-    size_t len;
-    bool done;
-    bool forgotten; /* nobody waits for the answer any more */
-    enum tenure_status status;
-    char detail[256];
-};
-
-struct tn_work_socket {
-    struct tn_work_socket_options options;
-    const struct tn_http_ops *http;
-    struct tn_http_server *server;
-    char dir[TN_SOCKET_DIR_MAX];
-    char variable[sizeof VARIABLE + 96];
-    pthread_mutex_t waking; /* of server */
-
-    pthread_mutex_t lock; /* of everything below */
-    struct run *runs;
-    struct pending *pending;
-    uint64_t tickets;
-};
+#define STOPPED    "/stopped"
 
 static const char *socket_path(const struct tn_work_socket *s)
 {
-    return s->variable + sizeof VARIABLE - 1;
+    return s->variable + sizeof TN_WORK_VARIABLE - 1;
 }
 
 const char *tn_work_socket_variable(const struct tn_work_socket *s)
@@ -72,94 +30,7 @@ const char *tn_work_socket_dir(const struct tn_work_socket *s)
     return s->dir;
 }
 
-/* ---- The runs ------------------------------------------------------------ */
-
-static void free_run(struct run *r)
-{
-    if (r)
-        free(r->checkpoint);
-    free(r);
-}
-
-static struct run **place_of(struct tn_work_socket *s, uint32_t job)
-{
-    struct run **at = &s->runs;
-
-    while (*at && (*at)->job != job)
-        at = &(*at)->next;
-    return at;
-}
-
-static struct run *find_run(const struct tn_work_socket *s, const char *id)
-{
-    struct run *r = s->runs;
-
-    while (r && strcmp(r->id, id) != 0)
-        r = r->next;
-    return r;
-}
-
-static void *copy(const void *data, size_t len)
-{
-    void *out = malloc(len ? len : 1);
-
-    if (out && len)
-        memcpy(out, data, len);
-    return out;
-}
-
-bool tn_work_socket_begin(struct tn_work_socket *s, uint32_t job, const char *id, uint64_t epoch,
-                          const void *checkpoint, size_t len)
-{
-    struct run *r = calloc(1, sizeof *r);
-
-    if (r && len && !(r->checkpoint = copy(checkpoint, len))) {
-        free(r);
-        r = NULL;
-    }
-    if (!r)
-        return false;
-    r->job = job;
-    r->epoch = epoch;
-    r->len = len;
-    snprintf(r->id, sizeof r->id, "%s", id);
-    pthread_mutex_lock(&s->lock);
-    assert(!*place_of(s, job)); /* a job has one run at a time (J1) */
-    r->next = s->runs;
-    s->runs = r;
-    pthread_mutex_unlock(&s->lock);
-    return true;
-}
-
-void tn_work_socket_end(struct tn_work_socket *s, uint32_t job)
-{
-    pthread_mutex_lock(&s->lock);
-    struct run **at = place_of(s, job), *r = *at;
-    if (r)
-        *at = r->next;
-    pthread_mutex_unlock(&s->lock);
-    free_run(r);
-}
-
-/* ---- Commits ------------------------------------------------------------- */
-
-static void free_pending(struct pending *p)
-{
-    free(p->data);
-    free(p);
-}
-
-/* Under the lock. */
-static void unlink_pending(struct tn_work_socket *s, struct pending *p)
-{
-    struct pending **at = &s->pending;
-
-    while (*at != p)
-        at = &(*at)->next;
-    *at = p->next;
-}
-
-static void wake_server(struct tn_work_socket *s)
+void tn_work_socket_wake(struct tn_work_socket *s)
 {
     pthread_mutex_lock(&s->waking);
     if (s->server)
@@ -167,84 +38,60 @@ static void wake_server(struct tn_work_socket *s)
     pthread_mutex_unlock(&s->waking);
 }
 
-/* It is stored: who reads it back gets it. */
-static void adopt(struct tn_work_socket *s, struct pending *p)
-{
-    struct run *r = *place_of(s, p->job);
+/* ---- The jobs ------------------------------------------------------------ */
 
-    if (!r || r->epoch != p->epoch)
+static void open_stream(struct tn_work_socket *s, struct tn_http_reply *reply)
+{
+    reply->body = tn_work_runs_event(s, &reply->len);
+    reply->owned = reply->stream = reply->body != NULL;
+    reply->status = reply->body ? 200 : 503;
+    reply->type = "text/event-stream";
+    reply->each = true;
+    reply->from = s->published;
+    reply->headers[0].name = "Cache-Control";
+    reply->headers[0].value = "no-store";
+}
+
+static void answer_jobs(struct tn_work_socket *s, const struct tn_http_request *request,
+                        struct tn_http_reply *reply)
+{
+    struct tn_leadership_query query;
+
+    if (!tn_leadership_read(request, &query, reply))
         return;
-    free(r->checkpoint);
-    r->checkpoint = p->data;
-    r->len = p->len;
-    p->data = NULL;
-}
-
-void tn_work_socket_committed(struct tn_work_socket *s, uint64_t ticket, enum tenure_status status,
-                              const char *detail)
-{
-    struct pending *p;
-
     pthread_mutex_lock(&s->lock);
-    for (p = s->pending; p && p->ticket != ticket;)
-        p = p->next;
-    if (p) {
-        p->done = true;
-        p->status = status;
-        snprintf(p->detail, sizeof p->detail, "%s", detail);
-        if (status == TENURE_OK)
-            adopt(s, p);
-    }
-    if (p && p->forgotten) {
-        unlink_pending(s, p);
-        free_pending(p);
-    }
-    pthread_mutex_unlock(&s->lock);
-    wake_server(s);
-}
-
-/* The server says that a request is over. */
-static void end_request(void *arg, struct tn_http_memo *memo)
-{
-    struct tn_work_socket *s = arg;
-    struct pending *p = memo->job;
-
-    if (!p)
-        return;
-    memo->job = NULL;
-    pthread_mutex_lock(&s->lock);
-    p->forgotten = true;
-    if (p->done) {
-        unlink_pending(s, p);
-        free_pending(p);
-    }
+    tn_work_runs_publish(s);
+    if (query.stream)
+        open_stream(s, reply);
+    else
+        tn_http_answer_json(reply, 200, tn_work_runs_json(s));
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- Requests ------------------------------------------------------------ */
-
-static void answer_list(struct tn_work_socket *s, struct tn_http_reply *reply)
+static void handle_jobs(struct tn_work_socket *s, const struct tn_http_request *request,
+                        struct tn_http_reply *reply)
 {
-    json_t *jobs = json_array();
-
-    pthread_mutex_lock(&s->lock);
-    for (const struct run *r = s->runs; r; r = r->next)
-        json_array_append_new(jobs, json_pack("{s:s, s:I, s:I}", "id", r->id, "epoch",
-                                              (json_int_t)r->epoch, "checkpoint_bytes",
-                                              (json_int_t)r->len));
-    pthread_mutex_unlock(&s->lock);
-    tn_http_answer_json(reply, 200,
-                        json_pack("{s:s, s:s, s:o}", "group", s->options.group, "worker",
-                                  s->options.id, "jobs", jobs));
+    if (request->memo->job)
+        tn_work_commits_answer(s, request->memo->job, reply);
+    else if (strcmp(request->method, "GET") == 0)
+        answer_jobs(s, request, reply);
+    else if (strcmp(request->method, "POST") != 0)
+        tn_http_answer_error(reply, 405, "invalid", "the jobs take GET, and POST of checkpoints");
+    else if (request->full)
+        reply->park = true; /* answered 503 by the server */
+    else
+        tn_work_commit_many(s, request, reply);
 }
 
-/* "/v1/jobs/ID/checkpoint".  false: it is another path. */
-static bool job_of(const char *path, char id[128])
+/* ---- One job ------------------------------------------------------------- */
+
+/* "/v1/jobs/ID" and then that.  false: it is another path. */
+static bool job_of(const char *path, const char *end, char id[128])
 {
-    size_t prefix = sizeof JOBS - 1, suffix = sizeof CHECKPOINT - 1, n = strlen(path);
+    size_t prefix = sizeof JOBS - 1, suffix = strlen(end), n = strlen(path);
 
     if (n <= prefix + 1 + suffix || strncmp(path, JOBS "/", prefix + 1) != 0 ||
-        strcmp(path + n - suffix, CHECKPOINT) != 0 || n - prefix - 1 - suffix >= 128)
+        strcmp(path + n - suffix, end) != 0 || n - prefix - 1 - suffix >= 128)
         return false;
     memcpy(id, path + prefix + 1, n - prefix - 1 - suffix);
     id[n - prefix - 1 - suffix] = '\0';
@@ -252,26 +99,27 @@ static bool job_of(const char *path, char id[128])
 }
 
 /* The run that the request is of.  NULL: answered.  Under the lock. */
-static struct run *admit_run(struct tn_work_socket *s, const struct tn_http_request *request,
-                             const char *id, bool required, struct tn_http_reply *reply)
+static struct tn_assigned *admit_run(struct tn_work_socket *s,
+                                     const struct tn_http_request *request, const char *id,
+                                     bool required, struct tn_http_reply *reply)
 {
     const char *text = request->header(request, "Tenure-Epoch");
-    struct run *r = find_run(s, id);
+    struct tn_assigned *job = tn_work_run_find(s, id);
     const char *end = text;
     int64_t epoch = 0;
     char detail[256];
 
     if ((!text && required) || (text && (!tn_take_number(&end, &epoch) || *end))) {
         tn_http_answer_error(reply, 400, "invalid",
-                             "give the header Tenure-Epoch: the value of TENURE_EPOCH");
+                             "give the header Tenure-Epoch: the epoch of the run");
         return NULL;
     }
-    if (r && (!text || r->epoch == (uint64_t)epoch))
-        return r;
-    if (r)
+    if (job && (!text || job->epoch == (uint64_t)epoch))
+        return job;
+    if (job)
         snprintf(detail, sizeof detail,
                  "epoch %" PRId64 " of job %.100s is over; it is at epoch %" PRIu64 " here", epoch,
-                 id, r->epoch);
+                 id, job->epoch);
     else
         snprintf(detail, sizeof detail, "job %.100s does not run on this worker", id);
     if (text)
@@ -287,17 +135,18 @@ static void answer_checkpoint(struct tn_work_socket *s, const struct tn_http_req
     static _Thread_local char epoch[24]; /* copied by the server */
 
     pthread_mutex_lock(&s->lock);
-    const struct run *r = admit_run(s, request, id, false, reply);
-    if (r && r->len == 0) {
+    const struct tn_assigned *job = admit_run(s, request, id, false, reply);
+    const struct tn_work_run *r = job ? job->own : NULL;
+    if (r && r->checkpoint_len == 0) {
         tn_http_answer_error(reply, 404, "not-found", "nothing has been stored for this job yet");
     } else if (r) {
-        void *body = copy(r->checkpoint, r->len);
+        void *body = tn_work_copy(r->checkpoint, r->checkpoint_len);
 
-        snprintf(epoch, sizeof epoch, "%" PRIu64, r->epoch);
+        snprintf(epoch, sizeof epoch, "%" PRIu64, job->epoch);
         *reply = (struct tn_http_reply){.status = body ? 200 : 503,
                                         .type = "application/octet-stream",
                                         .body = body,
-                                        .len = body ? r->len : 0,
+                                        .len = body ? r->checkpoint_len : 0,
                                         .owned = body != NULL};
         reply->headers[0].name = "Tenure-Epoch";
         reply->headers[0].value = epoch;
@@ -305,68 +154,23 @@ static void answer_checkpoint(struct tn_work_socket *s, const struct tn_http_req
     pthread_mutex_unlock(&s->lock);
 }
 
-static void answer_pending(struct tn_work_socket *s, struct pending *p, struct tn_http_reply *reply)
-{
-    pthread_mutex_lock(&s->lock);
-    if (!p->done)
-        reply->park = true;
-    else if (p->status == TENURE_OK)
-        tn_http_answer_json(reply, 200,
-                            json_pack("{s:b, s:I}", "stored", 1, "epoch", (json_int_t)p->epoch));
-    else
-        tn_http_answer_status(reply, p->status, p->detail);
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* The driver may answer before it returns: the request is pending before. */
 static void begin_commit(struct tn_work_socket *s, const struct tn_http_request *request,
                          const char *id, struct tn_http_reply *reply)
 {
-    struct pending *p = calloc(1, sizeof *p);
-    struct tenure_error err;
-    bool admitted = false;
-
-    if (p && (p->data = copy(request->body, request->body_len)))
-        p->len = request->body_len;
-    if (!p || !p->data) {
-        free(p);
-        tn_http_answer_error(reply, 503, "nomem", "out of memory");
-        return;
-    }
     pthread_mutex_lock(&s->lock);
-    const struct run *r = admit_run(s, request, id, true, reply);
-    if (r) {
-        p->ticket = ++s->tickets;
-        p->job = r->job;
-        p->epoch = r->epoch;
-        p->next = s->pending;
-        s->pending = p;
-        admitted = true;
-    }
+    const struct tn_assigned *job = admit_run(s, request, id, true, reply);
+    uint32_t number = job ? job->number : 0;
+    uint64_t epoch = job ? job->epoch : 0;
     pthread_mutex_unlock(&s->lock);
-    if (!admitted) {
-        free_pending(p);
-        return;
-    }
-    enum tenure_status status = s->options.commit(s->options.arg, p->job, p->epoch, request->body,
-                                                  request->body_len, p->ticket, &err);
-    if (status) {
-        pthread_mutex_lock(&s->lock);
-        unlink_pending(s, p);
-        pthread_mutex_unlock(&s->lock);
-        free_pending(p);
-        tn_http_answer_status(reply, status, err.text);
-        return;
-    }
-    request->memo->job = p;
-    reply->park = true;
+    if (job)
+        tn_work_commit_one(s, request, number, epoch, reply);
 }
 
 static void handle_checkpoint(struct tn_work_socket *s, const struct tn_http_request *request,
                               const char *id, struct tn_http_reply *reply)
 {
     if (request->memo->job)
-        answer_pending(s, request->memo->job, reply);
+        tn_work_commits_answer(s, request->memo->job, reply);
     else if (strcmp(request->method, "GET") == 0)
         answer_checkpoint(s, request, id, reply);
     else if (strcmp(request->method, "PUT") != 0)
@@ -377,6 +181,36 @@ static void handle_checkpoint(struct tn_work_socket *s, const struct tn_http_req
         begin_commit(s, request, id, reply);
 }
 
+/* The run is over from here on: a second one is of none, whatever the job does meanwhile. */
+static void handle_stopped(struct tn_work_socket *s, const struct tn_http_request *request,
+                           const char *id, struct tn_http_reply *reply)
+{
+    if (!s->options.stopped) {
+        tn_http_answer_error(reply, 405, "invalid",
+                             "the end of a program is the end of its job here: this is for "
+                             "'tenure work --one-program'");
+        return;
+    }
+    if (strcmp(request->method, "POST") != 0) {
+        tn_http_answer_error(reply, 405, "invalid", "the end of a job takes POST");
+        return;
+    }
+    pthread_mutex_lock(&s->lock);
+    struct tn_assigned *job = admit_run(s, request, id, true, reply);
+    if (job) {
+        uint32_t number = job->number;
+        uint64_t epoch = job->epoch;
+
+        tn_work_run_drop(s, job);
+        s->options.stopped(s->options.arg, number, epoch);
+        tn_http_answer_json(reply, 200,
+                            json_pack("{s:b, s:I}", "stopped", 1, "epoch", (json_int_t)epoch));
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- The server ---------------------------------------------------------- */
+
 static void handle_request(void *arg, const struct tn_http_request *request,
                            struct tn_http_reply *reply)
 {
@@ -385,25 +219,38 @@ static void handle_request(void *arg, const struct tn_http_request *request,
 
     if (!request->local)
         tn_state_http_denied(reply);
-    else if (job_of(request->path, id))
+    else if (job_of(request->path, CHECKPOINT, id))
         handle_checkpoint(s, request, id, reply);
-    else if (strcmp(request->path, JOBS) == 0 && strcmp(request->method, "GET") == 0)
-        answer_list(s, reply);
+    else if (job_of(request->path, STOPPED, id))
+        handle_stopped(s, request, id, reply);
+    else if (strcmp(request->path, JOBS) == 0)
+        handle_jobs(s, request, reply);
     else
         tn_http_answer_error(reply, 404, "not-found",
-                             "see GET /v1/jobs, GET and PUT /v1/jobs/ID/checkpoint");
+                             "see GET and POST /v1/jobs, GET and PUT /v1/jobs/ID/checkpoint, POST "
+                             "/v1/jobs/ID/stopped");
+}
+
+/* The server says that a request is over. */
+static void end_request(void *arg, struct tn_http_memo *memo)
+{
+    if (memo->job)
+        tn_work_commits_forget(arg, memo->job);
+    memo->job = NULL;
 }
 
 /* Before a body is kept: strangers have nothing to send. */
 static bool admit_request(void *arg, const struct tn_http_request *request,
                           struct tn_http_reply *reply)
 {
+    bool jobs = strcmp(request->path, JOBS) == 0 && strcmp(request->method, "GET") == 0;
+
     (void)arg;
     if (!request->local) {
         tn_state_http_denied(reply);
         return false;
     }
-    return tn_query_check(request, "", NULL, reply);
+    return tn_query_check(request, jobs ? "stream" : "", NULL, reply);
 }
 
 /* ---- Life ---------------------------------------------------------------- */
@@ -430,7 +277,7 @@ enum tenure_status tn_work_socket_open(const struct tn_work_socket_options *opti
                                        .arg = s,
                                        .user = options->user};
 
-        snprintf(s->variable, sizeof s->variable, "%s%s/socket", VARIABLE, s->dir);
+        snprintf(s->variable, sizeof s->variable, "%s%s/socket", TN_WORK_VARIABLE, s->dir);
         snprintf(listen, sizeof listen, "unix:%s", socket_path(s));
         pthread_mutex_lock(&s->waking); /* it may be asked, and answer, before it has returned */
         status = s->http->start(&http, &s->server, err);
@@ -448,6 +295,7 @@ enum tenure_status tn_work_socket_open(const struct tn_work_socket_options *opti
 
 void tn_work_socket_close(struct tn_work_socket *s)
 {
+    struct tn_assigned *job;
     struct tn_http_server *server;
 
     if (!s)
@@ -460,18 +308,11 @@ void tn_work_socket_close(struct tn_work_socket *s)
         s->http->stop(server); /* removes the socket */
     if (s->dir[0])
         rmdir(s->dir);
-    while (s->runs) {
-        struct run *r = s->runs;
-
-        s->runs = r->next;
-        free_run(r);
-    }
-    while (s->pending) {
-        struct pending *p = s->pending;
-
-        s->pending = p->next;
-        free_pending(p);
-    }
+    for (size_t i = 0; (job = tn_assigned_next(&s->jobs, &i, NULL)); i = 0)
+        tn_work_run_drop(s, job);
+    tn_assigned_free(&s->jobs);
+    tn_work_commits_free(s);
+    free(s->events);
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->waking);
     free(s);

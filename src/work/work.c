@@ -29,19 +29,20 @@
 /* All are dead, and the driver waits for that. */
 static void check_reaped(struct tn_work *w)
 {
-    if (!w->stopping_all || tn_fleet_alive(&w->fleet) > 0 || w->guard_dead)
+    if (!w->stopping_all || tn_fleet_alive(&w->fleet) > 0 || tn_fleet_alive(w->launched) > 0 ||
+        w->guard_dead)
         return;
     w->stopping_all = false;
     tn_jobs_driver_reaped(w->driver);
 }
 
-static void on_stopped(void *arg, uint32_t job)
+static void on_stopped(void *arg, uint32_t job, uint64_t epoch)
 {
     struct tn_work *w = arg;
 
     tn_work_socket_end(w->socket, job);
     if (!w->stopping_all) /* else reaped() answers for all of them */
-        tn_jobs_driver_stopped(w->driver, job);
+        tn_jobs_driver_stopped(w->driver, job, epoch);
 }
 
 static enum tenure_status on_commit(void *arg, uint32_t job, uint64_t epoch, const void *data,
@@ -59,12 +60,18 @@ static void start_job(struct tn_work *w, struct tn_work_message *m, int64_t now)
         !tn_fleet_start(&w->fleet, m->job, m->text, m->epoch, m->spec, m->spec_len, now))
         abort(); /* out of memory: the guard ends everything, and the jobs go to others */
     m->spec = NULL;
+    if (!w->options->one_program && !tn_work_socket_give(w->socket, m->job, NULL, 0))
+        abort();
 }
 
 static void stop_all(struct tn_work *w, const struct tn_work_message *m, int64_t now)
 {
+    const char *why = tn_jobs_cause_word(m->cause);
+
     w->stopping_all = true;
-    tn_fleet_stop_all(&w->fleet, m->at_ns, now);
+    tn_work_socket_ending(w->socket, m->cause == TN_CAUSE_LOST, m->at_ns, m->text);
+    tn_fleet_stop_all(&w->fleet, m->at_ns, why, now);
+    tn_fleet_stop_all(&w->host, m->at_ns, why, now);
 }
 
 /* ---- Events -------------------------------------------------------------- */
@@ -76,10 +83,13 @@ static void handle_message(struct tn_work *w, struct tn_work_message *m, int64_t
         start_job(w, m, now);
         break;
     case TN_WORK_MSG_STOP:
-        tn_fleet_stop(&w->fleet, m->job, m->at_ns, now);
+        tn_fleet_stop(&w->fleet, m->job, m->at_ns, tn_jobs_cause_word(m->cause), now);
         break;
     case TN_WORK_MSG_STOP_ALL:
         stop_all(w, m, now);
+        break;
+    case TN_WORK_MSG_STOPPED:
+        tn_fleet_confirm(&w->fleet, m->job, m->epoch, now);
         break;
     case TN_WORK_MSG_FIRED:
         tn_work_fired(w);
@@ -120,7 +130,7 @@ static void asked_to_go(struct tn_work *w, int signal, int64_t now)
         tn_jobs_driver_leave(w->driver);
     } else {
         tn_log("leaving", "got SIG%s again: killing every program", sigabbrev_np(signal));
-        tn_fleet_stop_all(&w->fleet, now, now);
+        tn_fleet_stop_all(w->launched, now, "leaving", now);
         w->hurry.at_ns = now + HURRY_NS;
     }
     w->asked_ns = now;
@@ -140,7 +150,7 @@ static void take_signals(void *arg, short events)
         else if (signal == SIGCHLD)
             continue; /* settle() reaps */
         else if (signal != SIGPIPE)
-            tn_fleet_signal(&w->fleet, signal);
+            tn_fleet_signal(w->launched, signal);
     }
 }
 
@@ -170,9 +180,12 @@ static void settle(struct tn_work *w)
     while (waitpid(-1, NULL, WNOHANG) > 0)
         continue; /* what a dead guard has left to us, and the guard itself: its descriptor tells */
     check_reaped(w);
+    tn_work_host_want(w);
     tn_work_launcher_want(w);
     w->fleet_timer.at_ns = tn_fleet_act(&w->fleet, tenure_now());
+    w->host_timer.at_ns = tn_fleet_act(&w->host, tenure_now());
     check_reaped(w); /* one that could not be started is dead too */
+    tn_work_socket_publish(w->socket);
     if (w->halted)
         w->over = true;
 }
@@ -205,6 +218,7 @@ static enum tenure_status open_loop(struct tn_work *w, struct tenure_error *err)
                   tn_work_on_late, w);
     w->drain.run = drain_inbox;
     tn_loop_timer(l, &w->fleet_timer, NULL, NULL); /* settle() acts */
+    tn_loop_timer(l, &w->host_timer, NULL, NULL);
     tn_loop_timer(l, &w->tree_timer, tn_work_on_tree_timer, w);
     tn_loop_timer(l, &w->hurry, hurry_over, w);
     tn_loop_timer(l, &w->ping, ping_watchdog, w);
@@ -214,8 +228,10 @@ static enum tenure_status open_loop(struct tn_work *w, struct tenure_error *err)
 }
 
 /* K must cover every program: the rest would still run when others start the jobs. */
-static enum tenure_status settle_capacity(struct tn_jobs_options *o, struct tenure_error *err)
+static enum tenure_status settle_capacity(struct tn_jobs_options *o, bool one_program,
+                                          struct tenure_error *err)
 {
+    uint32_t programs = o->limit && !one_program ? o->limit : 1;
     struct tn_timing_wish wish = {.ttl_ns = o->ttl_ms * TN_MS,
                                   .renew_ns = o->renew_ms * TN_MS,
                                   .grace_ns = o->grace_ms * TN_MS,
@@ -229,15 +245,14 @@ static enum tenure_status settle_capacity(struct tn_jobs_options *o, struct tenu
     if (status)
         return status;
     tn_duration_format(timing.kill_ns, kill);
-    tn_duration_format(tn_work_kill_ns(o->limit ? o->limit : 1), need);
-    if (covered == 0 || o->limit > covered)
+    tn_duration_format(tn_work_kill_ns(programs), need);
+    if (programs > covered)
         return tenure_fail(
             err, TENURE_CONFIG,
             "a kill time of %s covers %u programs (%d ms and %d ms each), not %u: "
             "use --capacity %u, or --kill-time %s with a ttl that leaves room for it",
-            kill, covered, TN_WORK_KILL_BASE_MS, TN_WORK_KILL_EACH_MS, o->limit ? o->limit : 1,
-            covered, need);
-    if (o->limit == 0)
+            kill, covered, TN_WORK_KILL_BASE_MS, TN_WORK_KILL_EACH_MS, programs, covered, need);
+    if (o->limit == 0 && !one_program)
         o->limit = covered;
     return TENURE_OK;
 }
@@ -245,27 +260,37 @@ static enum tenure_status settle_capacity(struct tn_jobs_options *o, struct tenu
 static enum tenure_status open_socket(struct tn_work *w, struct tenure_error *err)
 {
     const struct tn_work_options *o = w->options;
-    struct tn_work_socket_options options = {
-        .group = o->jobs.group, .id = o->jobs.id, .arg = w, .commit = on_commit};
+    struct tn_work_socket_options options = {.group = o->jobs.group,
+                                             .id = o->jobs.id,
+                                             .arg = w,
+                                             .commit = on_commit,
+                                             .stopped =
+                                                 o->one_program ? tn_work_post_stopped : NULL};
     enum tenure_status status = tn_program_user(&o->program, &options.user, err);
 
     if (!status)
         status = tn_work_socket_open(&options, &w->socket, err);
     if (status)
         return status;
-    tn_fleet_init(&w->fleet, &(struct tn_fleet_options){
-                                 .program = &o->program,
-                                 .group = o->jobs.group,
-                                 .id = o->jobs.id,
-                                 .store = o->jobs.store,
-                                 .socket = tn_work_socket_variable(w->socket),
-                                 .dir = tn_work_socket_dir(w->socket),
-                                 .user = options.user,
-                                 .stop_signal = o->stop_signal,
-                                 .rate = o->start_rate,
-                                 .arg = w,
-                                 .stopped = on_stopped,
-                             });
+    struct tn_fleet_options programs = {.program = &o->program,
+                                        .group = o->jobs.group,
+                                        .id = o->jobs.id,
+                                        .store = o->jobs.store,
+                                        .socket = tn_work_socket_variable(w->socket),
+                                        .dir = tn_work_socket_dir(w->socket),
+                                        .user = options.user,
+                                        .stop_signal = o->stop_signal,
+                                        .rate = o->start_rate,
+                                        .arg = w,
+                                        .stopped = on_stopped};
+    struct tn_fleet_options jobs = {.host = &tn_work_one_program, .arg = w, .stopped = on_stopped};
+    if (o->one_program) {
+        programs.started = tn_work_host_started;
+        programs.stopped = tn_work_host_stopped;
+    }
+    tn_fleet_init(w->launched, &programs);
+    if (o->one_program)
+        tn_fleet_init(&w->fleet, &jobs);
     return TENURE_OK;
 }
 
@@ -275,15 +300,19 @@ static enum tenure_status open_all(struct tn_work *w, struct tenure_error *err)
     struct tn_jobs_hooks hooks;
     enum tenure_status status = open_loop(w, err);
 
-    if (status || (status = settle_capacity(&jobs, err)))
+    if (status || (status = settle_capacity(&jobs, w->options->one_program, err)))
         return status;
     if ((status = open_socket(w, err)) || (status = tn_work_guard_open(w, err)))
         return status;
+    if ((status = tn_work_listen(&w->options->api, jobs.group, jobs.id, &w->listener, err)))
+        return status;
+    jobs.observed = w->listener != NULL;
     w->exit_code = w->codes->failed;
     tn_work_hooks(w, &hooks);
     status = tn_jobs_driver_start(&jobs, &hooks, &w->driver, err);
     if (!status)
         w->exit_code = 0;
+    tn_work_listen_for(w->listener, w->driver);
     return status;
 }
 
@@ -291,10 +320,12 @@ static void close_all(struct tn_work *w)
 {
     if (w->driver && !w->halted)
         _exit(w->exit_code); /* its threads wait for the store, and the guard ends what runs */
+    tn_work_listen_close(w->listener);
     tn_jobs_driver_free(w->driver);
     tn_work_guard_close(w);
     tn_work_socket_close(w->socket);
     tn_fleet_free(&w->fleet);
+    tn_fleet_free(&w->host);
     tn_notify_close(&w->notify);
     if (w->signal.fd >= 0)
         close(w->signal.fd);
@@ -317,6 +348,7 @@ int tn_work(const struct tn_work_options *options, const struct tn_work_codes *c
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take our children's ends away */
     pthread_mutex_init(&w.lock, NULL);
     w.last = &w.first;
+    w.launched = options->one_program ? &w.host : &w.fleet;
     w.link = TN_GUARD_LINK_NONE;
     tn_log_setup(options->log, options->jobs.group, options->jobs.id);
     tn_notify_open(&w.notify, getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"));

@@ -1,6 +1,6 @@
 /*
  * work/work.h - what `tenure work` does: join a group of jobs, and run a program for each job that
- * this worker owns, all of them behind one guard.
+ * this worker owns, or one for all, behind one guard.
  *
  *     tenure ── tenure-guard ── init ── launcher ─┬─ init ── program of a job
  *                                                 └─ init ── program of a job
@@ -12,6 +12,7 @@
 #ifndef TN_WORK_WORK_H
 #define TN_WORK_WORK_H
 
+#include "api/api.h"
 #include "jobs/driver.h"
 #include "os/log.h"
 #include "supervise/guard/link.h"
@@ -23,7 +24,9 @@ struct tn_work_options {
     enum tn_contain contain;
     int stop_signal;
     unsigned start_rate; /* programs started a second */
+    bool one_program;    /* one for all jobs, not one for each */
     enum tn_log_format log;
+    struct tn_api_options api; /* HTTP, if it listens anywhere */
 };
 
 /* How it ended. */

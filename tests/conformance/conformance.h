@@ -50,8 +50,9 @@ struct tenure_conformance_options {
     unsigned processes;   /* in the races; default 8, at most 16 */
     unsigned rounds;      /* at most so many in the long checks; default 2000 */
     unsigned seconds;     /* about so long in each long check; default 4 */
-    unsigned call_ms;     /* the deadline of one call; default 10000 */
-    unsigned limit_s;     /* a check that takes longer hangs, which ends the run; default 180 */
+    unsigned call_ms;     /* the deadline of one call; default 120000: a machine may be
+                           * stopped for longer than any store needs */
+    unsigned limit_s;     /* a check that takes longer hangs, which ends the run; default 500 */
     FILE *out;            /* default: stdout */
 };
 

@@ -187,8 +187,8 @@ static void set_defaults(struct cf *c, const struct tenure_conformance_options *
     c->opts.processes = c->opts.processes ? c->opts.processes : 8;
     c->opts.rounds = c->opts.rounds ? c->opts.rounds : 2000;
     c->opts.seconds = c->opts.seconds ? c->opts.seconds : 4;
-    c->opts.call_ms = c->opts.call_ms ? c->opts.call_ms : 10000;
-    c->opts.limit_s = c->opts.limit_s ? c->opts.limit_s : 180;
+    c->opts.call_ms = c->opts.call_ms ? c->opts.call_ms : 120000;
+    c->opts.limit_s = c->opts.limit_s ? c->opts.limit_s : 500;
     cf_nonce(nonce);
     if (c->opts.prefix)
         snprintf(c->base, sizeof c->base, "%s", c->opts.prefix);

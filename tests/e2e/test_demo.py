@@ -26,4 +26,4 @@ def test_demo(tmp_path):
         assert re.findall(r"^    \S+ (\w+) +now ", shown, re.M) == [leader]
     terms = re.search(r"tenure history.*?\n(?:.*\n){4}", done.stdout)[0].splitlines()[2:]
     assert [term.split()[1] for term in terms[:2]] == [first, second]
-    assert terms[0].endswith("crashed") and terms[1].endswith("asked to step down")
+    assert terms[0].endswith("crashed") and terms[1].split("  ")[-1].startswith("handed over to ")

@@ -51,6 +51,8 @@ def test_options_that_are_nearly_there():
 def test_verbs_that_are_not_there():
     assert "'hisotry' (did you mean 'history'?)" in run("hisotry", code=2)
     assert "unknown verb 'nosuch'" in run("help", "nosuch", code=2)
+    assert "'lcok' (did you mean 'lock'?)" in run("lcok", code=2)  # two letters exchanged are one mistake
+    assert "'lsit' (did you mean 'list'?)" in run("jobs", "lsit", "--group", "g", code=2)
 
 
 @pytest.mark.parametrize("args,known", [(("state", "exprot"), "export"), (("config", "chekc"), "check"),
@@ -63,11 +65,14 @@ def test_subcommands_that_are_not_there(args, known):
 def test_help_in_every_way():
     verbs = re.findall(r"^  ([a-z][a-z-]*)  ", subprocess.run([TENURE, "help"], capture_output=True, text=True,
                                                                check=True).stdout, re.M)
-    for verb in verbs:
+    for verb in [*verbs, "version"]:
         told = {subprocess.run([TENURE, *words], capture_output=True, text=True, check=True,
                                stdin=subprocess.DEVNULL).stdout
                 for words in ((verb, "--help"), (verb, "-h"), ("help", verb))}
-        assert len(told) == 1 and told.pop().startswith("usage: tenure"), verb
+        assert len(told) == 1 and (usage := told.pop()).startswith("usage: tenure"), verb
+        for action in re.findall(rf"^(?:usage:|      ) tenure {verb} ([a-z][a-z-]+) ", usage, re.M):
+            done = subprocess.run([TENURE, verb, action, "--help"], capture_output=True, text=True)
+            assert (done.returncode, done.stdout) == (0, usage), (verb, action, done.stderr)
 
 
 def test_an_agent_without_a_store(tmp_path):

@@ -55,6 +55,9 @@ def test_unit(path):
     for name in ("PrivateDevices", "RestrictNamespaces", "RestrictRealtime", "ProtectControlGroups"):
         assert name not in service
     assert service["Delegate"] == "yes"
+    # What can heal is tried again: a share that is mounted later, a program that is installed later.
+    assert service["Restart"] == "always" and unit["Unit"]["StartLimitIntervalSec"] == "0"
+    assert not [name for name in service if name.startswith(("RestartPrevent", "SuccessExit"))]
     assert unit["Install"]["WantedBy"] == "multi-user.target"
 
 

@@ -95,7 +95,9 @@ static void end_job(const char *id, uint64_t epoch)
         own[i].on = false;
     pthread_mutex_unlock(&lock);
     atomic_compare_exchange_strong(&board->owner[i], &self, 0);
-    tenure_worker_finished(worker, id, epoch);
+    tenure_worker_finished(worker, id, epoch, NULL);
+    if (tenure_worker_finished(worker, id, epoch, NULL) != TENURE_FENCED)
+        atomic_fetch_add(&board->overlaps, 1); /* the second could end a later run */
 }
 
 static void revoked(void *arg, const char *id, uint64_t epoch, int64_t deadline_ns, const char *why)

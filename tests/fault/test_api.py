@@ -189,7 +189,7 @@ def test_a_handover_is_seen_everywhere(pair):
     terms = until(lambda: (h := first.ask("/v1/history").json()["history"]) and len(h) == 2
                   and h[0]["to_ms"] and h)
     assert [(t["holder"], t["cause"]) for t in terms] == [("a", "first"), ("b", "handover")]
-    assert terms[0]["end"] == "asked to step down" and not terms[0]["estimated"]
+    assert terms[0]["end"] == "handed over to b" and not terms[0]["estimated"]
     assert terms[1]["gap_ms"] is not None and terms[1]["to_ms"] is None
     assert 'tenure_takeovers_total{name="web",id="b",cause="handover"} 1' in \
         second.ask("/metrics").text

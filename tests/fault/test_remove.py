@@ -170,10 +170,13 @@ def test_other_things_that_cannot_be_undone_are_asked_for(tmp_path):
     url = f"sqlite:{tmp_path}/db"
     tenure("run", "--name", "web", "--store", url, "--", "true")
     tenure("state", "put", "--name", "web", "--store", url, "jobs/a", "-", text="17")
-    for words in (["state", "delete", "jobs/a"], ["reset"]):
-        command = [TENURE, *words, "--name", "web", "--store", url]
-        for answer, code in (("n", 1), ("y", 0)):
-            with Terminal(*command) as terminal:
+    tenure("jobs", "add", "a", "--group", "web", "--store", url)
+    for words, yes in ((["state", "delete", "jobs/a", "--name"], 0), (["reset", "--name"], 0),
+                       (["state", "repair", "jobs/b", "--delete", "--name"], 1),  # it is not damaged
+                       (["jobs", "remove", "a", "--group"], 0), (["jobs", "repair", "--group"], 0),
+                       (["jobs", "evict", "nobody", "--group"], 2)):
+        for answer, code in (("n", 1), ("y", yes)):
+            with Terminal(TENURE, *words, "web", "--store", url) as terminal:
                 eventually("a question", lambda: terminal.read() and "[y/N]" in terminal.raw)
                 terminal.press(answer + "\n")
                 assert terminal.ends() == code

@@ -8,9 +8,17 @@ import subprocess
 import pytest
 import server_redis
 from agent import TENURE, Agent
-from process import until
+from process import die_with_parent, until
 
 needs_redis = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
+
+
+def mount(scheme, place, made):
+    """A directory with a store in it, there from one moment to the next."""
+    made.mkdir(mode=0o700)
+    assert subprocess.run([TENURE, "run", "--name", "other", "--store", f"{scheme}:{made}/store", "--log", "none", "--",
+                           "true"], stdin=subprocess.DEVNULL).returncode == 0
+    made.rename(place)
 
 
 def warnings(agent):
@@ -76,16 +84,63 @@ def test_ttls_that_differ(tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["file", "sqlite"])
-def test_a_share_that_is_not_mounted_yet(scheme, tmp_path):
+@pytest.mark.parametrize("options", ["", "?create=no"])
+def test_a_share_that_is_not_mounted_yet(scheme, options, tmp_path):
     place = tmp_path / "share"
-    with Agent(tmp_path, f"{scheme}:{place}/store", "a") as agent:
+    store = f"{scheme}:{place}/store{options}"
+    with Agent(tmp_path, store, "a") as agent:
         assert str(place) in until(lambda: warnings(agent).get("store-unavailable"))
         assert metric(agent, "store-unavailable") == 1
         until(lambda: logged(agent, str(place)))
-        place.mkdir(mode=0o700)
+        assert str(place) in agent.status()["reason"]
+        done = subprocess.run([TENURE, "status", "--store", store], capture_output=True, text=True)
+        assert str(place) in done.stderr and not done.stdout
+        # What is said helps: with create=no, `tenure run` would not make it.
+        assert done.returncode == (1 if options else 2) and ("mounted?" in done.stderr) == bool(options)
+        mount(scheme, place, tmp_path / "made")
         agent.leads()
         until(lambda: not warnings(agent))
         assert metric(agent, "store-unavailable") == 0
+
+
+def test_an_agent_waits_for_its_share_and_its_program(tmp_path):
+    """None of its elections ends: there is nobody at night who would start it again."""
+    place, program = tmp_path / "share", tmp_path / "program"
+    (tmp_path / "tenure.yaml").write_text(f"""
+coordinate: {{type: file_lease, path: {place}/store, options: {{create: no}}}}
+http: {{listen: "unix:{tmp_path}/http"}}
+elections:
+  - name: web
+    run: {{command: ["{program}"]}}
+""")
+    log = open(tmp_path / "log", "w")
+    process = subprocess.Popen([TENURE, "agent", "--config", tmp_path / "tenure.yaml"], stdin=subprocess.DEVNULL,
+                               stdout=log, stderr=log, preexec_fn=die_with_parent)
+
+    def ask(path):
+        assert process.poll() is None, (tmp_path / "log").read_text()
+        done = subprocess.run(["curl", "-s", "--max-time", "5", "--unix-socket", tmp_path / "http", f"http://x{path}"],
+                              capture_output=True, text=True)
+        return done.stdout
+
+    def kinds():
+        said = ask("/_ha/status")
+        return [w["kind"] for w in json.loads(said)["elections"][0]["warnings"]] if said else []
+
+    try:
+        until(lambda: "store-unavailable" in kinds())
+        mount("file", place, tmp_path / "made")
+        until(lambda: "program-missing" in kinds())
+        assert re.search(r'^tenure_warning\{.*kind="program-missing"\} 1$', ask("/metrics"), re.M)
+        new = tmp_path / "new"
+        new.write_text("#!/bin/sh\nexec sleep 600\n")
+        new.chmod(0o755)
+        new.rename(program)
+        until(lambda: not {"store-unavailable", "program-missing"} & set(kinds()) and ask("/readyz") == "ok\n")
+    finally:
+        process.terminate()
+        process.wait(60)
+        log.close()
 
 
 @needs_redis

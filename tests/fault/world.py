@@ -20,6 +20,8 @@ import tempfile
 import threading
 import time
 
+from process import Patience
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENURE_BUILD", ROOT / "build"))
 TENURE = BUILD / "tenure"
@@ -206,12 +208,12 @@ def kill_at_once(*pids):
 
 
 def eventually(what, predicate, patience=PATIENCE):
-    limit = time.monotonic() + patience
+    patience = Patience(patience)
     while True:
         value = predicate()
         if value:
             return value
-        if time.monotonic() > limit:
+        if patience.is_over():
             raise AssertionError(f"never came: {what}")
         time.sleep(0.002)
 

@@ -276,7 +276,11 @@ on('thirty elections: a summary, trouble first, filter, search, an address for e
   const a = await world.add('node-a');
   const page = await visit(a, { closed: true });
   const changed = { trouble: 4 };
-  await pretend(page, () => many(30, changed.trouble, Date.now()));
+  await pretend(page, () => {
+    const status = many(30, changed.trouble, Date.now());
+    Object.assign(status.elections[3], changed.search);
+    return status;
+  });
   const summary = page.locator('#summary-text'), rows = page.locator('.rows a'), hash = () => page.evaluate(() => location.hash);
   assert.equal(await summary.textContent(), '26 healthy, 1 without a leader, 1 not answering, 1 in trouble, 1 paused');
   assert.equal(await page.locator('.election').count(), 0); // a list, no cards
@@ -327,6 +331,12 @@ on('thirty elections: a summary, trouble first, filter, search, an address for e
   await summary.getByText('All 30 elections healthy').waitFor();
   assert.equal(await page.locator('#trouble-part').isVisible(), false);
   assert.equal(await page.evaluate(() => document.activeElement.dataset.name), 'orders-1');
+  // Where the store does not say who leads, the page does not say that nobody does.
+  changed.search = { leader: null, leader_known: false, leading: false, role: 'standby', reason: 'who leads is not known; the store: refused' };
+  await summary.getByText('29 healthy, 1 with an unknown leader').waitFor();
+  assert.doesNotMatch(await page.title(), /without leader/);
+  await page.locator('#trouble a', { hasText: 'search' }).click();
+  await page.locator('.election').getByText('Leader not known').waitFor();
   page.faults.length = 0; // a request that is never answered ends with the page
 });
 

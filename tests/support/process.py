@@ -42,14 +42,30 @@ def free_port():
 
 def until(what, limit=60.0, pause=0.02):
     """Call what() until it is true, and return that; fail after a generous limit."""
-    end = time.monotonic() + limit
+    patience = Patience(limit)
     while True:
         answer = what()
         if answer:
             return answer
-        if time.monotonic() > end:
+        if patience.is_over():
             raise AssertionError(f"still not true after {limit} s: {what}")
         time.sleep(pause)
+
+
+class Patience:
+    """A limit in the time that this process could look: a machine that is stopped for a minute
+    does not use it up, because what is waited for stood still as well."""
+
+    STEP_MAX = 5.0  # between two looks
+
+    def __init__(self, limit):
+        self.left, self.looked = limit, time.monotonic()
+
+    def is_over(self):
+        now = time.monotonic()
+        self.left -= min(now - self.looked, self.STEP_MAX)
+        self.looked = now
+        return self.left < 0
 
 
 class Daemon:

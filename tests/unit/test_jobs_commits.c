@@ -53,7 +53,7 @@ static void on_start(void *arg, const struct tn_job_start *s)
 static void on_stop(void *arg, uint32_t number, int64_t by_ns, enum tn_jobs_cause cause)
 {
     (void)arg, (void)by_ns, (void)cause;
-    tn_jobs_driver_stopped(driver, number);
+    tn_jobs_driver_stopped(driver, number, atomic_load(&epoch));
 }
 
 static void on_stop_all(void *arg, int64_t by_ns, enum tn_jobs_cause cause, const char *why)
@@ -83,8 +83,8 @@ static void commit(uint64_t run, const char *text, uint64_t ticket)
                      TENURE_OK);
 }
 
-/* "first" is acknowledged; then "last" is committed, and the job ends before that is sent. */
-static void end_after_commit(const char *url, bool and_membership)
+/* A worker of one job, which runs. */
+static tenure_store *begin(const char *url)
 {
     int64_t by = tenure_now() + LIMIT_S * TN_S;
     struct tn_new_job job = {.id = "a", .pin = "", .must = "", .prefer = "", .weight = 1};
@@ -100,7 +100,7 @@ static void end_after_commit(const char *url, bool and_membership)
 
     atomic_store(&starts, 0);
     atomic_store(&ends_of_all, 0);
-    atomic_store(&fire, and_membership);
+    atomic_store(&fire, false);
     for (unsigned i = 0; i < TICKETS; i++)
         atomic_store(&answers[i], 0);
     assert_int_equal(tenure_store_open(url, by, &store, &err), TENURE_OK);
@@ -108,15 +108,46 @@ static void end_after_commit(const char *url, bool and_membership)
     assert_int_equal(tn_jobs_add(&group, &job, 1, &added, &err), TENURE_OK);
     assert_int_equal(tn_jobs_driver_start(&o, &hooks, &driver, &err), TENURE_OK);
     wait_for(atomic_load(&starts) == 1);
+    return store;
+}
+
+/* "first" is acknowledged; then "last" is committed, and the job ends before that is sent. */
+static void end_after_commit(const char *url, bool and_membership)
+{
+    tenure_store *store = begin(url);
+
+    atomic_store(&fire, and_membership);
     commit(atomic_load(&epoch), "first", FIRST);
     wait_for(atomic_load(&answers[FIRST]) == TENURE_OK + 1);
     atomic_store(&held, true);
     commit(1, "", HOLD);
     wait_for(atomic_load(&answers[HOLD]) == TENURE_FENCED + 1);
     commit(atomic_load(&epoch), "last", LAST);
-    tn_jobs_driver_stopped(driver, 0);
+    tn_jobs_driver_stopped(driver, 0, atomic_load(&epoch));
     atomic_store(&held, false);
     wait_for(atomic_load(&starts) == 2);
+    tn_jobs_driver_free(driver);
+    tenure_store_close(store);
+}
+
+/* An end that is reported twice does not end the next run, which would then run unowned (J1). */
+static void test_reported_twice(void **state)
+{
+    tenure_store *store = begin("memory:twice");
+    uint64_t first = atomic_load(&epoch);
+
+    (void)state;
+    tn_jobs_driver_stopped(driver, 0, first);
+    wait_for(atomic_load(&starts) == 2);
+    assert_true(atomic_load(&epoch) > first);
+    tn_jobs_driver_stopped(driver, 0, first);
+    commit(atomic_load(&epoch), "second", FIRST);
+    wait_for(atomic_load(&answers[FIRST]) != 0);
+    assert_int_equal(atomic_load(&answers[FIRST]), TENURE_OK + 1);
+    commit(atomic_load(&epoch), "third", LAST); /* after the report has been read */
+    wait_for(atomic_load(&answers[LAST]) != 0);
+    assert_int_equal(atomic_load(&answers[LAST]), TENURE_OK + 1);
+    assert_int_equal(atomic_load(&starts), 2);
     tn_jobs_driver_free(driver);
     tenure_store_close(store);
 }
@@ -142,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_job_ends),
         cmocka_unit_test(test_the_membership_ends),
+        cmocka_unit_test(test_reported_twice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,8 +88,9 @@ static void on_stop(void *arg, uint32_t number, int64_t by_ns, enum tn_jobs_caus
     pthread_mutex_lock(&w->lock);
     w->fenced += cause == TN_CAUSE_FENCED;
     end_run(w, number);
+    uint64_t epoch = w->runs[number].epoch;
     pthread_mutex_unlock(&w->lock);
-    tn_jobs_driver_stopped(w->driver, number);
+    tn_jobs_driver_stopped(w->driver, number, epoch);
 }
 
 static void on_stop_all(void *arg, int64_t by_ns, enum tn_jobs_cause cause, const char *why)

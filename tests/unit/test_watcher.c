@@ -345,6 +345,34 @@ static void test_the_deadline_and_the_descriptor(void **state)
     end(&b);
 }
 
+static void sleep_over_the_deadline(struct backend *b)
+{
+    b->before = tell_later;
+    while (tenure_now() < b->watcher.deadline)
+        usleep(1000);
+}
+
+/* A process that was stopped over the deadline looks at what came meanwhile before it says that
+ * nothing changed, and reads if it can no longer know. */
+static void test_stopped_over_the_deadline(void **state)
+{
+    struct backend b;
+
+    (void)state;
+    begin(&b);
+    b.nexts = TENURE_TIMEOUT;
+    b.then = sleep_over_the_deadline;
+    assert_int_equal(wait_until(&b, false, tenure_now() + 2000000000), TENURE_OK);
+    assert_string_equal(b.calls, "SnCNn");
+    end(&b);
+    begin(&b);
+    b.ends = 1;
+    b.then = sleep_over_the_deadline;
+    assert_int_equal(wait_until(&b, false, tenure_now() + 2000000000), TENURE_OK);
+    assert_string_equal(b.calls, "SnCNU");
+    end(&b);
+}
+
 /* More than fit: another subscription, with what is wanted now. */
 static void test_many_different_waits(void **state)
 {
@@ -378,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_nothing_tells_of_changes),
         cmocka_unit_test(test_the_deadline_and_the_descriptor),
+        cmocka_unit_test(test_stopped_over_the_deadline),
         cmocka_unit_test(test_many_different_waits),
     };
 

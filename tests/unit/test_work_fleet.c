@@ -23,10 +23,11 @@ struct bed {
     unsigned stopped[TWO + 1]; /* how often the job's stopped() was called */
 };
 
-static void on_stopped(void *arg, uint32_t job)
+static void on_stopped(void *arg, uint32_t job, uint64_t epoch)
 {
     struct bed *b = arg;
 
+    (void)epoch;
     b->stopped[job]++;
 }
 
@@ -107,7 +108,7 @@ static void test_an_old_report_is_of_no_other_job(void **state)
     assert_true(tn_fleet_read(&b->fleet, b->now_ns));
     report(b, TN_GUARD_EXITED, one);
     report(b, TN_GUARD_DEAD, one);
-    tn_fleet_stop(&b->fleet, ONE, b->now_ns + TN_S, b->now_ns);
+    tn_fleet_stop(&b->fleet, ONE, b->now_ns + TN_S, "moved", b->now_ns);
     tn_fleet_act(&b->fleet, b->now_ns);
     assert_int_equal(command(b).kind, TN_GUARD_STOP);
     assert_true(tn_fleet_read(&b->fleet, b->now_ns));
@@ -135,8 +136,8 @@ static void test_one_start_is_one_stopped(void **state)
     report(b, TN_GUARD_DEAD, one);
     assert_true(tn_fleet_read(&b->fleet, b->now_ns));
     assert_int_equal(b->stopped[ONE], 1);
-    tn_fleet_stop(&b->fleet, ONE, b->now_ns + TN_S, b->now_ns);
-    tn_fleet_stop(&b->fleet, TWO, b->now_ns + TN_S, b->now_ns); /* it never had one */
+    tn_fleet_stop(&b->fleet, ONE, b->now_ns + TN_S, "moved", b->now_ns);
+    tn_fleet_stop(&b->fleet, TWO, b->now_ns + TN_S, "moved", b->now_ns); /* it never had one */
     assert_int_equal(b->stopped[ONE], 1);
     assert_int_equal(b->stopped[TWO], 0);
 }
@@ -155,7 +156,7 @@ static void test_the_dead_are_not_stopped(void **state)
     report(b, TN_GUARD_SPAWNED, one);
     report(b, TN_GUARD_EXITED, one);
     assert_true(tn_fleet_read(&b->fleet, b->now_ns));
-    tn_fleet_stop(&b->fleet, ONE, b->now_ns + TN_S, b->now_ns);
+    tn_fleet_stop(&b->fleet, ONE, b->now_ns + TN_S, "moved", b->now_ns);
     report(b, TN_GUARD_DEAD, one);
     assert_true(tn_fleet_read(&b->fleet, b->now_ns));
     tn_fleet_act(&b->fleet, b->now_ns);

@@ -80,7 +80,7 @@ class Election {
   tell(e) { /* the one change that a person must hear of */
     const now = e.leader ? e.leader.id + ' ' + e.leader.epoch : null;
     if (this.last !== undefined && now !== this.last) {
-      announce(e.leader ? `${clean(this.name)}: ${clean(e.leader.id)} leads now.` : `${clean(this.name)}: no leader.`);
+      announce(e.leader ? `${clean(this.name)}: ${clean(e.leader.id)} leads now.` : `${clean(this.name)}: ${unknown(e) ? 'the leader is not known' : 'no leader'}.`);
       this.hero.classList.remove('flash');
       void this.hero.offsetWidth;
       this.hero.classList.add('flash');
@@ -94,8 +94,8 @@ class Election {
     attributes(this.role, { text: 'this agent: ' + clean(e.role), 'data-mood': off(e) ? 'bad' : e.leading ? 'good' : null });
     this.old.hidden = !old;
     this.leader.classList.toggle('none', !leader);
-    const head = leader ? [el('span', { class: 'swatch ' + colour(leader.id), 'aria-hidden': 'true' }), id(leader.id, false)] : [old ? 'Leader not known' : 'No leader'];
-    const now = leader ? 'id ' + leader.id : String(old);
+    const head = leader ? [el('span', { class: 'swatch ' + colour(leader.id), 'aria-hidden': 'true' }), id(leader.id, false)] : [old || unknown(e) ? 'Leader not known' : 'No leader'];
+    const now = leader ? 'id ' + leader.id : String(old || unknown(e));
     if (this.shown !== now) this.leader.replaceChildren(...head);
     this.shown = now;
     put(this.why, sentence(e.reason, e));
@@ -110,7 +110,7 @@ class Election {
       if (leader.version) facts.push(['Version', clean(leader.version)]);
     } else {
       const ended = lastEnd(e);
-      if (ended) facts.push(['Since', moment(here(ended))]);
+      if (ended && !unknown(e)) facts.push(['Since', moment(here(ended))]);
     }
     facts.push(['This candidate', clean(e.id)]);
     if (e.leading && e.guard && e.guard.containment) facts.push(['Containment', clean(e.guard.containment)]);
@@ -133,7 +133,7 @@ class Election {
       const sign = el('span', { class: 'sign', 'aria-hidden': 'true' }), word = el('strong', {}), text = el('span', {}), todo = el('span', { class: 'todo' }), time = el('span', { class: 'soft' });
       return { node: el('li', {}, sign, el('div', {}, word, ' ', time, ' ', text, todo)), update: (t) => {
         drawSign(sign, t.mood);
-        put(word, t.kind === 'none' ? '' : t.word[0].toUpperCase() + t.word.slice(1)); /* the headline says it */
+        put(word, t.kind === 'none' || t.kind === 'unknown' ? '' : t.word[0].toUpperCase() + t.word.slice(1)); /* the headline says it */
         put(time, t.since ? (t.kind === 'none' ? 'For ' : 'for ') + duration(agentNow() - t.since).trim() + '.' : '');
         put(text, t.text);
         put(todo, t.todo);
@@ -161,14 +161,14 @@ class Election {
     const gone = link === 'lost' || link === 'silent', old = gone || off(e), renew = duration(number(e.renew_ms));
     let feel = 'none', note;
     if (!clockOf.runs) note = e.leader ? `Held by another candidate, which renews it. The others wait ${duration(number(e.ttl_ms))} after its last renewal.`
-      : `A candidate takes it at the latest ${duration(number(e.ttl_ms))} after the last renewal.`;
+      : unknown(e) ? 'Who leads now is not known here.' : `A candidate takes it at the latest ${duration(number(e.ttl_ms))} after the last renewal.`;
     else if (left > 0) note = e.leading ? `Renewed every ${renew}; without renewal the program is ended by zero.` : `Renewed every ${renew}; without renewal a standby may take over at zero.`;
     else note = e.leading ? `Ran out, counted from ${moment(heardAt)}: the program has ended.` : 'Ran out: a standby may take over.';
     if (clockOf.runs) feel = left <= 0 ? 'bad' : left < clockOf.due - clockOf.slack ? 'warn' : 'good';
     if (old) note = (gone ? `Counted from what was heard at ${moment(heardAt)}. ` : 'Counted from what its process last said. ') + (left > 0 ? '' : 'Who leads now is not known here.');
     this.lease.dataset.mood = old && left > 0 ? 'none' : feel;
     this.count.classList.toggle('word', !clockOf.runs);
-    put(this.count, !clockOf.runs ? (e.leader ? 'held' : 'free') : left >= 100000 || still.matches ? String(Math.floor(left / 1000)) : (Math.floor(left / 100) / 10).toFixed(1));
+    put(this.count, !clockOf.runs ? (e.leader ? 'held' : unknown(e) ? 'not known' : 'free') : left >= 100000 || still.matches ? String(Math.floor(left / 1000)) : (Math.floor(left / 100) / 10).toFixed(1));
     put(this.unit, clockOf.runs ? 'seconds left' : '');
     put(this.note, note);
     attributes(this.arc, { 'stroke-dashoffset': (this.turn * (1 - Math.min(1, clockOf.runs ? left / clockOf.full : 0))).toFixed(2) });

@@ -101,7 +101,7 @@ function summaryParts(all) {
   const counts = new Map(KINDS.map((kind) => [kind, 0]));
   for (const e of all) counts.set(kindOf(e), counts.get(kindOf(e)) + 1);
   if (counts.get('good') === all.length) return [['good', `All ${all.length} elections healthy`]];
-  return ['good', 'none', 'off', 'trouble', 'paused'].filter((kind) => counts.get(kind)).map((kind) => [kind, `${counts.get(kind)} ${KIND_WORDS[kind]}`]);
+  return ['good', 'none', 'unknown', 'off', 'trouble', 'paused'].filter((kind) => counts.get(kind)).map((kind) => [kind, `${counts.get(kind)} ${KIND_WORDS[kind]}`]);
 }
 function renderSummary(all) {
   const parts = summaryParts(all), worst = all.some((e) => mood(e) === 'bad') ? 'bad' : parts[0][0] === 'good' && parts.length === 1 ? 'good' : 'warn';
@@ -159,10 +159,10 @@ function reasonOf(e) {
 }
 
 function renderTitle(all, one) {
-  const without = all.filter((e) => !e.leader).length, gone = link === 'lost' || link === 'silent';
+  const without = all.filter((e) => !e.leader && !unknown(e)).length, gone = link === 'lost' || link === 'silent';
   const name = one ? (one.leader ? clean(one.leader.id) + ' leads ' : '') + clean(one.name) : 'tenure';
   document.title = (gone ? '(gone) ' : without ? `(${without} without leader) ` : '') + name;
-  const worst = gone || without ? '%23c0392b' : all.every((e) => mood(e) === 'good') ? '%230f7a5a' : '%23b36b00';
+  const worst = gone || all.some((e) => !e.leader) ? '%23c0392b' : all.every((e) => mood(e) === 'good') ? '%230f7a5a' : '%23b36b00';
   const href = $('icon').getAttribute('href').replace(/%23[0-9a-f]{6}/g, worst);
   attributes($('icon'), { href });
 }

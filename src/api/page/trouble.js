@@ -3,6 +3,7 @@
 const ENDED_BADLY = /expir|crash|dead|died|lost|kill|unhealthy|fail|fenc|timeout/i, ASKED_FOR = /hand|yield|step|preempt|resign|asked/i;
 const causeMood = (cause) => ENDED_BADLY.test(cause) ? 'bad' : ASKED_FOR.test(cause) ? 'good' : 'none';
 const off = (e) => e.role === 'silent' || e.role === 'ended'; /* the process of this election does not answer */
+const unknown = (e) => !e.leader && (off(e) || e.leader_known === false); /* who leads: the store does not say */
 const lastEnd = (e) => list(e.history).reduce((latest, t) => Math.max(latest, number(t.to_ms)), 0);
 const standbys = (e) => list(e.candidates).filter((c) => c.healthy !== false && !(e.leader && c.id === e.leader.id) && c.state !== 'stopping');
 
@@ -21,7 +22,8 @@ const WARNINGS = {
 function troublesOf(e) {
   const found = [];
   const add = (mood, kind, word, text, todo, since) => found.push({ mood, kind, word, text, todo, since: since || 0 });
-  if (!e.leader) add('bad', 'none', 'no leader', '', withoutLeader(e), lastEnd(e));
+  if (unknown(e) && !off(e)) add('bad', 'unknown', 'leader not known', '', 'Ask the store from this machine: tenure doctor');
+  if (!e.leader && !unknown(e)) add('bad', 'none', 'no leader', '', withoutLeader(e), lastEnd(e));
   if (e.role === 'silent') add('bad', 'off', 'not answering', 'Its process on this machine does not answer.', 'Find out what it waits for: a store that blocks, or a stopped process. A candidate on another machine can take over meanwhile.');
   if (e.role === 'ended') add('bad', 'off', 'ended here', 'Its process on this machine has ended.', 'The agent’s log has its last error. This machine cannot lead it until it is started again.');
   if (e.role === 'sealing') add('bad', 'trouble', 'cannot seal its state', 'The leader cannot seal its state against the leader before it.', 'Ask the store of the state: tenure state show --name ' + clean(e.name));
@@ -50,12 +52,12 @@ function pauseText(paused) {
 }
 
 /* The kind that counts an election in the summary: its worst trouble. */
-const KINDS = ['none', 'off', 'trouble', 'paused', 'good'];
+const KINDS = ['none', 'unknown', 'off', 'trouble', 'paused', 'good'];
 function kindOf(e) {
   const kinds = troublesOf(e).map((t) => t.kind);
   return KINDS.find((kind) => kinds.includes(kind)) || 'good';
 }
-const KIND_WORDS = { none: 'without a leader', off: 'not answering', trouble: 'in trouble', paused: 'paused', good: 'healthy' };
+const KIND_WORDS = { none: 'without a leader', unknown: 'with an unknown leader', off: 'not answering', trouble: 'in trouble', paused: 'paused', good: 'healthy' };
 
 /* A shape for each mood, so that no colour has to be told from another. */
 const SIGNS = {

@@ -16,17 +16,17 @@ static const char help[] =
     "       tenure jobs explain --group NAME ID [--json]\n"
     "       tenure jobs pause   --group NAME ID ... | --all [--wait]\n"
     "       tenure jobs resume  --group NAME ID ... | --all\n"
-    "       tenure jobs remove  --group NAME ID ...\n"
+    "       tenure jobs remove  --group NAME ID ... [--yes]\n"
     "       tenure jobs weigh   --group NAME ID ... --weight N\n"
     "       tenure jobs move    --group NAME ID ... --to WORKER\n"
     "       tenure jobs unpin   --group NAME ID ...\n"
     "       tenure jobs workers --group NAME [--json]\n"
     "       tenure jobs drain   --group NAME WORKER [--undo]\n"
-    "       tenure jobs evict   --group NAME WORKER\n"
+    "       tenure jobs evict   --group NAME WORKER [--yes]\n"
     "       tenure jobs admit   --group NAME WORKER\n"
     "       tenure jobs plan    --group NAME [--if-leaves WORKER] [--json]\n"
     "       tenure jobs watch   --group NAME [--json]\n"
-    "       tenure jobs repair  --group NAME [--json]\n"
+    "       tenure jobs repair  --group NAME [--json] [--yes]\n"
     "\n"
     "Manages a group of jobs, each of which one worker of the group runs at a time.\n"
     "Also takes --store URL and --timeout 60s; TENURE_STORE and TENURE_GROUP set the\n"
@@ -42,6 +42,7 @@ static const char help[] =
     "  --to WORKER  move: the only worker that may run the jobs, until unpin\n"
     "  --undo       drain: the worker takes jobs again\n"
     "  --if-leaves  plan: what would move if this worker left\n"
+    "  --yes        remove, evict, repair: do not ask; at a terminal they do\n"
     "\n"
     "import reads YAML or JSON: a list of jobs with id, weight, require, prefer, pin,\n"
     "spec.  A pause is confirmed when no worker has the job, and holds until resume.\n"
@@ -61,7 +62,8 @@ enum {
     OPT_LEAVES,
     OPT_WAIT,
     OPT_UNDO,
-    OPT_ALL
+    OPT_ALL,
+    OPT_YES
 };
 
 #define STILL_OWNED  CLI_NOT_HELD
@@ -73,6 +75,16 @@ int cli_jobs_fail(const struct cli_jobs *j, const struct tenure_error *err)
 }
 
 /* ---- Actions ------------------------------------------------------------- */
+
+/* A script goes on as it is; somebody at a terminal is asked. */
+static bool agreed(const struct cli_jobs *j, const char *what, const char *first)
+{
+    if (!cli_may_ask() || cli_confirm(j->verb, j->yes, "%s %s%s of %s?", what, first,
+                                      j->n_args > 1 ? " and others" : "", j->group.name))
+        return true;
+    cli_fail(j->verb, 0, "nothing was changed");
+    return false;
+}
 
 /* The jobs that are named, or all of them: ids point into *catalogue then. */
 static const char **chosen(struct cli_jobs *j, struct tn_catalogue *catalogue, size_t *n, int *code)
@@ -151,6 +163,8 @@ static int remove_jobs(struct cli_jobs *j)
 {
     if (j->all)
         return cli_misuse(j->verb, "remove takes the ids of the jobs, not --all");
+    if (!agreed(j, "Remove", j->args[0]))
+        return CLI_FAILED;
     return want(j, TN_WANTED_REMOVED, "removed");
 }
 
@@ -208,6 +222,8 @@ static int drain(struct cli_jobs *j)
 
 static int evict(struct cli_jobs *j)
 {
+    if (j->n_args == 1 && !agreed(j, "Evict", j->args[0]))
+        return CLI_FAILED;
     return edit_member(j, TN_MEMBER_EVICT, "evicted: its jobs are free when its lease has run out");
 }
 
@@ -240,6 +256,8 @@ static int repair(struct cli_jobs *j)
     struct tenure_error err;
     int code = CLI_OK;
 
+    if (!agreed(j, "Replace", "the damaged records"))
+        return CLI_FAILED;
     /* What the store itself cannot read is read as it is. */
     cli_repair(j->verb, &j->common, &j->group.store, j->group.deadline);
     if (tn_jobs_repair(&j->group, tell, &found, &err))
@@ -311,11 +329,12 @@ static void take_options(struct cli_jobs *j, int argc, char **argv)
         {"wait", no_argument, NULL, OPT_WAIT},
         {"undo", no_argument, NULL, OPT_UNDO},
         {"all", no_argument, NULL, OPT_ALL},
+        {"yes", no_argument, NULL, OPT_YES},
         {NULL, 0, NULL, 0},
     };
     const char **const values[] = {&j->common.name, &j->weight, &j->require,  &j->prefer,
                                    &j->spec,        &j->to,     &j->if_leaves};
-    bool *const flags[] = {&j->wait, &j->undo, &j->all};
+    bool *const flags[] = {&j->wait, &j->undo, &j->all, &j->yes};
     int opt;
 
     while ((opt = cli_getopt(j->verb, argc, argv, CLI_ANY_ORDER, options)) != -1) {

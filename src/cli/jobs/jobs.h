@@ -15,7 +15,7 @@ struct cli_jobs {
     char **args; /* behind the action */
     int n_args;
     const char *weight, *require, *prefer, *spec, *to, *if_leaves;
-    bool wait, undo, all;
+    bool wait, undo, all, yes;
 };
 
 /* cli_fail_with() in a line. */

@@ -96,6 +96,15 @@ const char *cli_role(const struct tenure_candidate *c, const struct tenure_lease
     return strcmp(c->state, "leading") == 0 ? "former" : c->state;
 }
 
+const char *cli_cause(const struct cli_look *l)
+{
+    for (uint32_t i = l->history.n; i > 0 && l->lease.state == TENURE_LEASE_HELD; i--) {
+        if (l->history.terms[i - 1].epoch == l->lease.epoch)
+            return l->history.terms[i - 1].cause;
+    }
+    return l->lease.cause;
+}
+
 uint64_t cli_current(const struct tenure_lease_view *lease)
 {
     return lease->state == TENURE_LEASE_HELD ? lease->epoch : 0;
@@ -172,6 +181,10 @@ static int64_t wall_ms(void)
 
 void cli_time(uint64_t unix_ms, char out[CLI_TIME_SIZE])
 {
+    if (unix_ms == 0) {
+        snprintf(out, CLI_TIME_SIZE, "%-20s", "-");
+        return;
+    }
     tn_rfc3339_format(unix_ms, out);
     char *dot = strchr(out, '.');
     if (dot)
@@ -186,7 +199,8 @@ int64_t cli_left_ms(const struct tenure_lease_view *lease, int64_t renewed_ns)
         return CLI_LEFT_UNKNOWN;
     if (renewed_ns)
         return lease->ttl_ms - (tenure_now() - renewed_ns) / 1000000;
-    if (!tn_rfc3339_parse(lease->renewed_at, &at) || at > INT64_MAX / 2)
+    if (!tn_rfc3339_parse(lease->renewed_at, &at) || at > INT64_MAX / 2 ||
+        tn_wall_span_ms(at, (uint64_t)wall_ms()) < 0)
         return CLI_LEFT_UNKNOWN;
     int64_t left = (int64_t)at + lease->ttl_ms - wall_ms();
     return left > (int64_t)lease->ttl_ms ? CLI_LEFT_UNKNOWN : left; /* clocks that disagree */
@@ -196,8 +210,7 @@ int64_t cli_age_ms(const struct tenure_lease_view *lease)
 {
     uint64_t at;
 
-    if (!tn_rfc3339_parse(lease->acquired_at, &at) || at == 0 || at > INT64_MAX / 2)
+    if (!tn_rfc3339_parse(lease->acquired_at, &at))
         return -1;
-    int64_t age = wall_ms() - (int64_t)at;
-    return age < 0 ? 0 : age;
+    return tn_wall_span_ms(at, (uint64_t)wall_ms());
 }

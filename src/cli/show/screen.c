@@ -120,7 +120,7 @@ static void draw_lease(const struct screen *s, FILE *to)
     else
         snprintf(age, sizeof age, "an unknown time");
     fprintf(to, "led by %s%s%s, epoch %" PRIu64 ", for %s (%s)\n", cli_green(), v->holder,
-            cli_plain(), v->epoch, age, v->cause);
+            cli_plain(), v->epoch, age, cli_cause(s->look));
     fprintf(to, "  lease  ");
     if (left == CLI_LEFT_UNKNOWN)
         fprintf(to, "renewed at %s, ttl %.3g s\n", v->renewed_at, v->ttl_ms / 1e3);

@@ -63,6 +63,8 @@ void cli_rows_free(struct cli_rows *rows);
  */
 const char *cli_role(const struct tenure_candidate *candidate,
                      const struct tenure_lease_view *lease);
+/* Why the term began: as its leader wrote, who knows more than the record does, or else that. */
+const char *cli_cause(const struct cli_look *l);
 /* The epoch of the term that goes on; 0: none does, or nobody can say. */
 uint64_t cli_current(const struct tenure_lease_view *lease);
 
@@ -76,7 +78,8 @@ int64_t cli_left_ms(const struct tenure_lease_view *lease, int64_t renewed_ns);
 /* Since it was acquired, by the wall clocks; -1: unknown. */
 int64_t cli_age_ms(const struct tenure_lease_view *lease);
 
-/* A wall-clock time, as everywhere: RFC 3339 in UTC; of a table without fractions. */
+/* A wall-clock time, as everywhere: RFC 3339 in UTC; of a table without fractions; 0 is unknown: -.
+ */
 #define CLI_TIME_SIZE 40
 void cli_time(uint64_t unix_ms, char out[CLI_TIME_SIZE]);
 

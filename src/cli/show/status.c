@@ -62,16 +62,6 @@ static void row_left(const struct tenure_lease_view *v)
     row("left", text);
 }
 
-/* Why its term began: as its leader wrote, who knows more than the record does, or else that. */
-static const char *cause_of(const struct cli_look *l)
-{
-    for (uint32_t i = l->history.n; i > 0 && l->lease.state == TENURE_LEASE_HELD; i--) {
-        if (l->history.terms[i - 1].epoch == l->lease.epoch)
-            return l->history.terms[i - 1].cause;
-    }
-    return l->lease.cause;
-}
-
 /* Its holder has won a term, and cannot begin it before its state is sealed. */
 static bool is_sealing(const struct cli_look *l)
 {
@@ -124,7 +114,7 @@ static void print_lease(const char *name, const struct cli_look *l, const char *
              aged ? ")" : "");
     row("since", text);
     row("renewed", v->renewed_at);
-    row("cause", cause_of(l));
+    row("cause", cli_cause(l));
     snprintf(text, sizeof text, "%" PRIu64, v->transitions);
     row("transitions", text);
     row("address", v->address);

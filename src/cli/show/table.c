@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/rfc3339.h"
 #include "cli/show/show.h"
 
 /* ---- Words --------------------------------------------------------------- */
@@ -185,8 +186,9 @@ void cli_term_words(const struct tenure_history *h, uint32_t i, uint64_t current
 
     *out = (struct cli_term_words){
         .now = t->to_ms == 0 && t->epoch == current, .lasted = "-", .gap = "-", .alarm = ""};
-    if (t->to_ms && t->from_ms) /* its beginning may not have been written */
-        cli_span(t->to_ms > t->from_ms ? (int64_t)(t->to_ms - t->from_ms) : 0, out->lasted);
+    int64_t lasted_ms = tn_wall_span_ms(t->from_ms, t->to_ms);
+    if (lasted_ms >= 0)
+        cli_span(lasted_ms, out->lasted);
     else if (out->now)
         snprintf(out->lasted, sizeof out->lasted, "now");
     if (t->gap_ms < 0)

@@ -75,6 +75,10 @@ int cli_state_repair(struct cli_state_call *c)
                                        : "the root of a collection takes no FILE and no --delete");
     if (!last_grant(c, &grant, &least) || (c->file && !(text = cli_state_slurp(c, c->file, &len))))
         return c->code;
+    if (cli_may_ask() && !cli_confirm(c->verb, c->yes, "Replace %s, if it is damaged?", c->where)) {
+        free(text);
+        return cli_fail(c->verb, CLI_FAILED, "%s was not changed", c->where);
+    }
     enum tenure_status status =
         tenure_state_repair(c->state, collection, id, text, len, least, kept, c->deadline, &err);
     free(text);

@@ -15,8 +15,7 @@
 #define COMMITS_MAX 10000
 #define COMMIT      "collection, id, data, base64, delete"
 
-/* A string of a member, without a NUL in it.  NULL if it is not there. */
-static const char *get_text(const json_t *o, const char *name)
+const char *tn_batch_text(const json_t *o, const char *name)
 {
     const json_t *value = json_object_get(o, name);
     const char *text = json_string_value(value);
@@ -24,34 +23,39 @@ static const char *get_text(const json_t *o, const char *name)
     return text && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
-/* One of data, base64, delete.  *used: bytes of request->bytes that are taken. */
-static bool parse_data(const json_t *o, struct tenure_commit *c, unsigned char *bytes, size_t *used)
+bool tn_batch_data(const json_t *o, const void **data, size_t *len, unsigned char *bytes,
+                   size_t *used)
 {
-    const json_t *data = json_object_get(o, "data"), *encoded = json_object_get(o, "base64");
-    const json_t *gone = json_object_get(o, "delete");
+    const json_t *text = json_object_get(o, "data"), *encoded = json_object_get(o, "base64");
 
-    if (!!data + !!encoded + !!gone != 1)
+    if (!!text + !!encoded != 1)
         return false;
-    if (gone) {
-        c->remove = true;
-        return json_is_true(gone);
-    }
-    if (data) {
-        c->data = json_string_value(data);
-        c->len = json_string_length(data);
-        return json_is_string(data);
+    if (text) {
+        *data = json_string_value(text);
+        *len = json_string_length(text);
+        return json_is_string(text);
     }
     if (!json_is_string(encoded) ||
         !tn_base64_decode(json_string_value(encoded), json_string_length(encoded), bytes + *used,
-                          &c->len))
+                          len))
         return false;
-    c->data = bytes + *used;
-    *used += c->len;
+    *data = bytes + *used;
+    *used += *len;
     return true;
 }
 
-/* NULL: all of them are. */
-static const char *unknown_member(json_t *o, const char *known)
+/* One of data, base64, delete.  *used: bytes of request->bytes that are taken. */
+static bool parse_data(const json_t *o, struct tenure_commit *c, unsigned char *bytes, size_t *used)
+{
+    const json_t *gone = json_object_get(o, "delete");
+
+    if (!gone)
+        return tn_batch_data(o, &c->data, &c->len, bytes, used);
+    c->remove = true;
+    return json_is_true(gone) && !json_object_get(o, "data") && !json_object_get(o, "base64");
+}
+
+const char *tn_batch_unknown(json_t *o, const char *known)
 {
     const char *member;
     json_t *value;
@@ -76,14 +80,14 @@ static enum tenure_status parse_commits(struct tn_state_request *request, const 
     for (size_t i = 0; i < n; i++) {
         json_t *o = json_array_get(list, i);
         struct tenure_commit *c = &request->commits[i];
-        const char *unknown = unknown_member(o, COMMIT);
+        const char *unknown = tn_batch_unknown(o, COMMIT);
 
         if (unknown)
             return tenure_fail(err, TENURE_INVALID,
                                "commit %zu: unknown member '%.60s'; known: " COMMIT, i, unknown);
 
-        c->collection = get_text(o, "collection");
-        c->id = get_text(o, "id");
+        c->collection = tn_batch_text(o, "collection");
+        c->id = tn_batch_text(o, "id");
         if (!c->collection || !c->id || !*c->id || !parse_data(o, c, request->bytes, &used))
             return tenure_fail(err, TENURE_INVALID,
                                "commit %zu: give collection, id, and one of data, base64 and "
@@ -104,7 +108,7 @@ enum tenure_status tn_state_batch_parse(struct tn_state_request *request, struct
     request->batch = json_loadb((const char *)request->body, request->len, JSON_ALLOW_NUL, &wrong);
     if (!request->batch)
         return tenure_fail(err, TENURE_INVALID, "not JSON: line %d: %s", wrong.line, wrong.text);
-    const char *unknown = unknown_member(request->batch, "commits");
+    const char *unknown = tn_batch_unknown(request->batch, "commits");
     if (unknown)
         return tenure_fail(err, TENURE_INVALID, "unknown member '%.60s'; known: commits", unknown);
     list = json_object_get(request->batch, "commits");

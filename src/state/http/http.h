@@ -63,6 +63,12 @@ bool tn_state_http(const struct tn_state_term *term, struct tn_state_request *co
 /* ---- batch.c: POST /v1/state --------------------------------------- */
 
 /* Take the commits out of the body.  INVALID with what is wrong with it. */
+/* Of the members of a JSON object: a string without a NUL in it, or NULL; the first that is not
+ * known, or NULL; "data" or "base64", decoded at bytes + *used if it must be. */
+const char *tn_batch_text(const json_t *o, const char *name);
+const char *tn_batch_unknown(json_t *o, const char *known);
+bool tn_batch_data(const json_t *o, const void **data, size_t *len, unsigned char *bytes,
+                   size_t *used);
 enum tenure_status tn_state_batch_parse(struct tn_state_request *request, struct tenure_error *err);
 /* They have been tried: say how each of them came out. */
 void tn_state_batch_answer(struct tn_state_request *request, const char *detail);

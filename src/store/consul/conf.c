@@ -44,13 +44,7 @@ static enum tenure_status parse(const char *url, struct tn_consul_conf *c, struc
     if (status)
         return status;
     snprintf(c->base, sizeof c->base, "%s/", prefix);
-    c->http = (struct tn_http_conf){
-        .ca_file = c->remote.ca_file,
-        .cert_file = c->remote.cert_file,
-        .key_file = c->remote.key_file,
-        .blind = c->remote.blind,
-        .cancel_fd = -1,
-    };
+    c->http = tn_http_conf_of(&c->remote);
     return TENURE_OK;
 }
 

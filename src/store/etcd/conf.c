@@ -25,13 +25,7 @@ static enum tenure_status parse(const char *url, struct tn_etcd_conf *c, struct 
     snprintf(c->base, sizeof c->base, "/%s/", prefix);
     if (!c->remote.user && (password->text || password->file || password->env))
         return tenure_fail(err, TENURE_CONFIG, "%s: a password needs a user", c->remote.url.scheme);
-    c->http = (struct tn_http_conf){
-        .ca_file = c->remote.ca_file,
-        .cert_file = c->remote.cert_file,
-        .key_file = c->remote.key_file,
-        .blind = c->remote.blind,
-        .cancel_fd = -1,
-    };
+    c->http = tn_http_conf_of(&c->remote);
     return TENURE_OK;
 }
 

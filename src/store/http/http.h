@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/remote.h"
 #include "tenure/status.h"
 
 /* The strings must outlive what is made with them. */
@@ -22,6 +23,9 @@ struct tn_http_conf {
     bool blind;                                 /* do not verify the server */
     int cancel_fd; /* readable: whatever is being awaited ends with CANCELLED; -1 for none */
 };
+
+/* TLS as the URL of a server asks for it. */
+struct tn_http_conf tn_http_conf_of(const struct tn_remote *remote);
 
 struct tn_http_request {
     const char *method; /* "POST" */
