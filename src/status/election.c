@@ -220,21 +220,10 @@ static void show_running(const struct tn_election *e, bool running)
 
 const char *tn_election_cause(struct tn_election *e)
 {
-    static const char *const words[] = {
-        [TN_CAUSE_FIRST] = "nobody has led before",
-        [TN_CAUSE_HANDOVER] = "handed over",
-        [TN_CAUSE_RELEASED] = "the leader before has released",
-        [TN_CAUSE_EXPIRED] = "the leader before did not renew in time",
-        [TN_CAUSE_RECLAIMED] = "its own lease, claimed anew",
-        [TN_CAUSE_CRASHED] = "the leader before crashed, and its guard released",
-        [TN_CAUSE_STEP_DOWN] = "the leader before was asked to step down",
-        [TN_CAUSE_PROVED] = "the machine of the leader before was proved to be off",
-    };
-
     pthread_mutex_lock(&e->lock);
     enum tn_cause cause = e->record.cause;
     pthread_mutex_unlock(&e->lock);
-    return words[cause];
+    return tn_cause_text(cause);
 }
 
 void tn_election_running(struct tn_election *e, bool running)

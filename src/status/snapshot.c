@@ -23,6 +23,22 @@ const char *tn_cause_word(enum tn_cause cause)
     return words[cause];
 }
 
+const char *tn_cause_text(enum tn_cause cause)
+{
+    static const char *const words[] = {
+        [TN_CAUSE_FIRST] = "nobody has led before",
+        [TN_CAUSE_HANDOVER] = "handed over",
+        [TN_CAUSE_RELEASED] = "the leader before has released",
+        [TN_CAUSE_EXPIRED] = "the leader before did not renew in time",
+        [TN_CAUSE_RECLAIMED] = "its own lease, claimed anew",
+        [TN_CAUSE_CRASHED] = "the leader before crashed, and its guard released",
+        [TN_CAUSE_STEP_DOWN] = "the leader before was asked to step down",
+        [TN_CAUSE_PROVED] = "the machine of the leader before was proved to be off",
+    };
+
+    return words[cause];
+}
+
 const char *tn_warning_word(enum tn_warning warning)
 {
     static const char *const words[] = {
@@ -282,7 +298,7 @@ static void describe(const struct tn_election_snapshot *s, char *out, size_t siz
     const char *role = tn_snapshot_role(s);
 
     if (strcmp(role, "leader") == 0)
-        snprintf(out, size, "leads, epoch %" PRIu64 " (%s)%s", s->epoch, tn_cause_word(r->cause),
+        snprintf(out, size, "leads, epoch %" PRIu64 "; %s%s", s->epoch, tn_cause_text(r->cause),
                  s->running ? "" : "; its program does not run yet");
     else if (strcmp(role, "sealing") == 0)
         snprintf(out, size, "has won a term, and seals the state before its program starts");

@@ -36,6 +36,8 @@ enum tn_cause {
     TN_CAUSES
 };
 const char *tn_cause_word(enum tn_cause cause);
+/* Why a term could begin, as a sentence: beside a leader, "crashed" would be read as said of it. */
+const char *tn_cause_text(enum tn_cause cause);
 
 /* What somebody should do something about; the words are in snapshot.c. */
 enum tn_warning {

@@ -44,6 +44,7 @@ def test_handing_over(tmp_path):
             assert texts == ["asked to hand over to b"]
             ended = until(lambda: json.loads(tenure(store, "history", "--json").stdout)["history"][0]["end"])
             assert ended == "handed over to b"
+            assert other.status()["reason"].split("; ")[1] == "handed over"
             assert 'tenure_losses_total{name="web",id="a"} 0' in agent.ask("/metrics").text
 
 
