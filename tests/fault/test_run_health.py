@@ -11,7 +11,7 @@ import time
 
 import pytest
 import world as w
-from test_run_control import candidates, leads, standby
+from test_run_control import candidates, leads, standby, tenure
 from world import TENURE, WITNESS, World, eventually
 
 QUICK = ["--probe-interval", "50ms", "--probe-timeout", "20s", "--probe-threshold", "2"]
@@ -35,6 +35,9 @@ def test_unhealthy_leader_hands_over_to_a_healthy_candidate(tmp_path):
         assert leader.proc.poll() is None
         eventually("its word", lambda: "probe failed" in
                    candidates(world).get(leader.name, {}).get("trouble", ""))
+        # Nobody had asked it to.
+        eventually("why it ended", lambda: "gave leadership up: health probe failed" in
+                   tenure(world, "history", code=None).stdout)
 
 
 def test_unhealthy_leader_alone_restarts_its_program(tmp_path):
