@@ -138,26 +138,32 @@ def test_runbook_has_each_alert(root, pack):
         assert f"runbook: docs/how-to/alerts.md#{alert.lower()}\n" in (pack / "tenure.rules.yml").read_text()
 
 
+def scraped(daemon, port, sign):
+    """What is answered there, once it says that."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+            return text if sign in text else None
+    except OSError:
+        assert daemon.alive(), daemon.log()
+        return None
+
+
 @pytest.fixture(scope="module")
 def exported(build):
-    """What a real agent exports: the names that can be asked for."""
+    """What a real agent and a real worker export: the names that can be asked for."""
     port = free_port()
     with Daemon("alerts") as agent:
         config = agent.dir / "tenure.yaml"
         config.write_text(f"name: n\ncoordinate: {{type: sqlite, path: {agent.dir}/s.db}}\n"
                           f"run: {{command: [sleep, '600']}}\nhttp: {{listen: '127.0.0.1:{port}'}}\n")
         agent.spawn([build / "tenure", "agent", "--config", config])
-
-        def scrape():
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-                    text = answer.read().decode()
-                    return text if 'tenure_election_up{name="n"} 1\n' in text else None
-            except OSError:
-                assert agent.alive(), agent.log()
-                return None
-
-        text = until(scrape)
+        text = until(lambda: scraped(agent, port, 'tenure_election_up{name="n"} 1\n'))
+    port = free_port()
+    with Daemon("alerts") as worker:
+        worker.spawn([build / "tenure", "work", "--store", f"sqlite:{worker.dir}/s.db", "--group", "g", "--id", "w",
+                      "--listen", f"127.0.0.1:{port}", "--", "sleep", "600"])
+        text += until(lambda: scraped(worker, port, 'tenure_job_member{group="g",worker="w"}'))
     names = set()
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M):
         names |= {name + end for end in ("_bucket", "_sum", "_count")} if kind == "histogram" else {name}
