@@ -139,7 +139,7 @@ tn_answer tn_answer_livez, tn_answer_leader, tn_answer_standby, tn_answer_readyz
 
 /* group.c: of a group of jobs.  A worker's own ones that are named, unless more are asked for. */
 #define TN_GROUP_JOBS 1000u
-tn_answer tn_answer_group_readyz, tn_answer_group_metrics, tn_answer_group;
+tn_answer tn_answer_group_readyz, tn_answer_group_metrics, tn_answer_group, tn_answer_group_page;
 
 /* Parts of answers. */
 void tn_reply_yes(struct tn_http_reply *reply);

@@ -76,6 +76,13 @@ void tn_answer_page(struct tn_api *api, struct tn_election *e,
     answer(&tn_page_html, request, reply);
 }
 
+void tn_answer_group_page(struct tn_api *api, struct tn_election *e,
+                          const struct tn_http_request *request, struct tn_http_reply *reply)
+{
+    (void)api, (void)e;
+    answer(&tn_page_jobs, request, reply);
+}
+
 void tn_answer_openapi(struct tn_api *api, struct tn_election *e,
                        const struct tn_http_request *request, struct tn_http_reply *reply)
 {

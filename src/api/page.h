@@ -14,7 +14,7 @@ struct tn_page_file {
     const char *policy;           /* Content-Security-Policy */
 };
 
-extern const struct tn_page_file tn_page_html, tn_page_openapi;
+extern const struct tn_page_file tn_page_html, tn_page_jobs, tn_page_openapi;
 
 /* Does the value of Accept-Encoding allow gzip?  NULL: it does not. */
 bool tn_page_accepts_gzip(const char *accept);

@@ -79,6 +79,7 @@ static const struct route group_routes[] = {
     {"/readyz", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_group_readyz, TN_REQUEST_NONE, ""},
     {"/metrics", GET, NEED_READ, false, ABOUT_AGENT, FRESH_ANY, tn_answer_group_metrics, TN_REQUEST_NONE, ""},
     {"/v1/jobs", GET, NEED_READ, false, ABOUT_AGENT, FRESH_ANY, tn_answer_group, TN_REQUEST_NONE, "search, limit, stream"},
+    {"/", GET, NEED_NOTHING, false, ABOUT_AGENT, FRESH_ANY, tn_answer_group_page, TN_REQUEST_NONE, NULL},
 };
 /* /v1/elections/NAME itself. */
 static const struct route one = {

@@ -1,5 +1,5 @@
 // Real agents and a real browser, in folders and on ports of their own.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { createRequire } from 'node:module';
 import fs from 'node:fs';
@@ -111,6 +111,28 @@ class Fleet extends Agent {
   }
 }
 
+// `tenure work`: a worker of a group of jobs.
+class Worker extends Agent {
+  start() {
+    const log = fs.openSync(path.join(this.world.dir, `log-${this.port}`), 'a');
+    this.process = spawn(path.join(build, 'tenure'), ['work', '--group', 'feeds', '--id', this.id, '--store', `sqlite:${this.world.dir}/store.db`,
+      '--ttl', '5m', '--renew', '1s', '--grace', '1s', '--listen', `127.0.0.1:${this.port}`, ...this.more, '--', ...this.world.program],
+    { stdio: ['ignore', log, log] });
+    this.ended = new Promise((done) => this.process.on('exit', done));
+    fs.closeSync(log);
+    return this;
+  }
+
+  async status() {
+    try {
+      return await (await fetch(this.url + '/v1/jobs', { signal: AbortSignal.timeout(10000) })).json();
+    } catch {
+      if (this.process.exitCode !== null) throw new Error(`${this.id} ended: ` + fs.readFileSync(path.join(this.world.dir, `log-${this.port}`)));
+      return null;
+    }
+  }
+}
+
 // One election and its candidates; end() leaves nothing behind.
 export class World {
   constructor(name = 'shipper') {
@@ -127,6 +149,19 @@ export class World {
     const agent = new Agent(this, id, await freePort(), more);
     this.agents.push(agent.start());
     return agent;
+  }
+
+  // `tenure jobs ARGS`
+  jobs(...args) {
+    execFileSync(path.join(build, 'tenure'), ['jobs', ...args, '--group', 'feeds', '--store', `sqlite:${this.dir}/store.db`], { timeout: LIMIT });
+  }
+
+  // A worker of the group, with this many jobs.
+  async worker(id, jobs, ...more) {
+    const worker = new Worker(this, id, await freePort(), more);
+    this.agents.push(worker.start());
+    await worker.sees((g) => g.jobs && g.jobs.running_here === jobs, `${id} runs ${jobs} jobs`);
+    return worker;
   }
 
   // The first leads, and all see it.

@@ -10,9 +10,9 @@ const here = (ms) => ms - offset;
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
 function learn(snapshot, since) {
-  if (!snapshot || typeof snapshot !== 'object' || !Array.isArray(snapshot.elections)) return;
+  if (!snapshot || typeof snapshot !== 'object' || !source.isStatus(snapshot)) return;
   if (since < heard) return; /* an older answer that came late */
-  const now = number(snapshot.agent && snapshot.agent.now_ms);
+  const now = number(source.now(snapshot));
   known = snapshot;
   heard = since;
   heardAt = Date.now() - (performance.now() - since);
@@ -34,7 +34,7 @@ async function askStatus() {
   asking = true;
   try {
     const since = performance.now();
-    const answer = await fetch('/_ha/status', { headers: headers({ Accept: 'application/json' }), cache: 'no-store',
+    const answer = await fetch(source.status, { headers: headers({ Accept: 'application/json' }), cache: 'no-store',
       signal: AbortSignal.timeout(ANSWER_MS) });
     if (answer.ok) learn(await answer.json(), since);
     else throw await problem(answer);
@@ -52,7 +52,7 @@ async function problem(answer) {
 
 /* fetch instead of EventSource: it can carry the token, and tells why it failed. */
 async function listen(abort) {
-  const answer = await fetch('/v1/leadership', { headers: headers({ Accept: 'text/event-stream' }), cache: 'no-store',
+  const answer = await fetch(source.stream, { headers: headers({ Accept: 'text/event-stream' }), cache: 'no-store',
     signal: abort.signal });
   if (!answer.ok) throw await problem(answer);
   if (!(answer.headers.get('content-type') || '').startsWith('text/event-stream')) throw new Error('no event stream');
@@ -60,7 +60,7 @@ async function listen(abort) {
   let rest = '';
   for (;;) {
     const { value, done } = await reader.read();
-    if (done) throw new Error('the agent closed the stream');
+    if (done) throw new Error('the stream was closed');
     rest += value;
     if (rest.length > 8e6) throw new Error('an event without an end');
     const events = rest.split(/\r?\n\r?\n/);
@@ -96,7 +96,7 @@ async function connect() {
 }
 /* This agent shows its status to those with the token only: ask for it, once for each refusal. */
 function wanted() {
-  const wrong = token ? 'The agent refused this token.' : 'The agent shows its status only to those who know its token.';
+  const wrong = token ? `The ${source.name} refused this token.` : `The ${source.name} shows its status only to those who know its token.`;
   if (asked.has(token) || $('ask').open) return;
   asked.add(token);
   forget();
@@ -107,7 +107,7 @@ function connected() {
   link = 'live';
   wait = 500;
   refusal = '';
-  if (before === 'lost' || before === 'silent') announce('The agent answers again.');
+  if (before === 'lost' || before === 'silent') announce(`The ${source.name} answers again.`);
   if (before !== 'live') { showLink(); render(); }
 }
 function lost() {
@@ -117,20 +117,20 @@ function lost() {
   wait = Math.min(wait * 2, 15000);
   retryAt = performance.now() + pause;
   timer = setTimeout(connect, pause);
-  if (before !== 'lost') announce('The agent is gone. What is shown is the last that was known.');
+  if (before !== 'lost') announce(`The ${source.name} is gone. What is shown is the last that was known.`);
   showLink();
   render();
 }
 function watchLink() { /* a connection that is open and says nothing is not alive */
   if (link === 'live' && age() > SILENCE_MS) {
     link = 'silent';
-    announce('The agent has fallen silent. What is shown is old.');
+    announce(`The ${source.name} has fallen silent. What is shown is old.`);
     render();
   }
   if (link === 'silent' && age() > SILENCE_MS + ANSWER_MS) connect();
   showLink();
 }
-const words = { connecting: 'Connecting', live: 'Live', silent: 'Silent', lost: 'Agent gone' };
+const words = { connecting: 'Connecting', live: 'Live', silent: 'Silent', lost: 'Gone' };
 function showLink() {
   const bad = link === 'lost' || link === 'silent';
   document.body.dataset.link = link;
@@ -139,8 +139,8 @@ function showLink() {
   $('banner').hidden = !bad;
   if (!bad) return;
   const next = link === 'lost' ? Math.ceil((retryAt - performance.now()) / 1000) : 0;
-  put($('banner-what'), refusal ? 'The agent refuses: ' + clean(refusal) + '.'
-    : link === 'silent' ? 'The agent does not answer.' : 'The agent is gone, or cannot be reached.');
+  put($('banner-what'), refusal ? `The ${source.name} refuses: ` + clean(refusal) + '.'
+    : link === 'silent' ? `The ${source.name} does not answer.` : `The ${source.name} is gone, or cannot be reached.`);
   put($('banner-more'), (known ? 'Below is what it said at ' + moment(heardAt) + ', ' + duration(Math.floor(age() / 1000) * 1000) + ' ago; it may no longer be true. ' : '')
     + (next > 0 ? 'Next try in ' + next + ' s.' : 'Trying …'));
 }

@@ -1,20 +1,18 @@
-/* ---- Theme, and the start ------------------------------------------------------ */
+/* ---- The start ----------------------------------------------------------------- */
 
-const THEMES = ['auto', 'light', 'dark'];
-function theme(which) {
-  document.documentElement.dataset.theme = which;
-  put($('theme'), 'Theme: ' + which);
-  try { localStorage.setItem('tenure-theme', which); } catch { /* not remembered, then */ }
-}
-let chosen = 'auto';
-try { chosen = localStorage.getItem('tenure-theme') || 'auto'; } catch { /* auto, then */ }
-theme(THEMES.includes(chosen) ? chosen : 'auto');
-$('theme').addEventListener('click', () => theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % 3]));
-$('key').addEventListener('click', () => token ? (forget(), toast('The token is forgotten.', 'good')) : askToken(null));
-$('retry').addEventListener('click', () => { wait = 500; connect(); });
-$('ask-form').addEventListener('submit', answer);
-$('ask-no').addEventListener('click', () => $('ask').close());
-$('ask').addEventListener('close', () => { go = null; if (opener && opener.isConnected) opener.focus(); opener = null; });
+/* What this page shows, and where it asks. */
+const source = {
+  status: '/_ha/status',
+  stream: '/v1/leadership',
+  isStatus: (snapshot) => Array.isArray(snapshot.elections),
+  now: (snapshot) => snapshot.agent && snapshot.agent.now_ms,
+  name: 'agent',
+  token: {
+    title: 'Token for changes',
+    text: 'The agent takes changes from those who know its token. It is kept in this page’s memory only.',
+  },
+};
+
 addEventListener('hashchange', followAddress);
 addEventListener('popstate', followAddress);
 $('skip').addEventListener('click', (event) => { event.preventDefault(); $('main').focus(); }); /* the address names an election */
@@ -27,8 +25,6 @@ addEventListener('keydown', (event) => { /* "/" searches, as elsewhere */
   event.preventDefault();
   $('search').focus();
 });
-addEventListener('online', () => { if (link === 'lost') connect(); });
-document.addEventListener('visibilitychange', () => { if (!document.hidden && link === 'lost') { wait = 500; connect(); } });
 
 function eachTick() {
   if (document.hidden) return;
