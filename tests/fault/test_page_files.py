@@ -4,6 +4,7 @@ import gzip
 import http.client
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -68,17 +69,31 @@ def test_what_the_browser_has_is_not_sent_again(agent, path):
     assert head.status == 200 and head.getheader("ETag") == tags["gzip"] and nothing == b""
 
 
-def test_the_page_is_one_document_under_a_strict_policy(agent):
-    answer, body = ask(agent, "/")
-    text, policy = body.decode(), answer.getheader("Content-Security-Policy")
+def parts(index):
+    """The scripts and styles that a page names."""
+    return re.findall(r'(?:<script src|rel="stylesheet" href)="([^"]+)"', (ROOT / "src/api/page" / index).read_text())
+
+
+def check_document(text, policy, index):
     assert text.count("<script") == 1 and text.count("<style") == 1
     assert ' src="' not in text and "<link rel=\"stylesheet\"" not in text
     assert "default-src 'none'" in policy and "unsafe" not in policy and "'self'" not in policy.split("connect-src")[0]
     assert "require-trusted-types-for 'script'" in policy
-    for name in (ROOT / "src/api/page").glob("*.js"):
-        assert name.read_text() in text
+    for name in parts(index):
+        part = (ROOT / "src/api/page" / name).read_text()
+        assert part in text
         for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
-            assert sink not in name.read_text(), f"{name.name} uses {sink}"
+            assert sink not in part, f"{name} uses {sink}"
+
+
+def test_the_page_is_one_document_under_a_strict_policy(agent):
+    answer, body = ask(agent, "/")
+    check_document(body.decode(), answer.getheader("Content-Security-Policy"), "index.html")
+
+
+def test_each_file_is_part_of_a_page():
+    files = {path.name for path in (ROOT / "src/api/page").iterdir()} - {"index.html", "jobs.html"}
+    assert files == {*parts("index.html"), *parts("jobs.html")}
 
 
 def pages(agent):

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 import unix_http
 from process import until
+from test_page_files import check_document
 from test_work import BUILD, TENURE, Fleet
 
 pytestmark = pytest.mark.skipif(not (BUILD / "tenure-http.so").exists(), reason="without libmicrohttpd")
@@ -122,13 +123,16 @@ def test_a_job_that_nobody_can_take_is_shown_with_the_reason(watched):
     until(lambda: f.metrics("g")["tenure_job_moves_total", "placed"] == 1)
 
 
-def test_the_metrics_are_openmetrics_too(watched):
+def test_metrics_the_page_and_what_is_refused(watched):
     f = watched(1)
     f.start("a")
     until(lambda: runs(f, "a", 1))
     answer = f.ask("a", "/metrics", Accept="application/openmetrics-text")
     text = answer.body.decode()
     assert text.endswith("# EOF\n") and "# TYPE tenure_job_moves counter\n" in text
+    page = f.ask("a", "/")
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    check_document(page.body.decode(), page.headers["Content-Security-Policy"], "jobs.html")
     for wrong in ("/v1/jobs?limit=x", "/v1/jobs?limit=-1", "/v1/jobs?limit=10001", "/v1/jobs?serch=a"):
         assert f.ask("a", wrong).status == 400, wrong
     assert f.ask("a", "/v1/elections").status == 404
