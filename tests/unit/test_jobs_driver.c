@@ -17,6 +17,7 @@
 
 #include "jobs/driver.h"
 #include "jobs/operator.h"
+#include "jobs/view.h"
 
 #define JOBS    40u
 #define WORKERS 3u
@@ -150,6 +151,30 @@ static void commit_all(struct worker *w)
     }
 }
 
+/* Somebody watches meanwhile, from another thread than those that change what is shown. */
+static void look(struct worker *w)
+{
+    json_t *view = tn_jobs_view(w->driver, JOBS), *found = tn_jobs_find(w->driver, "job-0", 5);
+
+    assert_string_equal(json_string_value(json_object_get(view, "worker")), w->id);
+    assert_true(json_array_size(json_object_get(view, "own")) <= JOBS);
+    assert_true(json_array_size(json_object_get(found, "jobs")) <= 5);
+    assert_true(tn_jobs_fair(w->driver) <= JOBS);
+    json_decref(view);
+    json_decref(found);
+}
+
+static uint64_t moved_here(struct worker *w)
+{
+    struct tn_jobs_status status;
+    uint64_t n = 0;
+
+    tn_jobs_driver_status(w->driver, &status);
+    for (unsigned i = 0; i < TN_MOVE_CAUSES; i++)
+        n += status.moves[i];
+    return n;
+}
+
 /* ---- Helpers ------------------------------------------------------------- */
 
 static struct tn_jobs group(tenure_store *store)
@@ -191,8 +216,13 @@ static void add_jobs(tenure_store *store)
 static void start_as(unsigned i, const char *id)
 {
     struct worker *w = &workers[i];
-    struct tn_jobs_options o = {
-        .store = url, .group = "g", .id = w->id, .ttl_ms = 20000, .renew_ms = 200, .labels = "a=b"};
+    struct tn_jobs_options o = {.store = url,
+                                .group = "g",
+                                .id = w->id,
+                                .ttl_ms = 20000,
+                                .renew_ms = 200,
+                                .labels = "a=b",
+                                .observed = true};
     struct tn_jobs_hooks hooks = {.arg = w,
                                   .deadline = on_deadline,
                                   .start = on_start,
@@ -249,8 +279,10 @@ static unsigned running(void)
         int64_t wait_by = tenure_now() + LIMIT_S * TN_S;                                           \
         while (!(condition)) {                                                                     \
             for (unsigned wait_i = 0; wait_i < WORKERS; wait_i++)                                  \
-                if (workers[wait_i].driver)                                                        \
+                if (workers[wait_i].driver) {                                                      \
                     commit_all(&workers[wait_i]);                                                  \
+                    look(&workers[wait_i]);                                                        \
+                }                                                                                  \
             assert_true(tenure_now() < wait_by);                                                   \
             usleep(5000);                                                                          \
         }                                                                                          \
@@ -326,6 +358,7 @@ static void live(const char *store_url)
     wait_for(running() == JOBS && count_of(0) >= 13 && count_of(0) <= 14 && count_of(1) >= 13 &&
              count_of(1) <= 14);
     wait_for(least_acked() >= 3);
+    assert_true(moved_here(&workers[0]) >= JOBS && moved_here(&workers[1]) >= 13);
     assert_true(pause_is_confirmed(store));
     struct tn_jobs g = group(store);
     assert_int_equal(tn_jobs_want(&g, ids, 2, TN_WANTED_RUNNING, false, &owned, &err), TENURE_OK);
