@@ -8,7 +8,8 @@ import pytest
 import unix_http
 from process import until
 from test_page_files import check_document
-from test_work import BUILD, TENURE, Fleet
+from work_fleet import Fleet
+from world import BUILD, TENURE
 
 pytestmark = pytest.mark.skipif(not (BUILD / "tenure-http.so").exists(), reason="without libmicrohttpd")
 
