@@ -108,8 +108,8 @@ enum tenure_status tn_jobs_want(const struct tn_jobs *g, const char *const *ids,
 typedef void (*tn_repair_fn)(void *arg, const char *key, const char *what);
 /*
  * Complete what an operator has left half done, and replace what is damaged or lost: such a job is
- * paused, because nobody can say whether somebody runs it.  What was there is kept under
- * GROUP/damaged/.
+ * paused, because nobody can say whether somebody runs it.  A member whose record is damaged gets a
+ * placeholder.  What was there is kept under GROUP/damaged/.
  */
 enum tenure_status tn_jobs_repair(const struct tn_jobs *g, tn_repair_fn told, void *arg,
                                   struct tenure_error *err);

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "base/key.h"
+#include "control/edit.h"
 #include "jobs/registers.h"
 #include "os/clock.h"
 
@@ -12,6 +14,9 @@ struct repair {
     tn_repair_fn told;
     void *arg;
 };
+
+/* The longest that a member may have: of one that owns no job nobody knows it. */
+#define TTL_MAX_MS 3600000
 
 static void tell(const struct repair *r, const char *id, const char *what)
 {
@@ -119,6 +124,96 @@ static enum tenure_status complete(void *arg, struct tn_catalogue *c, struct ten
     return TENURE_OK;
 }
 
+/* ---- Members ------------------------------------------------------------- */
+
+/* A member whose record cannot be read, by what its jobs say. */
+struct lost_member {
+    const struct repair *repair;
+    const char *id;
+    struct tn_identity owner; /* the highest number */
+    uint32_t ttl_ms;          /* the longest */
+    bool replaced;
+};
+
+static enum tenure_status put_placeholder(void *arg, const struct tenure_value *value,
+                                          struct tn_edit *edit, struct tenure_error *err)
+{
+    struct lost_member *m = arg;
+    struct tn_member_record record = {0};
+    uint8_t incarnation[TENURE_NONCE_SIZE];
+    char kept[TN_MEMBER_ID_MAX + 16];
+    enum tenure_status status = tenure_token_absent(&value->token)
+                                    ? TENURE_OK
+                                    : tn_member_decode(value->data, value->len, &record, err);
+
+    m->replaced = false;
+    if (status != TENURE_CORRUPT)
+        return status; /* it is whole again, or of a newer format */
+    snprintf(kept, sizeof kept, "member-%s", m->id);
+    status = keep_damaged(m->repair->group, kept, value, err);
+    if (!status)
+        status = tenure_nonce(incarnation, err);
+    if (status)
+        return status;
+    memset(&record, 0, sizeof record);
+    snprintf(record.id, sizeof record.id, "%s", m->id);
+    record.member = tn_member_placeholder(NULL, &m->owner, incarnation, m->ttl_ms);
+    edit->text = tn_member_encode(&record);
+    m->replaced = true;
+    return edit->text ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
+}
+
+/* Its holder cannot renew over the placeholder, and W later the placeholder is buried, as one over
+ * a record that was lost. */
+static enum tenure_status repair_member(const struct repair *r, const struct tn_listed_member *one,
+                                        const struct tn_job_now *now, uint32_t n,
+                                        struct tenure_error *err)
+{
+    struct lost_member m = {
+        .repair = r, .id = one->record.id, .owner.number = (uint64_t)tn_wall_ms()};
+    char what[160], ttl[TN_DURATION_TEXT];
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tn_job *job = &now[i].job;
+
+        if (now[i].absent || now[i].status || strcmp(job->owner.id, m.id) != 0)
+            continue;
+        if (job->owner.identity.number > m.owner.number)
+            m.owner = job->owner.identity;
+        if (job->ttl_ms > m.ttl_ms)
+            m.ttl_ms = job->ttl_ms;
+    }
+    if (m.ttl_ms == 0)
+        m.ttl_ms = TTL_MAX_MS;
+    enum tenure_status status =
+        tn_edit_register(r->group->store, one->key, put_placeholder, &m, r->group->deadline, err);
+    if (status || !m.replaced)
+        return status;
+    tn_duration_format((int64_t)m.ttl_ms * 1000000, ttl);
+    snprintf(what, sizeof what,
+             "was damaged; a placeholder stands there: in %s its jobs are free, and it can join",
+             ttl);
+    r->told(r->arg, one->key, what);
+    tn_bell_ring(r->group->store, r->group->name, r->group->deadline);
+    return TENURE_OK;
+}
+
+static enum tenure_status repair_members(const struct repair *r, const struct tn_job_now *now,
+                                         uint32_t n, struct tenure_error *err)
+{
+    struct tn_members members;
+    enum tenure_status status = tn_members_load(r->group, &members, err);
+
+    for (uint32_t i = 0; !status && i < members.count; i++) {
+        if (members.list[i].damage[0])
+            status = repair_member(r, &members.list[i], now, n, err);
+    }
+    tn_members_free(&members);
+    return status;
+}
+
+/* ---- All of it ----------------------------------------------------------- */
+
 static enum tenure_status repair_jobs(const struct repair *r, const struct tn_catalogue *c,
                                       struct tenure_error *err)
 {
@@ -138,6 +233,8 @@ static enum tenure_status repair_jobs(const struct repair *r, const struct tn_ca
         status = tn_jobs_read(r->group, ids, n, now, err);
     for (uint32_t i = 0; i < n && !status; i++)
         status = repair_job(r, rows[i], &now[i], err);
+    if (!status)
+        status = repair_members(r, now, n, err);
     free(ids);
     free(rows);
     free(now);

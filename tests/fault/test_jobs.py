@@ -225,6 +225,26 @@ def test_damage_and_repair(group):
     assert "g/catalogue/0000" in group.run("list", code=1)
 
 
+def test_a_damaged_member_gets_a_placeholder(group):
+    group.run("add", "a")
+    group.worker("w1")
+    group.own("a", "w1")
+    group.put("member/w1", "garbage")
+    group.put("member/idle", "garbage")  # it owns no job: nobody knows for how long its lease lasts
+    found = {row["key"]: row["what"] for row in json.loads(group.run("repair", "--json"))}
+    assert set(found) == {"g/member/w1", "g/member/idle"}
+    assert "in 90s " in found["g/member/w1"] and "in 3600s " in found["g/member/idle"], found
+    assert group.store.read("g/damaged/member-w1").data == b"garbage"
+    record = json.loads(group.store.read("g/member/w1").data)
+    assert (record["state"], record["mark"], record["ttl_ms"]) == ("alive", "placeholder", 90000)
+    assert record["number"] > 1_700_000_000_000 and record["incarnation"] != SOMEBODY
+    assert group.jobs()["a"]["owner"] == "w1"  # nothing is free before that
+    assert "nothing to repair" in group.run("repair")
+    group.put("member/w1", json.dumps({"format": 9}))  # not damage: nobody replaces what is newer
+    group.run("repair", code=1)
+    assert json.loads(group.store.read("g/member/w1").data) == {"format": 9}
+
+
 def test_interrupted(group):
     """What an operator leaves that dies between any two of its writes, the same action completes."""
     def page(rows, revision=99):
