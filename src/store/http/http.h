@@ -37,6 +37,8 @@ struct tn_http_request {
     int64_t connect_by;
     bool once;  /* never sent twice: libcurl repeats what broke on a kept connection */
     bool fresh; /* on a connection that was not used before: the others stay free for calls */
+    bool part;  /* the connection of a refusal (300 and above) is not used again: some servers
+                 * close it without a word */
     const char *header; /* the name of a header of the answer that is wanted; may be NULL */
 };
 

@@ -43,6 +43,19 @@ static size_t on_data(char *data, size_t size, size_t n, void *arg)
     return n;
 }
 
+/* While the answer comes: another request may be waiting for the connection. */
+static size_t on_header(char *line, size_t size, size_t n, void *arg)
+{
+    struct tn_transfer *t = arg;
+    long code = 0;
+
+    (void)line;
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &code);
+    if (code >= 300)
+        curl_easy_setopt(t->easy, CURLOPT_FORBID_REUSE, 1L);
+    return size * n;
+}
+
 /* Did a byte of the request reach the kernel? */
 bool tn_transfer_sent(const struct tn_transfer *t)
 {
@@ -160,6 +173,8 @@ bool tn_transfer_set_up(struct tn_transfer *t, const struct tn_http_request *rq)
            !curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_request) &&
            !curl_easy_setopt(e, CURLOPT_PREREQDATA, t) &&
            !curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, (long)rq->fresh) &&
+           (!rq->part || (!curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header) &&
+                          !curl_easy_setopt(e, CURLOPT_HEADERDATA, t))) &&
            !curl_easy_setopt(e, CURLOPT_PRIVATE, t) && set_body(t, rq) &&
            !curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, rq->method) && set_headers(t, rq) &&
            set_tls(t) && curl_multi_add_handle(t->multi, e) == CURLM_OK;

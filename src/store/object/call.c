@@ -71,6 +71,7 @@ static enum tenure_status compose(struct tn_object *h, const struct tn_object_ex
                                    .answer_max = ANSWER_MAX,
                                    .connect_by = deadline,
                                    .once = x->verb == TN_OBJECT_PUT,
+                                   .part = x->verb == TN_OBJECT_PUT,
                                    .header = h->vendor->tag_header};
     return status;
 }
@@ -116,8 +117,7 @@ static void take_failure(struct tn_object *h, struct tn_object_exchange *x)
 
 /*
  * Several at once have connections of their own, which end if one of them fails: a server that
- * hangs would have all of them.  Some servers close the connection of a PUT that they refused,
- * without a word; the next change on it would break, and be unknown: it is not kept either.
+ * hangs would have all of them.
  */
 static void send_all(struct tn_object *h, struct tn_object_exchange *const *xs, size_t n,
                      int64_t deadline)
@@ -144,8 +144,7 @@ static void send_all(struct tn_object *h, struct tn_object_exchange *const *xs, 
         if (status)
             continue;
         xs[i]->answer = calls[i].answer;
-        drop = drop || (n > 1 && xs[i]->status) ||
-               (xs[i]->verb == TN_OBJECT_PUT && xs[i]->answer.code >= 300);
+        drop = drop || (n > 1 && xs[i]->status);
         if (xs[i]->status)
             take_failure(h, xs[i]);
         else
