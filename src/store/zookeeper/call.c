@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/patience.h"
 #include "store/zookeeper/zookeeper.h"
 
 const struct ACL_vector *tn_zk_acl(const struct tn_zk *h)
@@ -233,7 +234,7 @@ enum tenure_status tn_zk_ask(struct tn_zk *h, struct tn_zk_call *calls, size_t n
     enum tenure_status status = TENURE_OK;
 
     for (unsigned left = h->conf.n_hosts + 1; left; left--) {
-        int64_t until = tn_zk_attempt_until(deadline, left, left > 1 ? left - 1 : 1);
+        int64_t until = tn_attempt_until(deadline, left, left > 1 ? left - 1 : 1);
 
         status = ask_once(h, calls, n, send, arg, until, err);
         if ((status != TENURE_UNAVAILABLE && status != TENURE_TIMEOUT) || left == 1 ||

@@ -10,10 +10,8 @@
 #include "os/clock.h"
 #include "os/poll.h"
 #include "os/resolve.h"
+#include "store/patience.h"
 #include "store/zookeeper/zookeeper.h"
-
-#define ATTEMPT_MIN_NS    INT64_C(200000000)
-#define ATTEMPT_ENOUGH_NS INT64_C(1000000000)
 
 pthread_mutex_t tn_zk_library = PTHREAD_MUTEX_INITIALIZER;
 
@@ -111,20 +109,6 @@ enum tenure_status tn_zk_turn(struct tn_zk *h, int64_t until, struct tenure_erro
 
 /* ---- Connecting ---------------------------------------------------------- */
 
-int64_t tn_zk_attempt_until(int64_t deadline, unsigned left, unsigned servers)
-{
-    int64_t now = tenure_now(), span = (deadline - now) / (int64_t)left;
-    int64_t least = (deadline - now) / (int64_t)servers;
-
-    if (least > ATTEMPT_ENOUGH_NS)
-        least = ATTEMPT_ENOUGH_NS;
-    if (least < ATTEMPT_MIN_NS)
-        least = ATTEMPT_MIN_NS;
-    if (span < least)
-        span = least;
-    return deadline - now < span ? deadline : now + span;
-}
-
 void tn_zk_next_server(struct tn_zk *h)
 {
     h->at = (h->at + 1) % h->conf.n_hosts;
@@ -191,7 +175,7 @@ static enum tenure_status dial(struct tn_zk *h, int64_t by, struct tenure_error 
         return status == TENURE_CANCELLED ? status : tenure_fail_context(err, "zookeeper");
     for (unsigned i = 0; i < found.n; i++) {
         /* One dead address must not use up the time of the others. */
-        int64_t until = tn_zk_attempt_until(by, found.n - i, found.n - i);
+        int64_t until = tn_attempt_until(by, found.n - i, found.n - i);
 
         status = begin(h, found.text[i], err);
         while (!status && zoo_state(h->session) != ZOO_CONNECTED_STATE)
@@ -228,7 +212,7 @@ enum tenure_status tn_zk_connect(struct tn_zk *h, int64_t deadline, struct tenur
     for (unsigned left = h->conf.n_hosts; left; left--) {
         if (tenure_now() >= deadline)
             return fail_at(h, TENURE_TIMEOUT, err, "no time was left to connect");
-        status = dial(h, tn_zk_attempt_until(deadline, left, left), err);
+        status = dial(h, tn_attempt_until(deadline, left, left), err);
         if (status != TENURE_UNAVAILABLE && status != TENURE_TIMEOUT)
             break;
         tn_zk_next_server(h);

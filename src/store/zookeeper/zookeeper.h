@@ -84,9 +84,6 @@ enum tenure_status tn_zk_conf_parse(const char *url, struct tn_zk_conf *conf,
 /* Held while something is sent, and a session is ended: the library without threads numbers the
  * requests of all sessions from one variable. */
 extern pthread_mutex_t tn_zk_library;
-/* Until when one of the attempts left may last: a server that hangs must not use up the time of the
- * `servers` left, but pieces in which nothing gets done help nobody. */
-int64_t tn_zk_attempt_until(int64_t deadline, unsigned left, unsigned servers);
 /* Who is asked next, on the next session. */
 void tn_zk_next_server(struct tn_zk *h);
 
