@@ -33,7 +33,7 @@ test:
 test-all:
 	@scripts/deps test page
 	@tests/page/install >/dev/null
-	@scripts/suite-server consul >/dev/null
+	@scripts/suite-server consul >/dev/null && scripts/suite-server nats-server >/dev/null
 	@{ scripts/kube-server && scripts/kube-tools; } >/dev/null & TENURE_KUBE=required TENURE_PAGE=required TENURE_SERVERS=required scripts/test; \
 	    status=$$?; wait; exit $$status
 

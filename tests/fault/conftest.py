@@ -31,7 +31,7 @@ def load():
         s.wait()
 
 
-@pytest.fixture(scope="session", params=["postgres", "advisory", "redis", "etcd", "consul", "kube", "zookeeper", "s3"])
+@pytest.fixture(scope="session", params=["postgres", "advisory", "redis", "etcd", "consul", "kube", "zookeeper", "nats", "s3"])
 def running(request):
     """A server that serves all tests with it; pytest puts them together."""
     from rig import running_rig  # the program that it prepares servers with need not be there

@@ -4,6 +4,7 @@ import pytest
 import server_consul
 import server_etcd
 import server_kube
+import server_nats
 import server_postgres
 import server_redis
 import server_zookeeper
@@ -11,12 +12,14 @@ from proxy import Proxy
 from server_consul import Consul
 from server_etcd import Etcd
 from server_kube import Kube
+from server_nats import Nats
 from server_postgres import Postgres
 from server_redis import Redis
 from server_zookeeper import ZooKeeper
 from test_doctor import assert_sound, verdicts
 
 needs_redis = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
+needs_nats = pytest.mark.skipif(server_nats.MISSING is not None, reason=str(server_nats.MISSING))
 needs_zookeeper = pytest.mark.skipif(server_zookeeper.MISSING is not None,
                                      reason=str(server_zookeeper.MISSING))
 needs_etcd = pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
@@ -89,6 +92,21 @@ def test_consul():
 def test_zookeeper():
     with ZooKeeper() as server:
         assert_sound(server.url())
+
+
+@needs_nats
+def test_nats():
+    with Nats(sync=True) as server:
+        answer = assert_sound(server.url("?sync=always"))
+        assert any("sync_interval" in limit for limit in answer["limits"])
+
+
+@needs_nats
+def test_nats_that_answers_before_its_flush():
+    with Nats() as server:
+        found, answer, _ = verdicts("--timeout", "30s", "--store", server.url())
+        assert found["durability"] == "weak", answer
+        assert any("sync_interval: always" in p["text"] for p in answer["promises"])
 
 
 @needs_kube

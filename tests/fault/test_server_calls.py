@@ -14,7 +14,7 @@ import pytest
 from process import free_port, until
 from tenure import Store, StoreError, settled
 
-pytestmark = pytest.mark.parametrize("running", ["postgres", "redis", "etcd", "consul", "kube", "zookeeper", "s3"],
+pytestmark = pytest.mark.parametrize("running", ["postgres", "redis", "etcd", "consul", "kube", "zookeeper", "nats", "s3"],
                                      indirect=True, scope="session")
 
 KEY = "w/lease"  # which rig.delete() deletes

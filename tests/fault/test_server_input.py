@@ -4,6 +4,7 @@ Every case runs `tenure run`, with the URL in the environment.  The real servers
 test_servers.py.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -54,7 +55,7 @@ class Stranger:
                 client, _ = self.socket.accept()
             except OSError:
                 return
-            with client:
+            with contextlib.suppress(ConnectionError), client:
                 client.recv(4096)
                 client.sendall(self.says)
 
@@ -116,6 +117,14 @@ def test_right_missing(rig, tmp_path):
     ("zookeeper://u@h", "a user needs a password"),
     ("zookeeper://h/a//b", "the path is the node"),
     (f"zookeeper://u:{SECRET}@h?ca_file=/x", "does not know the parameter 'ca_file'"),
+    (f"nats:u:{SECRET}@h", "nats://host:4222/"),
+    (f"nats://u:{SECRET}@h:x", "host:port"),
+    (f"nats://:{SECRET}@h", "a password needs a user; a token: token_file=FILE"),
+    ("nats://u@h", "a user needs a password"),
+    ("nats://h/a.b", "the path is the name of the bucket"),
+    ("nats://h?nkey=U", "nkey_file=FILE belong together"),
+    (f"nats://u:{SECRET}@h?creds_file=/x", "log in one way"),
+    (f"nats://u:{SECRET}@h?ca_file=/x", "natss:"),
     ("kube://default/x", "without '//'"),
     ("kube:Default/x", "not a namespace: lower-case letters"),
     ("kube:default/X", "not the name of a Lease: lower-case letters"),

@@ -160,8 +160,20 @@ NODES = {"head": (node(lambda value: value.replace(b"tenure1 ", b"tenure7 ")), T
          "flag": (node(lambda value: value.replace(b" v\n", b" x\n")), True),
          "no-child": (child(lambda server, path: server.delete(path)), True),
          "children": (child(lambda server, path: server.put(path + "2", b"")), True)}
+
+
+def message(make):
+    def spoil(rig, key):
+        name = "k." + key.replace("/", ".")
+        rig.server.put(name, make(rig.server.get(name)))
+    return spoil
+
+
+MESSAGES = {"head": (message(lambda value: value.replace(b"tenure1 ", b"tenure7 ")), True),
+            "foreign": (message(lambda _: b"hello"), False), "empty": (message(lambda _: b""), False),
+            "flag": (message(lambda value: value.replace(b" v\n", b" x\n")), True)}
 DAMAGES = {"postgres": ROWS, "redis": STRINGS, "etcd": PAIRS, "consul": NAMES, "kube": LEASES,
-           "zookeeper": NODES, "s3": OBJECTS}
+           "zookeeper": NODES, "nats": MESSAGES, "s3": OBJECTS}
 LOOSEN = {"postgres": loosen, "advisory": loosen}
 CASES = [(store, how) for store, ways in DAMAGES.items() for how in ways]
 FIRST = {**{store: next(iter(ways)) for store, ways in DAMAGES.items()}, "advisory": "version"}

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 MODULES = {"sqlite": "libsqlite3-0", "postgres": "libpq5", "redis": "libhiredis0.14", "etcd": "libcurl4",
            "consul": "libcurl4", "kube": "libcurl4", "object": "libcurl4",
-           "zookeeper": "libzookeeper-st2"}
+           "zookeeper": "libzookeeper-st2", "nats": "libnats3.4"}
 
 
 @pytest.fixture(scope="module")

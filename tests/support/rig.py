@@ -17,6 +17,7 @@ import server_consul
 import server_etcd
 import server_kube
 import server_minio
+import server_nats
 import server_postgres
 import server_redis
 import server_zookeeper
@@ -26,6 +27,7 @@ from server_consul import Consul
 from server_etcd import Etcd
 from server_kube import Kube
 from server_minio import Authorizer, Minio
+from server_nats import Nats
 from server_postgres import Postgres
 from server_redis import Redis
 from server_zookeeper import ZooKeeper
@@ -775,8 +777,95 @@ class S3Rig(Rig):
             disk.close()
 
 
+# ---- NATS ---------------------------------------------------------------------
+
+class NatsRig(Rig):
+    missing = server_nats.MISSING
+    tells_deletions = True
+    full_words = ("no space left",)
+    lease = "k.w.lease"
+
+    def __init__(self, server=None):
+        super().__init__(server or Nats())
+
+    def url(self, port=None):
+        return self.server.url(port=port)
+
+    def settle(self):
+        until(self.server.healthy, limit=60)
+
+    def mark(self):
+        return self.server.get(self.lease)
+
+    def clear(self):
+        self.server.purge()
+
+    def delete(self):
+        self.server.delete(self.lease)
+
+    def dump(self):
+        copy = pathlib.Path(tempfile.mkdtemp(dir=self.server.dir)) / "data"
+        self.server.pause()
+        shutil.copytree(self.server.data, copy)
+        self.server.resume()
+        return copy
+
+    def restore(self, dump):
+        self.server.kill()
+        shutil.rmtree(self.server.data)
+        if dump:
+            shutil.copytree(dump, self.server.data)
+        self.server.start()
+        self.settle()
+
+    def empty(self):
+        self.restore(None)
+
+    def let_in(self, file):
+        self.secret = "one"
+        self.allow()
+        return self.server.url(f"?user=app&password_file={file}")
+
+    def change_secret(self, secret):
+        self.secret = secret
+        self.allow()
+
+    def forbid(self):
+        self.server.let_in(self.secret, '{ publish: { deny: "$KV.>" } }')
+
+    def forbid_all(self):
+        self.server.let_in(self.secret, '{ publish: { deny: ">" } }')
+
+    def allow(self):
+        self.server.let_in(self.secret)
+
+    @contextlib.contextmanager
+    def full(self):
+        """It refuses changes, and serves them again after a restart when there is room."""
+        disk, kept = SmallDisk(), self.server
+        try:
+            with Nats(data=disk.path) as self.server:
+                yield lambda: self._fill(disk), lambda: self._make_room(disk)
+        finally:
+            self.server = kept
+            disk.close()
+
+    def _fill(self, disk):
+        disk.fill()
+        for size in (3000, 1):
+            with contextlib.suppress(OSError):
+                while True:
+                    self.server.put("ballast", os.urandom(size))
+
+    def _make_room(self, disk):
+        disk.room()
+        self.server.kill()
+        self.server.start()
+        self.settle()
+
+
 RIGS = {"postgres": PostgresRig, "advisory": AdvisoryRig, "redis": RedisRig, "etcd": EtcdRig,
-        "consul": ConsulRig, "kube": KubeRig, "zookeeper": ZooKeeperRig, "s3": S3Rig}
+        "consul": ConsulRig, "kube": KubeRig, "zookeeper": ZooKeeperRig, "nats": NatsRig, "s3": S3Rig}
 
 
 

@@ -33,6 +33,15 @@ static const struct {
     {"consul",
      {"without a majority nobody can renew: the leader stops in time, and nobody leads",
       "an agent started with -dev keeps nothing on disk: a restart forgets the lease", EVERYWHERE}},
+    {"nats",
+     {"without a majority of a bucket's replicas nobody can renew: the leader stops in time, and "
+      "nobody leads",
+      "restoring a bucket repeats its sequences, and NATS compares nothing else: stop the "
+      "candidates "
+      "first (docs/reference/stores/nats.md)",
+      "unless the servers have sync_interval: always, a power failure forgets what was "
+      "acknowledged",
+      EVERYWHERE}},
     {"zookeeper",
      {"without a majority nobody can renew: the leader stops in time, and nobody leads",
       "with forceSync=no on the servers, a power failure forgets what was acknowledged",

@@ -55,6 +55,21 @@ static enum tenure_status refuse(const struct tn_nats *h, enum tenure_status sta
     return tenure_fail(err, status, "nats: bucket %s: %s", h->conf.bucket, why);
 }
 
+static enum tenure_status check_version(struct tn_nats *h, int64_t by, struct tenure_error *err)
+{
+    unsigned v[3];
+    enum tenure_status status = tn_nats_ask_version(h, by, v, err);
+
+    if (!status && is_older(v, replicated_since))
+        status = tenure_fail(err, TENURE_UNSUPPORTED,
+                             "nats: bucket %s has %u replicas, and the server is %u.%u.%u: below "
+                             "%u.%u.%u several changes of one revision may win; update all "
+                             "servers, or use a bucket with one replica",
+                             h->conf.bucket, h->replicas, v[0], v[1], v[2], replicated_since[0],
+                             replicated_since[1], replicated_since[2]);
+    return status;
+}
+
 static enum tenure_status check(struct tn_nats *h, const json_t *config, struct tenure_error *err)
 {
     json_int_t replicas = json_integer_value(json_object_get(config, "num_replicas"));
@@ -63,8 +78,7 @@ static enum tenure_status check(struct tn_nats *h, const json_t *config, struct 
     const char *storage = json_string_value(json_object_get(config, "storage"));
     bool limited = json_integer_value(json_object_get(config, "max_bytes")) > 0 ||
                    json_integer_value(json_object_get(config, "max_msgs")) > 0;
-    json_int_t most = h->greeting.max_payload;
-    const unsigned *v = h->greeting.version;
+    json_int_t most = natsConnection_GetMaxPayload(tn_nats_link_connection(h->link));
 
     if (replicas < 1 || !discard || !storage)
         return refuse(h, TENURE_UNAVAILABLE, err, "the answer cannot be understood");
@@ -75,13 +89,6 @@ static enum tenure_status check(struct tn_nats *h, const json_t *config, struct 
     if (limited && strcmp(discard, "new") != 0)
         return refuse(h, TENURE_CONFIG, err,
                       "it has a limit, and discards what is old: set discard to new");
-    if (replicas > 1 && is_older(v, replicated_since))
-        return tenure_fail(err, TENURE_UNSUPPORTED,
-                           "nats: bucket %s has %d replicas, and the server is %u.%u.%u: below "
-                           "%u.%u.%u several changes of one revision may win; update all servers, "
-                           "or use a bucket with one replica",
-                           h->conf.bucket, (int)replicas, v[0], v[1], v[2], replicated_since[0],
-                           replicated_since[1], replicated_since[2]);
     if (size > 0 && size < most)
         most = size;
     if (most <= 2 * TN_NATS_HEAD_MAX)
@@ -107,6 +114,8 @@ enum tenure_status tn_nats_open_bucket(struct tn_nats *h, int64_t by, struct ten
         status = tn_nats_explain(h, root, code, err);
     if (!status)
         status = check(h, json_object_get(root, "config"), err);
+    if (!status && h->replicas > 1)
+        status = check_version(h, by, err);
     json_decref(root);
     return status;
 }

@@ -9,15 +9,6 @@
 #include "store/nats/nats.h"
 #include "store/patience.h"
 
-static enum tenure_status fail_at(const struct tn_nats *h, enum tenure_status status,
-                                  struct tenure_error *err, const char *why)
-{
-    char name[TN_REMOTE_ADDR_TEXT + 16];
-
-    tn_nats_name(h, name, sizeof name);
-    return tenure_fail(err, status, "%s: %s", name, why);
-}
-
 /* ---- The loop ------------------------------------------------------------ */
 
 void tn_nats_drop(struct tn_nats *h)
@@ -38,7 +29,7 @@ void tn_nats_drop(struct tn_nats *h)
 static void take_answer(struct tn_nats *h, natsMsg *msg)
 {
     const char *dot = strrchr(natsMsg_GetSubject(msg), '.');
-    unsigned long long id = dot ? strtoull(dot + 1, NULL, 10) : 0;
+    unsigned long long id = dot ? strtoull(dot + 1, NULL, 16) : 0;
 
     for (size_t i = 0; i < h->n_calls; i++) {
         struct tn_nats_call *call = &h->calls[i];
@@ -91,7 +82,7 @@ static void take_denials(struct tn_nats *h)
 static enum tenure_status lose(struct tn_nats *h, struct tenure_error *err)
 {
     tn_nats_drop(h);
-    return fail_at(h, TENURE_UNAVAILABLE, err, "the server ended the connection");
+    return tn_nats_fail(h, TENURE_UNAVAILABLE, err, "the server ended the connection");
 }
 
 enum tenure_status tn_nats_turn(struct tn_nats *h, int64_t until, struct tenure_error *err)
@@ -101,8 +92,7 @@ enum tenure_status tn_nats_turn(struct tn_nats *h, int64_t until, struct tenure_
                              {.fd = h->cancel_fd, .events = POLLIN}};
     int ready;
 
-    if (tn_nats_link_wants_write(h->link))
-        natsConnection_ProcessWriteEvent(connection);
+    tn_nats_link_write(h->link);
     if (natsConnection_IsClosed(connection))
         return lose(h, err);
     if (tn_nats_link_wants_write(h->link))
@@ -111,19 +101,18 @@ enum tenure_status tn_nats_turn(struct tn_nats *h, int64_t until, struct tenure_
     if (ready < 0 && errno != EINTR)
         return tenure_fail(err, TENURE_UNAVAILABLE, "poll: %s", strerror(errno));
     if (ready > 0 && both[0].revents & (POLLIN | POLLHUP | POLLERR))
-        natsConnection_ProcessReadEvent(connection);
+        tn_nats_link_read(h->link);
     if (natsConnection_IsClosed(connection)) {
         take_answers(h);
         return lose(h, err);
     }
-    if (tn_nats_link_wants_write(h->link))
-        natsConnection_ProcessWriteEvent(connection);
+    tn_nats_link_write(h->link);
     take_answers(h);
     take_denials(h);
     if (ready > 0 && both[1].revents)
         return tenure_fail(err, TENURE_CANCELLED, "cancelled by the caller");
     if (ready <= 0 && tenure_now() >= until)
-        return fail_at(h, TENURE_TIMEOUT, err, "the server did not answer in time");
+        return tn_nats_fail(h, TENURE_TIMEOUT, err, "the server did not answer in time");
     return TENURE_OK;
 }
 
@@ -142,7 +131,7 @@ static enum tenure_status listen_for_answers(struct tn_nats *h, struct tenure_er
     snprintf(subject, sizeof subject, "%s.*", h->inbox_name);
     if (natsConnection_SubscribeSync(&h->inbox, connection, subject) != NATS_OK ||
         natsSubscription_SetPendingLimits(h->inbox, -1, -1) != NATS_OK)
-        return fail_at(h, TENURE_UNAVAILABLE, err, "answers cannot be subscribed to");
+        return tn_nats_fail(h, TENURE_UNAVAILABLE, err, "answers cannot be subscribed to");
     return TENURE_OK;
 }
 
@@ -175,7 +164,7 @@ enum tenure_status tn_nats_connect(struct tn_nats *h, int64_t deadline, struct t
         int64_t by = tn_attempt_until(deadline, left, left);
 
         if (tenure_now() >= deadline)
-            return fail_at(h, TENURE_TIMEOUT, err, "no time was left to connect");
+            return tn_nats_fail(h, TENURE_TIMEOUT, err, "no time was left to connect");
         status = tn_nats_dial(h, by, err);
         if (!status)
             status = listen_for_answers(h, err);
@@ -208,7 +197,7 @@ void tn_nats_send(struct tn_nats *h, struct tn_nats_call *call, const char *subj
 
     call->id = ++h->next_id;
     snprintf(call->subject, sizeof call->subject, "%s", subject);
-    snprintf(reply, sizeof reply, "%s.%llu", h->inbox_name, call->id);
+    snprintf(reply, sizeof reply, "%s.%08llx", h->inbox_name, call->id);
     s = h->link ? natsMsg_Create(&msg, subject, reply, data, (int)len) : NATS_CONNECTION_CLOSED;
     if (s == NATS_OK && expect)
         s = natsMsgHeader_Set(msg, "Nats-Expected-Last-Subject-Sequence", expect);
@@ -245,7 +234,7 @@ enum tenure_status tn_nats_finish(struct tn_nats *h, int64_t deadline, struct te
 
     while (!status && !all_done(h))
         status = h->link ? tn_nats_turn(h, deadline, err)
-                         : fail_at(h, TENURE_UNAVAILABLE, err, "not connected");
+                         : tn_nats_fail(h, TENURE_UNAVAILABLE, err, "not connected");
     h->calls = NULL;
     h->n_calls = 0;
     if (status && status != TENURE_CANCELLED) {
@@ -272,7 +261,7 @@ static enum tenure_status tell_failed(struct tn_nats *h, const struct tn_nats_ca
     if (call->failed == TENURE_NOMEM)
         return tenure_fail(err, TENURE_NOMEM, "nats: out of memory");
     if (call->failed == TENURE_UNAVAILABLE)
-        return fail_at(h, TENURE_UNAVAILABLE, err, "the request could not be sent");
+        return tn_nats_fail(h, TENURE_UNAVAILABLE, err, "the request could not be sent");
     tn_nats_name(h, name, sizeof name);
     tn_nats_drop(h); /* the next connection has the rights that the user has by then */
     return tenure_fail(err, TENURE_DENIED,
@@ -294,7 +283,7 @@ enum tenure_status tn_nats_answer(struct tn_nats *h, const struct tn_nats_call *
     if (natsMsg_IsNoResponders(call->answer)) {
         h->unready = true;
         tn_nats_drop(h); /* the next connection looks for the bucket */
-        return fail_at(
+        return tn_nats_fail(
             h, TENURE_UNAVAILABLE, err,
             "nobody serves the bucket: JetStream is off, or its leader is being elected");
     }
@@ -304,7 +293,8 @@ enum tenure_status tn_nats_answer(struct tn_nats *h, const struct tn_nats_call *
         json_decref(*root);
         *root = NULL;
         tn_nats_drop(h);
-        return fail_at(h, TENURE_UNAVAILABLE, err, "the server sent an answer that cannot be read");
+        return tn_nats_fail(h, TENURE_UNAVAILABLE, err,
+                            "the server sent an answer that cannot be read");
     }
     error = json_object_get(*root, "error");
     if (error) {
@@ -325,10 +315,10 @@ enum tenure_status tn_nats_explain(struct tn_nats *h, const json_t *root, int co
     h->unready = true;
     if (code == TN_NATS_NO_STREAM) {
         tn_nats_drop(h); /* the next connection makes the bucket */
-        return fail_at(h, TENURE_UNAVAILABLE, err, "the bucket is gone");
+        return tn_nats_fail(h, TENURE_UNAVAILABLE, err, "the bucket is gone");
     }
     snprintf(why, sizeof why, "the server says: %.150s (%d)", text ? text : "an error", code);
-    return fail_at(h, TENURE_UNAVAILABLE, err, why);
+    return tn_nats_fail(h, TENURE_UNAVAILABLE, err, why);
 }
 
 /* ---- Reading ------------------------------------------------------------- */

@@ -1,11 +1,9 @@
 /*
  * Connecting.  The library does it in one call that can be neither ended nor trusted to end in time
  * (a TLS handshake has no time-out): it runs in a thread of its own, which is left behind when time
- * is up.  The server's greeting is read on another connection before that, because the library does
- * not tell the server's version; a server that hangs shows there.
+ * is up.
  */
 #include <errno.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,8 +19,6 @@
 #include "store/nats/nats.h"
 #include "store/patience.h"
 
-#define GREETING_MAX 16384
-
 /* Owned by the caller and by the thread that connects; the last one frees it. */
 struct tn_nats_link {
     atomic_int owners;
@@ -32,7 +28,9 @@ struct tn_nats_link {
     natsStatus rc;
     char why[200];
     int fd;
+    bool tls;
     atomic_bool wants_write;
+    char address[sizeof((struct tn_addresses *)NULL)->text[0]];
 };
 
 void tn_nats_name(const struct tn_nats *h, char *out, size_t size)
@@ -43,8 +41,8 @@ void tn_nats_name(const struct tn_nats *h, char *out, size_t size)
     snprintf(out, size, "nats: %s", text);
 }
 
-static enum tenure_status fail_at(const struct tn_nats *h, enum tenure_status status,
-                                  struct tenure_error *err, const char *why)
+enum tenure_status tn_nats_fail(const struct tn_nats *h, enum tenure_status status,
+                                struct tenure_error *err, const char *why)
 {
     char name[TN_REMOTE_ADDR_TEXT + 16];
 
@@ -52,31 +50,8 @@ static enum tenure_status fail_at(const struct tn_nats *h, enum tenure_status st
     return tenure_fail(err, status, "%s: %s", name, why);
 }
 
-/* ---- The greeting -------------------------------------------------------- */
-
-bool tn_nats_greeting_parse(const char *text, size_t n, struct tn_nats_greeting *greeting)
-{
-    json_t *root = n > 5 && memcmp(text, "INFO ", 5) == 0
-                       ? json_loadb(text + 5, n - 5, JSON_DISABLE_EOF_CHECK, NULL)
-                       : NULL;
-    const char *version = json_string_value(json_object_get(root, "version"));
-    json_int_t most = json_integer_value(json_object_get(root, "max_payload"));
-    unsigned v[3] = {0};
-    bool sound = version && sscanf(version, "%9u.%9u.%9u", &v[0], &v[1], &v[2]) == 3 && most > 0;
-
-    if (sound) {
-        memcpy(greeting->version, v, sizeof v);
-        greeting->headers = json_is_true(json_object_get(root, "headers"));
-        greeting->jetstream = json_is_true(json_object_get(root, "jetstream"));
-        greeting->tls = json_is_true(json_object_get(root, "tls_required"));
-        greeting->max_payload = most < (1 << 30) ? (unsigned)most : 1u << 30;
-    }
-    json_decref(root);
-    return sound;
-}
-
-static enum tenure_status await(const struct tn_nats *h, int fd, short events, int64_t by,
-                                struct tenure_error *err)
+enum tenure_status tn_nats_await(const struct tn_nats *h, int fd, short events, int64_t by,
+                                 struct tenure_error *err)
 {
     struct pollfd both[2] = {{.fd = fd, .events = events}, {.fd = h->cancel_fd, .events = POLLIN}};
     int ready = tn_poll(both, 2, by);
@@ -84,80 +59,10 @@ static enum tenure_status await(const struct tn_nats *h, int fd, short events, i
     if (ready < 0)
         return tenure_fail(err, TENURE_UNAVAILABLE, "poll: %s", strerror(errno));
     if (ready == 0)
-        return fail_at(h, TENURE_TIMEOUT, err, "the server did not answer in time");
+        return tn_nats_fail(h, TENURE_TIMEOUT, err, "the server did not answer in time");
     if (!both[0].revents)
         return tenure_fail(err, TENURE_CANCELLED, "cancelled by the caller");
     return TENURE_OK;
-}
-
-static enum tenure_status refused(const struct tn_nats *h, int error, struct tenure_error *err)
-{
-    char why[128];
-
-    snprintf(why, sizeof why, "cannot connect: %s; is the server up, and is the address right?",
-             strerror(error));
-    return fail_at(h, TENURE_UNAVAILABLE, err, why);
-}
-
-static enum tenure_status finish_connecting(const struct tn_nats *h, int fd, int64_t by,
-                                            struct tenure_error *err)
-{
-    int error = 0;
-    socklen_t size = sizeof error;
-    enum tenure_status status = await(h, fd, POLLOUT, by, err);
-
-    if (!status && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error)
-        status = refused(h, error, err);
-    return status;
-}
-
-static enum tenure_status read_greeting(struct tn_nats *h, int fd, int64_t by,
-                                        struct tenure_error *err)
-{
-    char text[GREETING_MAX];
-    size_t n = 0;
-    enum tenure_status status;
-
-    while (!(status = await(h, fd, POLLIN, by, err))) {
-        ssize_t got = recv(fd, text + n, sizeof text - n, 0);
-
-        if (got < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (got <= 0)
-            return fail_at(h, TENURE_UNAVAILABLE, err, "the server ended the connection");
-        n += (size_t)got;
-        if (memchr(text, '\n', n))
-            return tn_nats_greeting_parse(text, n, &h->greeting)
-                       ? TENURE_OK
-                       : fail_at(h, TENURE_UNAVAILABLE, err, "this is no NATS server");
-        if (n == sizeof text)
-            return fail_at(h, TENURE_UNAVAILABLE, err, "this is no NATS server");
-    }
-    return status;
-}
-
-static enum tenure_status fetch_greeting(struct tn_nats *h, const char *address, int64_t by,
-                                         struct tenure_error *err)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
-    struct addrinfo *to = NULL;
-    enum tenure_status status = TENURE_OK;
-    int fd;
-
-    if (getaddrinfo(address, h->conf.hosts[h->at].port, &hints, &to) != 0)
-        return fail_at(h, TENURE_UNAVAILABLE, err, "the address cannot be used");
-    fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        status = tenure_fail(err, TENURE_UNAVAILABLE, "socket: %s", strerror(errno));
-    else if (connect(fd, to->ai_addr, to->ai_addrlen) != 0)
-        status = errno == EINPROGRESS ? finish_connecting(h, fd, by, err) : refused(h, errno, err);
-    freeaddrinfo(to);
-    if (!status)
-        status = read_greeting(h, fd, by, err);
-    if (fd >= 0)
-        close(fd);
-    return status;
 }
 
 /* ---- The library's loop -------------------------------------------------- */
@@ -195,6 +100,11 @@ natsConnection *tn_nats_link_connection(const struct tn_nats_link *link)
     return link->connection;
 }
 
+const char *tn_nats_link_address(const struct tn_nats_link *link)
+{
+    return link->address;
+}
+
 int tn_nats_link_fd(const struct tn_nats_link *link)
 {
     return link->fd;
@@ -205,6 +115,39 @@ bool tn_nats_link_wants_write(const struct tn_nats_link *link)
     return atomic_load(&link->wants_write);
 }
 
+/* OpenSSL writes without MSG_NOSIGNAL: no SIGPIPE may come of it. */
+static void call_quietly(const struct tn_nats_link *link, void (*call)(natsConnection *))
+{
+    const struct timespec now = {0};
+    sigset_t pipe, before, pending;
+    bool was;
+
+    if (!link->tls) {
+        call(link->connection);
+        return;
+    }
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    was = sigismember(&pending, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    call(link->connection);
+    if (!was)
+        sigtimedwait(&pipe, NULL, &now);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void tn_nats_link_read(struct tn_nats_link *link)
+{
+    call_quietly(link, natsConnection_ProcessReadEvent);
+}
+
+void tn_nats_link_write(struct tn_nats_link *link)
+{
+    if (atomic_load(&link->wants_write))
+        call_quietly(link, natsConnection_ProcessWriteEvent);
+}
+
 void tn_nats_link_free(struct tn_nats_link *link)
 {
     if (!link || atomic_fetch_sub(&link->owners, 1) > 1)
@@ -212,9 +155,9 @@ void tn_nats_link_free(struct tn_nats_link *link)
     if (link->connection && !natsConnection_IsClosed(link->connection)) {
         /* One that is sound is flushed for half a second, by a loop that does not turn any more. */
         shutdown(link->fd, SHUT_RDWR);
-        natsConnection_ProcessReadEvent(link->connection);
+        tn_nats_link_read(link);
     }
-    natsConnection_Destroy(link->connection);
+    call_quietly(link, natsConnection_Destroy);
     natsOptions_Destroy(link->options);
     if (link->done_fd >= 0)
         close(link->done_fd);
@@ -243,8 +186,6 @@ static natsStatus set_tls(const struct tn_nats *h, natsOptions *o)
     const struct tn_remote *r = &h->conf.remote;
     natsStatus s;
 
-    if (strcmp(r->url.scheme, "natss") != 0)
-        return NATS_OK;
     s = natsOptions_SetSecure(o, true);
     if (s == NATS_OK && r->ca_file)
         s = natsOptions_LoadCATrustedCertificates(o, r->ca_file);
@@ -273,7 +214,7 @@ static natsStatus set_options(const struct tn_nats *h, struct tn_nats_link *link
     if (s == NATS_OK)
         s = natsOptions_SetName(o, "tenure");
     if (s == NATS_OK)
-        s = natsOptions_SetTimeout(o, ms);
+        s = natsOptions_SetTimeout(o, ms + 500); /* whoever waits gives up first */
     if (s == NATS_OK)
         s = natsOptions_SetSendAsap(o, true); /* the library's threads keep out of it */
     if (s == NATS_OK)
@@ -284,7 +225,7 @@ static natsStatus set_options(const struct tn_nats *h, struct tn_nats_link *link
         s = natsOptions_SetEventLoop(o, link, attach, want_read, want_write, detach);
     if (s == NATS_OK)
         s = set_login(h, o, secret);
-    return s == NATS_OK ? set_tls(h, o) : s;
+    return s == NATS_OK && link->tls ? set_tls(h, o) : s;
 }
 
 /* The library ignores SIGPIPE for the whole process, which is not its business, and its threads
@@ -348,6 +289,8 @@ static enum tenure_status new_link(struct tn_nats *h, const char *address, int64
     }
     atomic_init(&link->owners, 1);
     link->fd = -1;
+    link->tls = strcmp(h->conf.remote.url.scheme, "natss") == 0;
+    snprintf(link->address, sizeof link->address, "%s", address);
     link->done_fd = eventfd(0, EFD_CLOEXEC);
     s = natsOptions_Create(&link->options);
     if (s == NATS_OK)
@@ -359,7 +302,7 @@ static enum tenure_status new_link(struct tn_nats *h, const char *address, int64
     }
     link->rc = s;
     say_why(link);
-    fail_at(h, s == NATS_NO_MEMORY ? TENURE_NOMEM : TENURE_CONFIG, err, link->why);
+    tn_nats_fail(h, s == NATS_NO_MEMORY ? TENURE_NOMEM : TENURE_CONFIG, err, link->why);
     tn_nats_link_free(link);
     return err->code;
 }
@@ -375,22 +318,33 @@ static enum tenure_status explain(const struct tn_nats *h, const struct tn_nats_
         return TENURE_OK;
     case NATS_CONNECTION_AUTH_FAILED:
     case NATS_NOT_PERMITTED:
-        return fail_at(h, TENURE_DENIED, err, "the server refuses the login");
+        return tn_nats_fail(
+            h, TENURE_DENIED, err,
+            "the server refuses the login: is the password, the token or the key right?");
+    case NATS_SECURE_CONNECTION_REQUIRED:
+        return tn_nats_fail(h, TENURE_CONFIG, err, "the server wants TLS: use natss://");
     case NATS_SECURE_CONNECTION_WANTED:
+        return tn_nats_fail(h, TENURE_CONFIG, err, "the server has no TLS: use nats://");
     case NATS_SSL_ERROR:
         snprintf(why, sizeof why, "TLS failed: %s; is it the right certificate for this host?",
                  link->why);
-        return fail_at(h, TENURE_DENIED, err, why);
+        return tn_nats_fail(h, TENURE_DENIED, err, why);
+    case NATS_TIMEOUT:
+        return tn_nats_fail(h, TENURE_TIMEOUT, err, "the server did not answer in time");
+    case NATS_NO_SERVER:
+    case NATS_IO_ERROR:
+        return tn_nats_fail(h, TENURE_UNAVAILABLE, err,
+                            "cannot connect; is the server up, and is the address right?");
     case NATS_NO_MEMORY:
         return tenure_fail(err, TENURE_NOMEM, "nats: out of memory");
     case NATS_INVALID_ARG: /* a seed or credentials that cannot be read */
     case NATS_ERR:
     case NATS_NOT_FOUND:
         if (h->conf.creds_file || h->conf.nkey_file)
-            return fail_at(h, TENURE_DENIED, err, link->why);
-        return fail_at(h, TENURE_UNAVAILABLE, err, link->why);
+            return tn_nats_fail(h, TENURE_DENIED, err, link->why);
+        return tn_nats_fail(h, TENURE_UNAVAILABLE, err, link->why);
     default:
-        return fail_at(h, TENURE_UNAVAILABLE, err, link->why);
+        return tn_nats_fail(h, TENURE_UNAVAILABLE, err, link->why);
     }
 }
 
@@ -409,7 +363,7 @@ static enum tenure_status connect_to(struct tn_nats *h, const char *address, int
         atomic_store(&link->owners, 1);
     } else {
         pthread_detach(thread);
-        status = await(h, link->done_fd, POLLIN, by, err);
+        status = tn_nats_await(h, link->done_fd, POLLIN, by, err);
     }
     if (!status)
         status = explain(h, link, err);
@@ -418,17 +372,6 @@ static enum tenure_status connect_to(struct tn_nats *h, const char *address, int
     else
         h->link = link;
     return status;
-}
-
-static enum tenure_status check_greeting(const struct tn_nats *h, struct tenure_error *err)
-{
-    bool tls = strcmp(h->conf.remote.url.scheme, "natss") == 0;
-
-    if (h->greeting.tls && !tls)
-        return fail_at(h, TENURE_CONFIG, err, "the server wants TLS: use natss://");
-    if (!h->greeting.headers)
-        return fail_at(h, TENURE_CONFIG, err, "the server knows no headers; is it that old?");
-    return TENURE_OK;
 }
 
 enum tenure_status tn_nats_dial(struct tn_nats *h, int64_t by, struct tenure_error *err)
@@ -441,16 +384,12 @@ enum tenure_status tn_nats_dial(struct tn_nats *h, int64_t by, struct tenure_err
     if (status)
         return status == TENURE_CANCELLED ? status : tenure_fail_context(err, "nats");
     pthread_once(&opened, open_library);
-    status = fail_at(h, TENURE_UNAVAILABLE, err, "the host has no usable address");
+    status = tn_nats_fail(h, TENURE_UNAVAILABLE, err, "the host has no usable address");
     for (unsigned i = 0; i < found.n; i++) {
         /* One dead address must not use up the time of the others. */
         int64_t until = tn_attempt_until(by, found.n - i, found.n - i);
 
-        status = fetch_greeting(h, found.text[i], until, err);
-        if (!status)
-            status = check_greeting(h, err);
-        if (!status)
-            status = connect_to(h, found.text[i], until, err);
+        status = connect_to(h, found.text[i], until, err);
         if (status != TENURE_UNAVAILABLE && status != TENURE_TIMEOUT)
             break;
     }

@@ -55,13 +55,6 @@ struct tn_nats_conf {
     bool repair;       /* a damaged register is read as it is, and may be replaced */
 };
 
-/* What a server says of itself when somebody connects. */
-struct tn_nats_greeting {
-    unsigned version[3];
-    bool headers, jetstream, tls;
-    unsigned max_payload;
-};
-
 struct tn_nats_link; /* dial.c: a connection */
 
 /* A request under way.  Zeroed, then sent by tn_nats_send(). */
@@ -83,7 +76,6 @@ struct tn_nats {
     struct tn_watcher watcher; /* first (store/watcher.h) */
     struct tn_nats_conf conf;
     struct tn_nats_link *link; /* NULL: not connected */
-    struct tn_nats_greeting greeting;
     natsSubscription *inbox;
     char inbox_name[64]; /* "_INBOX.x": answers come to _INBOX.x.NUMBER */
     struct tn_nats_call *calls;
@@ -110,12 +102,28 @@ enum tenure_status tn_nats_conf_parse(const char *url, struct tn_nats_conf *conf
 enum tenure_status tn_nats_dial(struct tn_nats *h, int64_t by, struct tenure_error *err);
 void tn_nats_link_free(struct tn_nats_link *link);
 natsConnection *tn_nats_link_connection(const struct tn_nats_link *link);
+const char *tn_nats_link_address(const struct tn_nats_link *link);
 int tn_nats_link_fd(const struct tn_nats_link *link);
 bool tn_nats_link_wants_write(const struct tn_nats_link *link);
-/* What the server says first.  False if this is no NATS server. */
-bool tn_nats_greeting_parse(const char *text, size_t n, struct tn_nats_greeting *greeting);
+/* Let the library read what is there; write what it wants to, if it does. */
+void tn_nats_link_read(struct tn_nats_link *link);
+void tn_nats_link_write(struct tn_nats_link *link);
+/* Until fd is ready: TIMEOUT, CANCELLED. */
+enum tenure_status tn_nats_await(const struct tn_nats *h, int fd, short events, int64_t by,
+                                 struct tenure_error *err);
 /* The server for messages: "nats: host:port". */
 void tn_nats_name(const struct tn_nats *h, char *out, size_t size);
+/* Fail with its name and why. */
+enum tenure_status tn_nats_fail(const struct tn_nats *h, enum tenure_status status,
+                                struct tenure_error *err, const char *why);
+
+/* ---- greeting.c */
+
+/* The version of the server that is connected. */
+enum tenure_status tn_nats_ask_version(struct tn_nats *h, int64_t by, unsigned version[3],
+                                       struct tenure_error *err);
+/* Of a greeting.  False if this is no NATS server. */
+bool tn_nats_version_parse(const char *text, size_t n, unsigned version[3]);
 
 /* ---- call.c */
 

@@ -1,0 +1,247 @@
+"""What only NATS can do wrong, and what is said about it; what all servers can: test_server_calls.py."""
+
+import shutil
+
+import pytest
+import server_nats
+from process import free_port, until
+from proxy import Proxy
+from server_nats import OLD, Cluster, Nats
+from tenure import Store, StoreError, settled
+
+pytestmark = pytest.mark.skipif(server_nats.MISSING is not None, reason=str(server_nats.MISSING))
+needs_old = pytest.mark.skipif(server_nats.MISSING_OLD is not None, reason=str(server_nats.MISSING_OLD))
+
+# The pair of NATS's own documentation.
+NKEY = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
+SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
+
+
+def refused(call, *args, **named):
+    with pytest.raises(StoreError) as caught:
+        call(*args, **named)
+    assert "\n" not in caught.value.text
+    return caught.value
+
+
+# ---- One server --------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def shared():
+    with Nats() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared):
+    shared.purge()
+    return shared
+
+
+def test_data_restored_repeats_sequences_but_not_nonces():
+    with Nats() as own, Store(own.url()) as store:
+        base = store.swap("a/lease", None, b"base").token
+        own.kill()
+        copy = own.dir / "copy"
+        shutil.copytree(own.data, copy)
+        own.start()
+        until(own.healthy, limit=60)
+        lost = settled(lambda: store.swap("a/lease", base, b"lost")).token
+        mark = store.list("")[1]
+        own.kill()
+        shutil.rmtree(own.data)
+        copy.rename(own.data)
+        own.start()
+        until(own.healthy, limit=60)
+        assert settled(lambda: store.read("a/lease")).token == base
+        assert store.wait([("a/lease", lost)]) and store.wait([("", mark)])
+        kept = store.swap("a/lease", base, b"kept").token
+        assert kept.version == lost.version and kept.nonce != lost.nonce
+        assert store.swap("a/lease", lost).status == "conflict"
+        assert store.wait([("a/lease", lost)]) and store.wait([("", mark)])
+        assert store.read("a/lease").token == kept
+
+
+def test_names_become_subjects_and_back(server):
+    keys = ["a.b/c..d", "a/b", "a/b.c", "a_b-c/d"]
+    with Store(server.url()) as store:
+        for key in keys:
+            assert store.swap(key, None, key.encode()).status == "ok"
+        assert [(key, value.data.decode()) for key, value in store.list("")[0]] == [(k, k) for k in keys]
+        assert [key for key, _ in store.list("a/b")[0]] == ["a/b", "a/b.c"]
+    assert server.get("k.a=b.c==d")
+
+
+def test_others_beside_us_are_passed_over(server):
+    with Store(server.url()) as store:
+        store.swap("a/lease")
+        for key in ("own", "k", "k.=hidden", "k.a/b"):
+            server.put(key, b"something")
+        assert [key for key, _ in store.list("")[0]] == ["a/lease"]
+
+
+def test_largest_value_fits(server):
+    with Store(server.url()) as store:
+        most = store.info().data_max
+        assert most > 1_000_000
+        deep = "/".join(["d" * 60] * 4)
+        token = store.swap(deep, None, b"x" * most).token
+        assert store.swap(deep, token, b"y" * most).status == "ok"
+        assert store.read(deep).data == b"y" * most
+        assert not store.wait([(deep, store.read(deep).token)], timeout=0.01)
+
+
+def test_deletion_by_a_client_of_nats_is_absence(server):
+    with Store(server.url()) as store:
+        token = store.swap("a/lease", None, b"x").token
+        server.delete("k.a.lease")
+        assert not store.read("a/lease").token
+        assert not store.list("")[0]
+        assert store.swap("a/lease", token).status == "conflict"
+        made = store.swap("a/lease", None, b"y")
+        assert made.status == "ok" and store.swap("a/lease", None, b"z").status == "conflict"
+        assert store.read("a/lease").token == made.token
+
+
+def test_bucket_that_goes_is_made_again(server):
+    with Store(server.url("/passing")) as store:
+        token = store.swap("a/lease").token
+        server.api("STREAM.DELETE.KV_passing")
+        assert refused(store.read, "a/lease").status == "unavailable" or not store.read("a/lease").token
+        assert until(lambda: settled(lambda: store.swap("a/lease")).status == "ok")
+        assert store.read("a/lease").token != token
+
+
+@pytest.mark.parametrize("name, config, words", [
+    ("ttl", {"max_age": 60_000_000_000}, "has a TTL"),
+    ("old", {"max_bytes": 1_000_000, "discard": "old"}, "discards what is old"),
+])
+def test_bucket_that_forgets_is_refused(server, name, config, words):
+    answer = server.api(f"STREAM.CREATE.KV_{name}", name=f"KV_{name}", subjects=[f"$KV.{name}.>"], storage="file",
+                        max_msgs_per_subject=1, **config)
+    assert "error" not in answer
+    error = refused(Store, server.url(f"/{name}"))
+    assert error.status == "config" and words in error.text and name in error.text
+
+
+@pytest.mark.parametrize("users, query, files", [
+    ("authorization { token: hunter2 }", "?token_file={0}/secret", "hunter2\n"),
+    (f"authorization {{ users: [{{ nkey: {NKEY} }}] }}", f"?nkey={NKEY}&nkey_file={{0}}/secret", SEED + "\n"),
+], ids=["token", "nkey"])
+def test_logins(tmp_path, users, query, files):
+    (tmp_path / "secret").write_text(files)
+    with Nats(users=users) as own:
+        with Store(own.url(query.format(tmp_path))) as store:
+            assert store.swap("a/lease").status == "ok"
+        error = refused(Store, own.url())
+        assert error.status == "denied" and "login" in error.text
+        (tmp_path / "secret").write_text("SUwrong\n")
+        error = refused(Store, own.url(query.format(tmp_path)))
+        assert error.status == "denied" and "SUwrong" not in error.text and "hunter2" not in error.text
+
+
+def test_server_that_hangs_is_left_after_a_change(server):
+    with Proxy(("127.0.0.1", server.port)) as hangs, \
+            Store(f"nats://127.0.0.1:{hangs.port},127.0.0.1:{server.port}") as store:
+        token = store.swap("a/lease").token
+        hangs.hold("up", "down")
+        assert store.swap("a/lease", token, timeout=0.5).status == "unknown"
+        asked = hangs.trips
+        assert store.swap("a/lease", store.read("a/lease").token).status == "ok"
+        assert hangs.trips == asked
+
+
+# ---- Clusters ----------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def old():
+    """Servers that compare too late.  Not waited for: they begin while others are tested."""
+    with Cluster(OLD, wait=False) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as servers:
+        yield servers
+
+
+@needs_old
+def test_bucket_with_one_replica_is_as_good_on_old_servers(old, cluster):
+    until(old.healthy, limit=120)
+    with Store(old.url("/single?replicas=1")) as store:
+        assert store.swap("a/lease").status == "ok"
+
+
+@needs_old
+def test_replicated_bucket_of_old_servers_is_refused(old):
+    """There several of those who expect the same sequence win."""
+    until(old.healthy, limit=120)
+    error = refused(Store, old.url("/shared?replicas=3"), timeout=60)
+    assert error.status == "unsupported" and "2.10.20" in error.text and "replicas" in error.text
+
+
+def test_reads_show_what_was_written_through_another_member(cluster):
+    """The leader answers, whichever member is asked."""
+    stores = [Store(member.url("/shown?replicas=3")) for member in cluster.members]
+    token = stores[0].swap("a/lease").token
+    for number in range(30):
+        writer, reader = stores[number % 3], stores[(number + 1) % 3]
+        token = writer.swap("a/lease", token).token
+        assert reader.read("a/lease").token == token
+        assert dict(reader.list("")[0])["a/lease"].token == token
+    for store in stores:
+        store.close()
+
+
+def test_dead_endpoints_are_passed_over(cluster):
+    with Store(f"nats://127.0.0.1:{free_port()},127.0.0.1:{cluster.members[1].port}/over?replicas=3") as store:
+        token = store.swap("a/lease").token
+        assert store.read("a/lease").token == token
+        assert not store.wait([("a/lease", token)], timeout=1)
+
+
+def change_without(leader, end, store, other):
+    """Every swap either took effect, or its nonce never shows."""
+    token = store.swap("a/lease").token
+    mine = set()
+    assert not other.wait([("a/lease", token)], timeout=0.01)
+    getattr(leader, end)()
+
+    def attempt():
+        nonlocal token
+        found = store.read("a/lease")
+        assert found.token.nonce == token.nonce or found.token.nonce in mine
+        answer = store.swap("a/lease", found.token)
+        mine.add(answer.nonce)
+        if answer.status == "ok":
+            token = answer.token
+        return answer
+
+    until(lambda: settled(attempt).status == "ok", limit=120)
+    assert settled(lambda: other.read("a/lease")).token == token
+    return token
+
+
+def test_leader_stopped(cluster):
+    url = cluster.url("/stopped?replicas=3")
+    with Store(url) as store, Store(url) as other:
+        leader = cluster.leader("stopped")
+        token = change_without(leader, "pause", store, other)
+        leader.resume()
+        assert settled(lambda: other.read("a/lease")).token == token
+
+
+def test_leader_killed_and_then_the_majority(cluster):
+    """The last one: nobody is started again."""
+    until(cluster.healthy, limit=120)
+    url = cluster.url("/killed?replicas=3")
+    with Store(url) as store, Store(url) as other:
+        dead = cluster.leader("killed")
+        token = change_without(dead, "kill", store, other)
+        alone, last = [member for member in cluster.members if member is not dead]
+        with Store(alone.url("/killed")) as lonely:
+            assert settled(lambda: lonely.read("a/lease")).token == token
+            last.kill()
+            assert refused(lonely.read, "a/lease", timeout=2).status in ("timeout", "unavailable")
+            assert lonely.swap("a/lease", token, timeout=2).status in ("timeout", "unavailable", "unknown")
