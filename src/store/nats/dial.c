@@ -22,7 +22,8 @@
 /* Owned by the caller and by the thread that connects; the last one frees it. */
 struct tn_nats_link {
     atomic_int owners;
-    int done_fd; /* eventfd: readable when rc, why and connection are set */
+    int done_fd;      /* eventfd: readable when the thread is done */
+    atomic_bool done; /* rc, why and connection are set */
     natsOptions *options;
     natsConnection *connection;
     natsStatus rc;
@@ -265,6 +266,7 @@ static void *connect_link(void *arg)
     if (link->rc != NATS_OK)
         say_why(link);
     nats_ReleaseThreadMemory();
+    atomic_store(&link->done, true);
     while (write(link->done_fd, &one, sizeof one) < 0 && errno == EINTR)
         continue;
     tn_nats_link_free(link);
@@ -365,7 +367,7 @@ static enum tenure_status connect_to(struct tn_nats *h, const char *address, int
         pthread_detach(thread);
         status = tn_nats_await(h, link->done_fd, POLLIN, by, err);
     }
-    if (!status)
+    if (!status && atomic_load(&link->done))
         status = explain(h, link, err);
     if (status)
         tn_nats_link_free(link);
