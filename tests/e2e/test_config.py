@@ -42,7 +42,7 @@ def test_files_of_other_programs_can_be_used(path):
 def test_stores_that_are_not_here(tmp_path):
     """A store without its module or its library cannot be used, whatever else is right."""
     file = tmp_path / "tenure.yaml"
-    file.write_text("coordinate: {type: nats, endpoints: [h]}\nelections: [{name: web}]\n")
+    file.write_text("coordinate: {type: mongodb, endpoints: [h]}\nelections: [{name: web}]\n")
     done = check(file)
     assert done.returncode == 2 and done.stderr.startswith(f"{file}:1: coordinate: no store is called")
 
