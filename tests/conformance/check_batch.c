@@ -13,10 +13,14 @@ static void fill(struct tenure_swap *swap, const char *key, const struct tenure_
     cf_nonce(swap->nonce);
 }
 
+/* A batch of which a member is unknown may say so: a connection broke.  That member is settled. */
 static enum tenure_status batch(struct cf *c, struct tenure_swap *swaps, size_t n)
 {
     enum tenure_status status = tenure_store_swap_many(c->a, swaps, n, cf_deadline(c), &c->err);
     size_t unknown = 0;
+
+    if (status == TENURE_UNKNOWN)
+        status = TENURE_OK;
 
     for (size_t i = 0; i < n && status == TENURE_OK; i++) {
         unknown += swaps[i].status == TENURE_UNKNOWN;

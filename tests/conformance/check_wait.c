@@ -189,7 +189,10 @@ static void change_job(struct cf_job *job)
     swap.data = swap.nonce;
     swap.len = swap.tombstone ? 0 : sizeof swap.nonce;
     if (s->rounds == 2) {
-        if (tenure_store_swap_many(job->store, &swap, 1, cf_job_deadline(job), &job->err))
+        enum tenure_status status =
+            tenure_store_swap_many(job->store, &swap, 1, cf_job_deadline(job), &job->err);
+
+        if (status && status != TENURE_UNKNOWN)
             cf_job_fail(job, "swap_many: %s", job->err.text);
         else if (cf_settle(job->store, &swap, s->call_ns, &job->err))
             cf_job_fail(job, "swap_many: '%s'", tenure_status_word(swap.status));
