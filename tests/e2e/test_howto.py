@@ -178,10 +178,10 @@ def test_the_worker_resumes_and_moves_to_another_store(tmp_path):
 
     try:
         start(old)
-        until(lambda: len(steps(0)) > 2, limit=60)
+        until(lambda: len(steps(0)) > 2)
         start(old)
         running[0].kill()
-        until(lambda: len(steps(1)) > 2, limit=60)
+        until(lambda: len(steps(1)) > 2)
         (epoch, last), (later, first) = steps(0)[-1], steps(1)[0]
         assert later > epoch and first in (last + 1, last + 2)  # a step that was not printed any more counts
         running[1].terminate()
@@ -192,7 +192,7 @@ def test_the_worker_resumes_and_moves_to_another_store(tmp_path):
                            check=True, stderr=subprocess.DEVNULL)
         assert json.loads((tmp_path / "state").read_text().splitlines()[0])
         start(new)
-        until(lambda: steps(2), limit=60)
+        until(lambda: steps(2))
         assert steps(2)[0][1] in (last + 1, last + 2)
     finally:
         for process in running:

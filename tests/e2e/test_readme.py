@@ -19,7 +19,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENURE_BUILD", ROOT / "build"))
 README = (ROOT / "README.md").read_text()
-PATIENCE = 60
+PATIENCE = 180
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from process import die_with_parent, free_port  # noqa: E402

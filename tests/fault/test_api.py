@@ -366,7 +366,7 @@ def test_a_socket_of_somebody_else_is_left(tmp_path, store):
             path.unlink(missing_ok=True)
             runs.append(subprocess.Popen([TENURE, "run", "--name", "x", "--store", store, "--listen",
                                           f"unix:{path}", "--log", "none", "--", "sleep", "600"]))
-            until(path.exists, limit=60)
+            until(path.exists)
         for run, left in zip(runs, (True, False)):
             run.terminate()
             run.wait(60)
@@ -467,7 +467,7 @@ def test_no_core_of_its_own(tmp_path, store):
          "restart", "--", "sh", "-c", f"cd {program}; [ -e was ] || {{ : >was; kill -SEGV $$; }}; "
          ": >on; sleep 600"],
         cwd=tmp_path, stdin=subprocess.DEVNULL, env=env)
-    until(lambda: run.poll() is not None or (program / "on").exists(), limit=60)
+    until(lambda: run.poll() is not None or (program / "on").exists())
     if run.poll() == 77:
         pytest.skip("no cores can be had here")
     run.send_signal(signal.SIGABRT)
@@ -627,14 +627,14 @@ def test_visitors_of_several_listeners_leave_descriptors_to_the_store(tmp_path):
 
     visitors = []
     with agent:
-        until(lambda: told("renewed"), limit=60)
+        until(lambda: told("renewed"))
         for port in re.findall(r"\(port (\d+)\)", agent.words()):
             for _ in range(120):
                 visitors.append(socket.socket())
                 visitors[-1].setblocking(False)
                 visitors[-1].connect_ex(("127.0.0.1", int(port)))
         before = told("renewed")
-        until(lambda: told("renewed") > before + 4, limit=60)
+        until(lambda: told("renewed") > before + 4)
         assert len(visitors) == 360 and not told("trouble"), agent.words()
         for s in visitors:
             s.close()

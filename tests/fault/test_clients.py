@@ -74,7 +74,7 @@ def test_a_term_from_beginning_to_end(client, tmp_path):
         assert process.poll() is None, (tmp_path / "out").read_text()
         return (tmp_path / "out").read_text().splitlines()
 
-    until(lambda: "waiting" in lines(), limit=60)
+    until(lambda: "waiting" in lines())
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     out.close()
@@ -137,7 +137,7 @@ def against(client, path, *answers, mode="wait", poll_status=200):
         with subprocess.Popen([*client, mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                               preexec_fn=die_with_parent, env={**os.environ, "TENURE_SOCKET": str(path)}) as process:
             try:
-                until(lambda: fake.polls or process.poll() is not None, limit=60)
+                until(lambda: fake.polls or process.poll() is not None)
                 lines = finish(process)
             finally:
                 process.kill()

@@ -28,6 +28,6 @@ def test_one_member_with_just_the_rights_over_tls(build, tmp_path):
         consul.kill()
         consul.tls = tls
         consul.start()
-        until(consul.healthy, limit=60)
+        until(consul.healthy)
         suite(build, f"consuls://localhost:{consul.port}?token_file={tmp_path}/token&ca_file={ca}"
                      f"&cert_file={cert}&key_file={key}", rounds=60)

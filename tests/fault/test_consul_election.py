@@ -27,12 +27,12 @@ def test_leader_of_a_cluster_that_is_lost_costs_no_leadership(way):
             else:
                 victim.pause()
             other = next(m for m in cluster.members if m is not victim)
-            until(other.healthy, limit=120)
+            until(other.healthy)
             ConsulRig(other).renewals(2)
             if way == "killed":
                 victim.start()
             else:
                 victim.resume()
-            until(victim.healthy, limit=120)
+            until(victim.healthy)
             ConsulRig(victim).renewals(1)
             kept(world, leader, epoch)

@@ -26,7 +26,7 @@ def shared():
 @pytest.fixture
 def consul(shared):
     """A server that no test ends; the keys go with every test."""
-    until(shared.healthy, limit=60)
+    until(shared.healthy)
     shared.delete("", tree=True)
     return shared
 
@@ -146,7 +146,7 @@ def test_leader_lost(members, way):
             leader.start()
         else:
             leader.resume()
-        until(leader.healthy, limit=120)
+        until(leader.healthy)
         assert settled(lambda: Store(leader.url(f"/{way}"))).read("a/lease").token.nonce == last.nonce
 
 

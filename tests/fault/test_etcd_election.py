@@ -25,5 +25,5 @@ def test_leaders_of_a_cluster_that_are_killed_cost_no_leadership():
                 victim.kill()
                 EtcdRig(cluster.leader()).renewals(2)
                 victim.start()
-                until(victim.healthy, limit=60)
+                until(victim.healthy)
             kept(world, leader, epoch)

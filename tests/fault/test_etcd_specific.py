@@ -191,7 +191,7 @@ def test_leader_killed(cluster):
             assert settled(attempt).status == "ok"
             assert settled(lambda: other.read("a/lease")).token == token
             leader.start()
-            until(leader.healthy, limit=60)
+            until(leader.healthy)
 
 
 def test_dead_endpoints_are_passed_over(cluster):
@@ -250,7 +250,7 @@ def test_watch_moves_to_another_member(cluster):
         for member in cluster.members:
             member.kill()
             member.start()
-            until(member.healthy, limit=60)
+            until(member.healthy)
         assert settled(lambda: other.swap("a/lease", settled(
             lambda: other.read("a/lease")).token)).status == "ok"
         thread.join()

@@ -88,9 +88,9 @@ def test_a_rolling_restart_of_two_servers_on_one_etcd(rig, kube):
                 old.kill()
                 until(lambda: new.healthy())
                 seen = renewed(new)
-                until(lambda: renewed(new) != seen, limit=60)
+                until(lambda: renewed(new) != seen)
                 old.start()
-                until(old.healthy, limit=180)
+                until(old.healthy)
             kept(world, leader, epoch)
 
 
@@ -120,7 +120,7 @@ CODES = [429, 500, 502, 503, 504]
 
 def busy(candidate, code):
     """What the person on call reads: who, what, and what the server itself said."""
-    until(lambda: f"(HTTP {code}): a fault of this test" in candidate.words(), limit=60)
+    until(lambda: f"(HTTP {code}): a fault of this test" in candidate.words())
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -134,12 +134,12 @@ def test_errors_for_a_while_cost_no_leadership(rig, kube, code):
             busy(leader, code)
             front.well()
             rig.renewals(2)
-            until(lambda: "answers again" in leader.words(), limit=60)
+            until(lambda: "answers again" in leader.words())
             # The standby has to open its watches anew; without them it looks by itself.
             front.answer(code, lambda method, path: "watch=1" in path)
             told = front.told
             front.hang_up()
-            until(lambda: front.told > told, limit=60)
+            until(lambda: front.told > told)
             rig.renewals(2)
             front.well()
             kept(world, leader, epoch)
@@ -157,7 +157,7 @@ def test_errors_for_longer_than_the_lease_end_it_in_time(rig, kube, code):
             epoch = world.table.top()
             front.answer(code, lambda method, path: method != "GET")
             world.dead(epoch)
-            until(lambda: "claiming the lease" in other.words() + leader.words(), limit=60)
+            until(lambda: "claiming the lease" in other.words() + leader.words())
             busy(leader, code)
             front.well()
             world.next_leader(epoch)
@@ -169,10 +169,10 @@ def test_errors_for_longer_than_the_lease_end_it_in_time(rig, kube, code):
 def test_client_go_is_honoured_and_followed(rig, kube):
     """It leads, is released, leads again, is killed; tenure leads in between, never beside it."""
     with Elector(kube, LEASE, duration="30s", renew="20s") as gopher:
-        until(gopher.leads, limit=60)
+        until(gopher.leads)
         with World(url=kube.url(LEASE), ttl_ms=30000, options=["--renew", "1s"]) as world:
             one = world.start()
-            until(lambda: "gopher" in one.words(), limit=60)  # it knows who leads
+            until(lambda: "gopher" in one.words())  # it knows who leads
             rig.renewals(2)
             assert holder(kube) == "gopher" and not world.table.rows()
             gopher.signal(signal.SIGTERM)
@@ -182,15 +182,15 @@ def test_client_go_is_honoured_and_followed(rig, kube):
             assert spec(kube)["leaseTransitions"] >= 1
 
             with Elector(kube, LEASE, "killed", duration="8s", renew="6s") as other:
-                until(lambda: "sees c1" in other.words(), limit=60)
+                until(lambda: "sees c1" in other.words())
                 rig.renewals(2)
                 assert not other.leads()
                 one.signal(signal.SIGTERM)
                 world.forget(one)
-                until(other.leads, limit=60)
+                until(other.leads)
                 assert world.dead(epoch)
                 two = world.start()
-                until(lambda: "killed" in two.words(), limit=60)
+                until(lambda: "killed" in two.words())
                 rig.renewals(2)
                 assert world.table.top() == epoch
                 other.kill()

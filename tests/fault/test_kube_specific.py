@@ -269,9 +269,9 @@ def test_rights_and_tokens(kube, tmp_path):
     file = tmp_path / "token"
     file.write_text(f"app-{CANARY}\n")
     url = kube.url("lock", user={"tokenFile": str(file)})
-    until(lambda: quietly_open(url), limit=60)
+    until(lambda: quietly_open(url))
     with Store(url) as store:
-        until(lambda: settled(store), limit=60)
+        until(lambda: settled(store))
         for verb, call in (
                 ("get", lambda: refused(store.read, "a/lease").status),
                 ("update", lambda: store.swap("a/lease", store.read("a/lease").token,
@@ -279,9 +279,9 @@ def test_rights_and_tokens(kube, tmp_path):
                 ("create", lambda: store.swap("b/other").status),
                 ("list", lambda: refused(store.list, "").status)):
             kube.grant("app", [v for v in ALL if v != verb])
-            until(lambda: denied(call), limit=60)
+            until(lambda: denied(call))
             kube.grant("app", ALL)
-            until(lambda: settled(store), limit=60)
+            until(lambda: settled(store))
         # The token is rotated under an open handle: the file is read again.
         token = store.read("a/lease").token
         assert not store.wait([("a/lease", token)], timeout=0.2)

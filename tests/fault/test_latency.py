@@ -44,7 +44,7 @@ def test_set_up_outlives_a_request(rig, proxy, fault):
     with Store(rig.url(port=proxy.port)) as store:
         store.read("w/lease")
         getattr(proxy, fault)()
-        until(answered, limit=60)
+        until(answered)
 
 
 def test_lost_sessions_are_built_again(rig, proxy):

@@ -42,7 +42,7 @@ elections: [{', '.join(f'{{name: {n}{extra}}}' for n in names)}]
         self.log = open(self.folder / f"{ident}-{time.monotonic_ns()}.log", "w+b")
         self.process = subprocess.Popen([TENURE, "agent", "--config", self.config],
                                         stdin=subprocess.DEVNULL, stderr=self.log)
-        self.port = int(until(self._port, limit=60))
+        self.port = int(until(self._port))
 
     def child(self, name):
         def find():
@@ -54,19 +54,19 @@ elections: [{', '.join(f'{{name: {n}{extra}}}' for n in names)}]
                 if name.encode() in args:
                     return pid
             return None
-        return until(find, limit=60)
+        return until(find)
 
     def of(self, name):
         return self.ask(f"/v1/elections/{name}").json()
 
     def leads(self):
-        until(lambda: self.ask("/readyz").status == 200, limit=60)
+        until(lambda: self.ask("/readyz").status == 200)
         return self
 
     def waits(self):
         """All of them: for a moment the listener has none."""
         until(lambda: [e["role"] == "standby" and bool(e["leader"]) for e in
-                       self.ask("/_ha/status").json()["elections"]] == [True] * self.n, limit=60)
+                       self.ask("/_ha/status").json()["elections"]] == [True] * self.n)
         return self
 
 
@@ -195,8 +195,7 @@ def test_a_process_that_dies_leads_nothing(fleets):
     until(lambda: (e := first.of("web"))["epoch"] != before and
           (e["leading"] or e["left_ms"] == 0))
     assert codes(first, "/livez", "/leader?name=team/jobs") == [200, 200]
-    until(lambda: sorted(agent.of("web")["role"] for agent in fleets) == ["leader", "standby"],
-          limit=60)
+    until(lambda: sorted(agent.of("web")["role"] for agent in fleets) == ["leader", "standby"])
     after = max(agent.of("web")["epoch"] for agent in fleets)
     assert after > before
     until(lambda: codes(first, "/livez", "/healthz") == [200, 200])
@@ -219,7 +218,7 @@ def test_the_state_is_asked_for_while_a_process_starts(tmp_path):
         for _ in range(3):
             pid = only.child("web")
             os.kill(pid, signal.SIGKILL)
-            until(lambda: only.child("web") != pid, limit=60)
+            until(lambda: only.child("web") != pid)
             only.leads()
         done.set()
         for thread in threads:
@@ -250,7 +249,7 @@ def test_a_process_that_hangs(tmp_path):
                                    TOKEN.encode() + b"\r\n\r\n")
             assert codes(only, "/livez", "/standby?name=team/jobs") == [200, 200]
             assert only.order("/v1/pause?name=team/jobs", {}).status == 200
-            told = until(lambda: (e := only.of("web"))["role"] == "silent" and e, limit=60)
+            told = until(lambda: (e := only.of("web"))["role"] == "silent" and e)
             assert not told["leading"] and told["left_ms"] == 0
             assert told["reason"] == "its process does not answer"
             for thread in asked:
@@ -334,7 +333,7 @@ def test_tls(tmp_path):
     with Fleet(tmp_path, "a", http=f", tls_cert: {tmp_path}/server.pem, tls_key: "
                f"{tmp_path}/server.key, tls_client_ca: {tmp_path}/client.pem") as only:
         mine = ["--cert", tmp_path / "client.pem", "--key", tmp_path / "client.key"]
-        until(lambda: code(only, "/v1/elections/web/leader", *mine) == "200", limit=60)
+        until(lambda: code(only, "/v1/elections/web/leader", *mine) == "200")
         assert code(only, "/metrics", *mine) == "200"
         assert code(only, "/v1/elections/web/leader") in ("403", "000")
 
@@ -347,7 +346,7 @@ def test_reload(fleets):
     first.process.send_signal(signal.SIGHUP)
     until(lambda: [e["name"] for e in first.ask("/v1/elections").json()["elections"]] ==
           ["web", "nightly"])
-    until(lambda: first.ask("/readyz?name=nightly").status == 200, limit=60)
+    until(lambda: first.ask("/readyz?name=nightly").status == 200)
     assert codes(first, "/leader?name=web", "/leader?name=team/jobs") == [200, 404]
     assert [*told(first)] == ["http.listen"]
 

@@ -26,5 +26,5 @@ def test_leaders_that_are_killed_or_stopped_cost_no_leadership():
                 other = next(m for m in cluster.members if m is not victim)
                 NatsRig(other).renewals(2)
                 getattr(victim, begin)()
-                until(cluster.healthy, limit=120)
+                until(cluster.healthy)
             kept(world, leader, epoch)

@@ -45,14 +45,14 @@ def test_data_restored_repeats_sequences_but_not_nonces():
         copy = own.dir / "copy"
         shutil.copytree(own.data, copy)
         own.start()
-        until(own.healthy, limit=60)
+        until(own.healthy)
         lost = settled(lambda: store.swap("a/lease", base, b"lost")).token
         mark = store.list("")[1]
         own.kill()
         shutil.rmtree(own.data)
         copy.rename(own.data)
         own.start()
-        until(own.healthy, limit=60)
+        until(own.healthy)
         assert settled(lambda: store.read("a/lease")).token == base
         assert store.wait([("a/lease", lost)]) and store.wait([("", mark)])
         kept = store.swap("a/lease", base, b"kept").token
@@ -168,7 +168,7 @@ def cluster():
 
 @needs_old
 def test_bucket_with_one_replica_is_as_good_on_old_servers(old, cluster):
-    until(old.healthy, limit=120)
+    until(old.healthy)
     with Store(old.url("/single?replicas=1")) as store:
         assert store.swap("a/lease").status == "ok"
 
@@ -176,7 +176,7 @@ def test_bucket_with_one_replica_is_as_good_on_old_servers(old, cluster):
 @needs_old
 def test_replicated_bucket_of_old_servers_is_refused(old):
     """There several of those who expect the same sequence win."""
-    until(old.healthy, limit=120)
+    until(old.healthy)
     error = refused(Store, old.url("/shared?replicas=3"), timeout=60)
     assert error.status == "unsupported" and "2.10.20" in error.text and "replicas" in error.text
 
@@ -218,7 +218,7 @@ def change_without(leader, end, store, other):
             token = answer.token
         return answer
 
-    until(lambda: settled(attempt).status == "ok", limit=120)
+    until(lambda: settled(attempt).status == "ok")
     assert settled(lambda: other.read("a/lease")).token == token
     return token
 
@@ -234,7 +234,7 @@ def test_leader_stopped(cluster):
 
 def test_leader_killed_and_then_the_majority(cluster):
     """The last one: nobody is started again."""
-    until(cluster.healthy, limit=120)
+    until(cluster.healthy)
     url = cluster.url("/killed?replicas=3")
     with Store(url) as store, Store(url) as other:
         dead = cluster.leader("killed")

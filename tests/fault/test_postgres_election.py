@@ -43,7 +43,7 @@ def version(server):
 def renewals(server, count=2):
     """Wait for so many more changes of the lease."""
     from_version = version(server)
-    until(lambda: version(server) >= from_version + count, limit=60)
+    until(lambda: version(server) >= from_version + count)
 
 
 @schemes

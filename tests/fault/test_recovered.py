@@ -43,7 +43,7 @@ def test_a_store_that_comes_back(tmp_path):
                 until(lambda: "the store: " in waiting.status()["reason"])
                 # Asked again and again, for the lease and for changes; told when the reason differs.
                 for agent in (leader, waiting):
-                    until(lambda: failures(agent) > 6, limit=60)
+                    until(lambda: failures(agent) > 6)
                     assert len(reasons(agent)) == len(set(reasons(agent))) < 6, texts(agent, "trouble")
                 redis.start()
                 for agent in (leader, waiting):
@@ -87,12 +87,12 @@ def test_a_disk_that_is_full(tmp_path, scheme):
                                           trace, ttl="3s") as leader:
         leader.leads()
         disk.fill()
-        until(lambda: trace.read_text().count('"claiming the lease: ') > 2, limit=60)
+        until(lambda: trace.read_text().count('"claiming the lease: ') > 2)
         assert len(reasons(leader)) == len(set(reasons(leader))) < 3, texts(leader, "trouble")
         assert not texts(leader, "recovered")
         assert "the store: " in leader.status()["reason"]
         disk.room()
-        until(lambda: texts(leader, "recovered"), limit=60)
+        until(lambda: texts(leader, "recovered"))
         leader.leads()
         assert len(texts(leader, "recovered")) == 1
 

@@ -30,7 +30,7 @@ def number(server):
 def renewals(server, count=2):
     """Wait for so many more changes of the lease."""
     before = number(server)
-    until(lambda: number(server) >= before + count, limit=120)
+    until(lambda: number(server) >= before + count)
 
 
 def scripts_run(server):
@@ -48,7 +48,7 @@ def test_a_stand_by_asks_once_a_renewal(redis):
         return scripts_run(redis) - asked <= 2 * (number(redis) - before) + 4
 
     with world:
-        until(quiet, limit=60)
+        until(quiet)
 
 
 def test_clients_that_are_killed_cost_no_leadership(redis):
@@ -69,7 +69,7 @@ def test_a_fail_over_costs_no_leadership_if_the_lease_is_longer():
             epoch = world.table.top()
             until(lambda: servers.replica.cmd("GET", LEASE))
             servers.master.kill()
-            until(lambda: servers.agreed(servers.replica), limit=120)
+            until(lambda: servers.agreed(servers.replica))
             renewals(servers.replica, 1)
             kept(world, leader, epoch)
 
@@ -84,10 +84,10 @@ def test_split_brain_of_redis_is_none_of_ours():
                 until(lambda: (new.cmd("GET", LEASE) or b"").split(b"\n")[0] ==
                       (old.cmd("GET", LEASE) or b"-").split(b"\n")[0])
                 old.pause()
-                until(lambda: servers.agreed(new), limit=120)
+                until(lambda: servers.agreed(new))
                 old.resume()
                 renewals(new, 3)
-                until(lambda: old.info("replication", "role") == "slave", limit=120)
-                until(lambda: old.info("replication", "master_link_status") == "up", limit=120)
-                until(lambda: all(servers._knows_all(s) for s in servers.sentinels), limit=120)
+                until(lambda: old.info("replication", "role") == "slave")
+                until(lambda: old.info("replication", "master_link_status") == "up")
+                until(lambda: all(servers._knows_all(s) for s in servers.sentinels))
                 servers.master, servers.replica = new, old

@@ -46,7 +46,7 @@ def test_fail_over_is_followed_and_changes_every_token():
 def split_brain(servers):
     """Stop the master until it is replaced, then let it go on: for seconds both are masters."""
     servers.master.pause()
-    until(lambda: servers.agreed(servers.replica), limit=120)
+    until(lambda: servers.agreed(servers.replica))
     servers.master.resume()
 
 
@@ -72,9 +72,9 @@ def test_split_brain_write_is_accepted_then_lost():
             # ... so the number alone would not tell the two apart; nonce and timeline do.
             assert kept.token.nonce != lost.token.nonce
             assert timeline(kept.token) != timeline(lost.token)
-            until(lambda: servers.master.info("replication", "role") == "slave", limit=120)
+            until(lambda: servers.master.info("replication", "role") == "slave")
             until(lambda: kept.token.nonce.hex().encode() in
-                  (servers.master.cmd("GET", REGISTER) or b""), limit=60)
+                  (servers.master.cmd("GET", REGISTER) or b""))
             # The loser cannot go on from what it was promised.
             with pytest.raises(StoreError):
                 stale.read("a/lease")
@@ -94,7 +94,7 @@ def test_majority_of_sentinels_keeps_us_off_the_old_master():
         found = settled(lambda: store.read("a/lease"))
         assert found.token.nonce == base.nonce
         assert store.swap("a/lease", found.token, b"kept").status == "ok"
-        until(lambda: servers.master.info("replication", "role") == "slave", limit=120)
+        until(lambda: servers.master.info("replication", "role") == "slave")
         assert store.read("a/lease").data == b"kept"
 
 

@@ -35,7 +35,7 @@ class Candidate:
 def wait_for(store, ident):
     """It has announced itself."""
     until(lambda: ident in subprocess.run([TENURE, "candidates", "--name", "app", "--store", store],
-                                          capture_output=True, text=True, timeout=60).stdout, limit=60)
+                                          capture_output=True, text=True, timeout=60).stdout)
 
 
 @pytest.mark.skipif(HOST in ("", "localhost", "(none)"), reason="this machine has no name of its own")

@@ -57,7 +57,7 @@ def listen(rig, proxy, store, key, token):
         assert not store.wait([(key, token)], timeout=0.2)
         return rig.polls or proxy.passed["up"] == passed
 
-    until(quiet, limit=60)
+    until(quiet)
 
 
 def in_thread(call):
@@ -305,7 +305,7 @@ def test_change_while_the_connection_was_down_is_not_missed(rig, proxy, store, o
             proxy.cut()
             proxy.release()
         proxy.refusing = False
-        until(lambda: waited(store, watch), limit=60)
+        until(lambda: waited(store, watch))
         assert store.read(KEY).token == other.read(KEY).token
 
 
@@ -320,7 +320,7 @@ def test_wait_whose_connection_breaks_does_not_sleep_on(rig, proxy, store, other
     thread.join()
     # Either it came back in time and saw the change, or it says that it could not.
     assert box in ([True], ["unavailable"])
-    until(lambda: waited(store, (KEY, base)), limit=60)
+    until(lambda: waited(store, (KEY, base)))
 
 
 def test_stream_is_not_believed_behind_an_address_that_did_not_answer(rig, proxy, store, other):

@@ -89,7 +89,7 @@ def test_right_missing(rig, tmp_path):
     with rig.door(tmp_path) as door:
         rig.forbid_all()
         # A cluster's roles take a moment to be known everywhere.
-        code, line = until(lambda: refused(door.url), limit=60)
+        code, line = until(lambda: refused(door.url))
         rig.allow()
         assert code == 1
         assert any(word in line for word in ("GRANT", "docs/reference/stores", "role.yaml")), line

@@ -32,7 +32,7 @@ def brief(rig, url=None, leader_url=None):
 
 def said(candidate, *words):
     """The person on call is told, in one of these words."""
-    until(lambda: any(word in candidate.words() for word in words), limit=60)
+    until(lambda: any(word in candidate.words() for word in words))
 
 
 # ---- The server ----------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ class Leader:
         def told():
             assert self.process.poll() is None
             return self.note.exists()
-        until(told, limit=60)
+        until(told)
         self.path, self.epoch, self.pid = self.note.read_text().split()
         return self
 
@@ -247,7 +247,7 @@ def test_a_stopped_leader_is_fenced(tmp_path, store):
             assert second.ask("GET", "/v1/state/jobs/a").body == b"one"
             assert second.ask("PUT", "/v1/state/jobs/a", b"two").status == 200
             # The first one leads its own lease again, above the floor; then the second is stale.
-            until(lambda: first.note.read_text().split()[1] != first.epoch, limit=60)
+            until(lambda: first.note.read_text().split()[1] != first.epoch)
             first.leads()
             assert int(first.epoch) > int(second.epoch)
             assert first.ask("GET", "/v1/state/jobs/a").body == b"two"
@@ -434,13 +434,13 @@ def test_what_a_dead_program_asked_for_is_not_done_for_the_next(tmp_path, on_exi
             before = leader.note.read_text()
             os.kill(int(leader.pid), signal.SIGKILL)
             if on_exit == "restart":
-                until(lambda: leader.note.read_text() != before, limit=60)
+                until(lambda: leader.note.read_text() != before)
             else:
-                until(lambda: held_epoch(lease) not in (None, leader.epoch), limit=60)
+                until(lambda: held_epoch(lease) not in (None, leader.epoch))
         finally:
             lock.execute("ROLLBACK")
             lock.close()
-        until(lambda: leader.note.read_text() != before, limit=60)
+        until(lambda: leader.note.read_text() != before)
         assert Answer(waits.getresponse()).error() == (409, "not-leader")
         answers = b""
         while part := hangs.sock.recv(4096):  # hung up on

@@ -218,7 +218,7 @@ def test_two_with_one_id_and_the_first_crashes(tmp_path):
                 until(lambda: holds_back(second))
                 first.process.kill()
                 first.process.wait()
-                until(lambda: "duplicate-id" not in warnings(second), limit=60)
+                until(lambda: "duplicate-id" not in warnings(second))
                 leader.end()
                 second.leads()
 

@@ -138,7 +138,7 @@ def kill_everything(f):
     for name in "abc":
         f.start(name)
     share = len(f.names) // 3
-    until(lambda: f.all_run() and f.spread() == [share] * 3, limit=120)
+    until(lambda: f.all_run() and f.spread() == [share] * 3)
 
     def kill(find):
         """Whoever that is, at a moment when it is there."""
@@ -149,14 +149,14 @@ def kill_everything(f):
                 return pid
             except (OSError, StopIteration, AssertionError):
                 return None  # it is just being replaced
-        return until(strike, limit=120)
+        return until(strike)
 
     def take_over_from(name, strike):
         """What a worker had is dead, and all of it runs somewhere."""
-        until(lambda: f.all_run() and f.programs(name), limit=120)
+        until(lambda: f.all_run() and f.programs(name))
         before = f.programs(name).keys()
         strike()
-        until(lambda: not f.programs(name).keys() & before and f.all_run(), limit=120)  # first dead, then there again
+        until(lambda: not f.programs(name).keys() & before and f.all_run())  # first dead, then there again
 
     take_over_from("a", f.workers["a"].kill)
     take_over_from("b", lambda: kill(lambda: f.guard("b")))
@@ -167,9 +167,9 @@ def kill_everything(f):
     take_over_from("b", lambda: kill(lambda: f.launcher("b")))
 
     pid = kill(lambda: next(iter(f.programs("b"))))
-    until(lambda: pid not in f.programs("b") and f.all_run(), limit=120)
+    until(lambda: pid not in f.programs("b") and f.all_run())
     counts = {job: f.count(job) for job in f.names}
-    until(lambda: all(f.count(job) > counts[job] for job in f.names), limit=120)
+    until(lambda: all(f.count(job) > counts[job] for job in f.names))
     for worker in f.workers.values():
         worker.send_signal(signal.SIGTERM)
     assert f.workers["b"].wait(world.PATIENCE) == 0, f.log("b")
@@ -192,28 +192,28 @@ def test_an_operator_pauses_moves_and_drains(fleet):
     f = fleet(12)
     for name in "ab":
         f.start(name)
-    until(lambda: f.all_run() and f.spread() == [6, 6], limit=120)
+    until(lambda: f.all_run() and f.spread() == [6, 6])
     job = f.names[0]
 
     f.jobs("pause", job, "--wait")
     assert job not in f.living()  # confirmed: nobody has it
     f.jobs("resume", job)
-    until(f.all_run, limit=120)
+    until(f.all_run)
 
     target = "a" if job in f.programs("b").values() else "b"
     f.jobs("move", job, "--to", target)
-    until(lambda: job in f.programs(target).values() and f.all_run(), limit=120)
+    until(lambda: job in f.programs(target).values() and f.all_run())
     f.jobs("unpin", job)
 
     f.jobs("drain", "a")
-    until(lambda: not f.programs("a") and f.all_run(), limit=120)
+    until(lambda: not f.programs("a") and f.all_run())
     f.jobs("drain", "a", "--undo")
 
     for name in "ab":  # a rolling restart
         f.leave(name)
-        until(f.all_run, limit=120)
+        until(f.all_run)
         f.start(name)
-        until(lambda: f.all_run() and "joined" in f.log(name).split("left the group")[-1], limit=120)
+        until(lambda: f.all_run() and "joined" in f.log(name).split("left the group")[-1])
     f.leave("a")
     f.leave("b")
     assert not f.processes()

@@ -46,13 +46,13 @@ class Many:
 
     def spread(self, **counts):
         """So many jobs run on each worker."""
-        until(lambda: collections.Counter(self.f.owners().values()) == counts and self.f.all_run(), limit=120)
+        until(lambda: collections.Counter(self.f.owners().values()) == counts and self.f.all_run())
 
     def advance(self):
         """Each job goes on from here."""
-        until(self.f.all_run, limit=120)
+        until(self.f.all_run)
         counts = {job: self.f.count(job) for job in self.f.names}
-        until(lambda: all(self.f.count(job) > counts[job] for job in self.f.names), limit=120)
+        until(lambda: all(self.f.count(job) > counts[job] for job in self.f.names))
 
 
 def test_one_program_has_all_jobs_and_what_it_is_given(fleet):  # noqa: F811
@@ -104,7 +104,7 @@ def test_whatever_is_killed_each_job_is_active_once(fleet):  # noqa: F811
     assert m.program("a")[0] == pid  # what moved and what was paused was confirmed: it goes on
 
     os.kill(pid, signal.SIGKILL)  # the program: its jobs begin again, in another
-    until(lambda: (m.program("a") or (pid,))[0] != pid, limit=120)
+    until(lambda: (m.program("a") or (pid,))[0] != pid)
     m.advance()
 
     f.workers["a"].kill()  # the worker: the program goes with it, and nobody waits for the ttl

@@ -25,8 +25,8 @@ def test_leaders_that_are_killed_or_stopped_cost_no_leadership():
                 victim = ensemble.leader()
                 getattr(victim, end)()
                 others = [m for m in ensemble.members if m is not victim]
-                new = until(lambda: next((m for m in others if m.leads()), None), limit=120)
+                new = until(lambda: next((m for m in others if m.leads()), None))
                 ZooKeeperRig(new).renewals(2)
                 getattr(victim, begin)()
-                until(victim.healthy, limit=120)
+                until(victim.healthy)
             kept(world, leader, epoch)

@@ -63,7 +63,7 @@ def test_data_restored_repeats_versions_but_not_nonces():
         shutil.rmtree(own.data)
         copy.rename(own.data)
         own.start()
-        until(own.healthy, limit=60)
+        until(own.healthy)
         assert settled(lambda: store.read("a/lease")).token == base
         assert store.wait([("a/lease", lost)]) and store.wait([("", mark)])
         kept = store.swap("a/lease", base, b"kept").token
@@ -204,7 +204,7 @@ def members():
 @pytest.fixture
 def ensemble(members):
     for member in members.members:
-        until(member.healthy, limit=120)
+        until(member.healthy)
     return members
 
 
@@ -241,10 +241,10 @@ def test_leader_lost(ensemble, end, begin):
                 token = answer.token
             return answer
 
-        until(lambda: settled(attempt).status == "ok", limit=120)
+        until(lambda: settled(attempt).status == "ok")
         assert settled(lambda: other.read("a/lease")).token == token
         getattr(leader, begin)()
-        until(leader.healthy, limit=120)
+        until(leader.healthy)
 
 
 def test_dead_endpoints_are_passed_over(ensemble):
@@ -266,7 +266,6 @@ def test_member_without_a_majority_serves_nothing(ensemble):
         for member in others:
             member.start()
         for member in ensemble.members:
-            until(member.healthy, limit=120)
+            until(member.healthy)
         found = settled(lambda: store.read("a/lease"))
-        assert until(lambda: settled(lambda: store.swap("a/lease", store.read("a/lease").token)).status == "ok",
-                     limit=60) and found.token
+        assert until(lambda: settled(lambda: store.swap("a/lease", store.read("a/lease").token)).status == "ok") and found.token

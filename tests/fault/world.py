@@ -29,7 +29,7 @@ WITNESS = BUILD / "tests" / "support" / "witness"
 STALLS = BUILD / "tests" / "support" / "stalls"
 
 TRIALS = int(os.environ.get("TRIALS", "0"))  # 0: each test's own moderate number
-PATIENCE = 60.0  # seconds after which a test gives up waiting; never a measure of speed
+PATIENCE = 180.0  # seconds after which a test gives up waiting; never a measure of speed
 
 # A busy disk may take longer than a ttl of one second for one fsync; memory does not.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

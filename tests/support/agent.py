@@ -53,7 +53,7 @@ class Agent:
         self.process = subprocess.Popen(
             [*command, *options, "--", *(program or ["sleep", "600"])], stdin=subprocess.DEVNULL,
             stderr=self.log)
-        self.port = int(until(self._port, limit=60))
+        self.port = int(until(self._port))
 
     def _port(self):
         assert self.process.poll() is None, self.words()
@@ -92,11 +92,11 @@ class Agent:
         return self.ask("/_ha/status").json()["elections"][number]
 
     def leads(self):
-        until(lambda: self.ask("/readyz").status == 200, limit=60)
+        until(lambda: self.ask("/readyz").status == 200)
         return self
 
     def waits(self):
-        until(lambda: self.status()["role"] == "standby" and self.status()["leader"], limit=60)
+        until(lambda: self.status()["role"] == "standby" and self.status()["leader"])
         return self
 
     def end(self, sign=signal.SIGTERM):

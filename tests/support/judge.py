@@ -227,7 +227,7 @@ class Disk:
     def read_only(self, yes):
         """While a file is open for writing the kernel refuses, so that it is asked again."""
         until(lambda: self.run("mount", "-o", "remount," + ("ro" if yes else "rw"),
-                               str(self.path)).returncode == 0, limit=60)
+                               str(self.path)).returncode == 0)
 
     def close(self):
         self.keeper.kill()

@@ -40,7 +40,7 @@ def free_port():
         name.close()
 
 
-def until(what, limit=60.0, pause=0.02):
+def until(what, limit=180.0, pause=0.02):
     """Call what() until it is true, and return that; fail after a generous limit."""
     patience = Patience(limit)
     while True:

@@ -87,8 +87,8 @@ class Rig:
 
     def renewals(self, count=1):
         for _ in range(count):
-            before = until(self.change, limit=60)
-            until(lambda: self.change() not in (None, before), limit=60)
+            before = until(self.change)
+            until(lambda: self.change() not in (None, before))
 
     def kill(self):
         """And start it again."""
@@ -241,7 +241,7 @@ class PostgresRig(Rig):
     def _make_room(self, disk):
         disk.room()
         with contextlib.suppress(AssertionError):
-            until(self.server.answers, limit=60)
+            until(self.server.answers)
             return
         self.server.process.wait()
         self.server.start()
@@ -339,7 +339,7 @@ class EtcdRig(Rig):
         return self.server.url(port=port)
 
     def settle(self):
-        until(self.server.healthy, limit=60)
+        until(self.server.healthy)
 
     def mark(self):
         if self.root:
@@ -449,7 +449,7 @@ class ConsulRig(Rig):
         return self.server.url(port=port)
 
     def settle(self):
-        until(self.server.healthy, limit=60)
+        until(self.server.healthy)
 
     def mark(self):
         return self.server.names(self.lease)
@@ -535,7 +535,7 @@ class KubeRig(EtcdRig):
         return self.server.url(self.lease, port=port)
 
     def settle(self):
-        until(self.server.healthy, limit=180)
+        until(self.server.healthy)
 
     def value(self, number):
         """A record: a Lease holds nothing else."""
@@ -615,7 +615,7 @@ class ZooKeeperRig(Rig):
         return self.server.url(port=port)
 
     def settle(self):
-        until(self.server.healthy, limit=60)
+        until(self.server.healthy)
 
     def mark(self):
         return self.server.get(self.lease)
@@ -792,7 +792,7 @@ class NatsRig(Rig):
         return self.server.url(port=port)
 
     def settle(self):
-        until(self.server.healthy, limit=60)
+        until(self.server.healthy)
 
     def mark(self):
         return self.server.get(self.lease)

@@ -42,7 +42,7 @@ class Consul(Daemon):
             return
         try:
             self.start()
-            until(self.healthy, limit=60)
+            until(self.healthy)
         except BaseException:
             self.stop()
             raise
@@ -166,10 +166,10 @@ class Cluster:
 
     def settle(self):
         for member in self.members:
-            until(member.healthy, limit=120)
+            until(member.healthy)
 
     def leader(self):
-        return until(lambda: next((m for m in self.members if m.alive() and m.leads()), None), limit=120)
+        return until(lambda: next((m for m in self.members if m.alive() and m.leads()), None))
 
     def url(self, rest=""):
         return "consul://" + ",".join(f"127.0.0.1:{m.port}" for m in self.members) + rest

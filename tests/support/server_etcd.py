@@ -31,7 +31,7 @@ class Etcd(Daemon):
             return
         try:
             self.start()
-            until(self.healthy, limit=60)
+            until(self.healthy)
         except BaseException:
             self.stop()
             raise
@@ -56,7 +56,7 @@ class Etcd(Daemon):
     def restart(self):
         self.kill()
         self.start()
-        until(self.healthy, limit=60)
+        until(self.healthy)
 
     def restore(self, snapshot):
         """Begin again from a snapshot, when it is down."""
@@ -65,7 +65,7 @@ class Etcd(Daemon):
         self.ctl("snapshot", "restore", snapshot, "--name", self.name, "--data-dir", self.data,
                  "--initial-cluster", f"{self.name}={peer}", "--initial-advertise-peer-urls", peer)
         self.start()
-        until(self.healthy, limit=60)
+        until(self.healthy)
 
     def call(self, path, body=None, timeout=60):
         """POST to the gateway (plain HTTP only)."""
@@ -140,14 +140,13 @@ class Cluster:
             for member in self.members:
                 member.start()
             for member in self.members:
-                until(member.healthy, limit=60)
+                until(member.healthy)
         except BaseException:
             self.stop()
             raise
 
     def leader(self):
-        return until(lambda: next((m for m in self.members if m.alive() and m.leads()), None),
-                     limit=60)
+        return until(lambda: next((m for m in self.members if m.alive() and m.leads()), None))
 
     def terms(self):
         try:
@@ -162,7 +161,7 @@ class Cluster:
             time.sleep(seconds)
             return before and len(set(before)) == 1 and before == self.terms()
 
-        until(lambda: same() and all(m.healthy() for m in self.members), limit=120)
+        until(lambda: same() and all(m.healthy() for m in self.members))
 
     def url(self, query=""):
         return "etcd://" + ",".join(f"127.0.0.1:{m.port}" for m in self.members) + query

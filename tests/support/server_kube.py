@@ -71,7 +71,7 @@ class Kube(Daemon):
                                check=True, capture_output=True)
             self.write_users()
             self.start()
-            until(self.healthy, limit=180)
+            until(self.healthy)
         except BaseException:
             self.stop()
             raise
@@ -97,7 +97,7 @@ class Kube(Daemon):
     def restart(self):
         self.kill()
         self.start()
-        until(self.healthy, limit=180)
+        until(self.healthy)
 
     def stop(self):
         super().stop()

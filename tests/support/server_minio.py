@@ -133,12 +133,12 @@ class Minio(Daemon, Client):
             return self.call("GET", "/minio/health/ready")[0] == 200
 
     def ready(self):
-        until(self.healthy, limit=60)
-        until(lambda: self.call("PUT", f"/{BUCKET}")[0] in (200, 409, 403), limit=60)
+        until(self.healthy)
+        until(lambda: self.call("PUT", f"/{BUCKET}")[0] in (200, 409, 403))
         # At first nobody is asked: everything is allowed for a moment after it says that it is ready.
         if self.authorizer:
             name = f"asked/{uuid.uuid4()}"
-            until(lambda: self.call("GET", f"/{BUCKET}/{name}") and name in self.authorizer.names, limit=60)
+            until(lambda: self.call("GET", f"/{BUCKET}/{name}") and name in self.authorizer.names)
 
     def restart(self):
         self.kill()

@@ -93,7 +93,7 @@ class Nats(Daemon):
             return
         try:
             self.start()
-            until(self.healthy, limit=60)
+            until(self.healthy)
         except BaseException:
             self.stop()
             raise
@@ -206,7 +206,7 @@ class Cluster:
                 member.routes = routes
                 member.start()
             if wait:
-                until(self.healthy, limit=120)
+                until(self.healthy)
         except BaseException:
             self.stop()
             raise
@@ -224,7 +224,7 @@ class Cluster:
                         name = member.bucket(bucket)["cluster"]["leader"]
                         return next(m for m in self.members if m.name == name)
             return None
-        return until(find, limit=120)
+        return until(find)
 
     def url(self, query="?replicas=3"):
         return "nats://" + ",".join(f"127.0.0.1:{m.port}" for m in self.members) + query

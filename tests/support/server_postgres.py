@@ -124,7 +124,7 @@ class Postgres(Daemon):
                 return False
             return self.answers()
 
-        until(up, limit=60)
+        until(up)
 
     def command(self, argv):
         return _as_user(argv)

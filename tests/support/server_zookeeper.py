@@ -42,7 +42,7 @@ class ZooKeeper(Daemon):
             return
         try:
             self.start()
-            until(self.healthy, limit=60)
+            until(self.healthy)
         except BaseException:
             self.stop()
             raise
@@ -86,7 +86,7 @@ class ZooKeeper(Daemon):
     def restart(self):
         self.kill()
         self.start()
-        until(self.healthy, limit=60)
+        until(self.healthy)
 
     def call(self, what):
         """what(client), of somebody who may do everything.  OSError if nobody answers."""
@@ -162,14 +162,13 @@ class Ensemble:
             for member in self.members:
                 member.start()
             for member in self.members:
-                until(member.healthy, limit=120)
+                until(member.healthy)
         except BaseException:
             self.stop()
             raise
 
     def leader(self):
-        return until(lambda: next((m for m in self.members if m.alive() and m.leads()), None),
-                     limit=120)
+        return until(lambda: next((m for m in self.members if m.alive() and m.leads()), None))
 
     def url(self, query=""):
         return "zookeeper://" + ",".join(f"127.0.0.1:{m.port}" for m in self.members) + query

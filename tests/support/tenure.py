@@ -244,4 +244,4 @@ def settled(call):
             return None
         return answer
 
-    return until(attempt, limit=120)
+    return until(attempt)

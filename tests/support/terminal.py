@@ -66,7 +66,7 @@ class Terminal:
         drawn = re.findall(r"\x1b\[H(?!\x1b\[2J)(.*?)\x1b\[J", self.raw, re.S)
         return [re.sub(r"\x1b\[[0-9;]*[mK]|\r", "", text) for text in drawn]
 
-    def until(self, text, limit=60):
+    def until(self, text, limit=180):
         """The first drawing from now on, in which that regular expression is found."""
         self.raw, end = "", time.monotonic() + limit
         while True:
@@ -76,7 +76,7 @@ class Terminal:
             assert time.monotonic() < end, f"no {text!r} in {self.raw!r}"
             assert self.read(), f"it ended: {self.raw!r}"
 
-    def ends(self, limit=60):
+    def ends(self, limit=180):
         """Its exit code, as subprocess tells it."""
         end = time.monotonic() + limit
         while self.read():
