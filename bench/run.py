@@ -3,7 +3,8 @@
 
     bench/run.py [--rounds 15] [--idle 30] [--quick] [--write]
 
-Prints a table; with --write keeps it in docs/evidence/benchmarks.md.
+Prints a table; with --write keeps it in docs/evidence/benchmarks.md, and that of the jobs in
+docs/evidence/benchmarks-jobs.md.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import tempfile
 BENCH = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, BENCH)
 import failover  # noqa: E402
+import jobs  # noqa: E402
 import servers  # noqa: E402
 import state  # noqa: E402
 from lib import contenders, measure  # noqa: E402
@@ -210,7 +212,7 @@ def steps(report):
                  [tuple(line.split(":", 1)) for line in out.splitlines() if ":" in line])
 
 
-PARTS = ["lead", "idle", "failover", "cycles", "servers", "state", "steps"]
+PARTS = ["lead", "idle", "failover", "cycles", "servers", "state", "steps", "jobs"]
 
 
 def renewed(old, new, command):
@@ -238,6 +240,10 @@ def main():
         parser.error(f"--only takes some of {', '.join(PARTS)}")
     if args.quick:
         args.rounds, args.idle, args.cycles = 3, 3, 200
+    if "jobs" in parts:  # alone: it has a page of its own
+        jobs.report(2000 if args.quick else 100000, args.write)
+    if parts == ["jobs"]:
+        return
 
     folder = tempfile.mkdtemp(prefix="tenure-bench.")
     report = Report()

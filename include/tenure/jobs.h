@@ -190,6 +190,7 @@ struct tenure_worker_status {
     int64_t deadline_ns; /* CLOCK_BOOTTIME; 0: nothing may run */
     char trouble[256];   /* the last one; "" if the last request was fine */
     char waits[160];     /* why it cannot join; "" */
+    uint64_t lists;      /* of the members: one an interval, and one when somebody rings */
 };
 
 #define TENURE_WORKER_STATUS                                                                       \

@@ -470,6 +470,7 @@ void tenure_worker_status(tenure_worker *w, struct tenure_worker_status *status)
                                          .expired = s.expired,
                                          .commits = s.commits,
                                          .troubles = s.troubles,
+                                         .lists = s.lists,
                                          .deadline_ns = s.deadline_ns};
     snprintf(whole.phase, sizeof whole.phase, "%s", tn_jobs_phase_word(s.phase));
     memcpy(whole.trouble, s.trouble, sizeof whole.trouble);
