@@ -28,13 +28,13 @@ static void link_job(struct tn_assigned_table *t, struct tn_assigned *job)
     *number = job;
 }
 
-/* As many places as there are jobs, at least. */
+/* One place for two jobs, at least. */
 static bool grow(struct tn_assigned_table *t)
 {
     struct tn_assigned_table larger = {.buckets = t->buckets ? 2 * t->buckets : BUCKETS_MIN,
                                        .count = t->count};
 
-    if (t->count < t->buckets)
+    if (t->count < 2 * t->buckets)
         return true;
     larger.by_id = calloc(larger.buckets, sizeof(struct tn_assigned *));
     larger.by_number = calloc(larger.buckets, sizeof(struct tn_assigned *));
@@ -58,7 +58,9 @@ static bool grow(struct tn_assigned_table *t)
 struct tn_assigned *tn_assigned_add(struct tn_assigned_table *t, const char *id, uint32_t number,
                                     uint64_t epoch)
 {
-    struct tn_assigned *job = grow(t) ? calloc(1, sizeof *job + strlen(id) + 1) : NULL;
+    /* There are very many: the padding behind the last member is not wasted. */
+    size_t size = offsetof(struct tn_assigned, id) + strlen(id) + 1;
+    struct tn_assigned *job = grow(t) ? calloc(1, size < sizeof *job ? sizeof *job : size) : NULL;
 
     if (!job)
         return NULL;

@@ -13,9 +13,9 @@ struct tn_assigned {
     void *own; /* the owner's of the table: NULL at first, not freed */
     uint64_t epoch;
     uint32_t number;
-    bool told;    /* assigned() was called, or is being called */
-    bool revoked; /* revoked() was called, or is about to be */
-    bool lost;    /* ... because the membership is over */
+    bool told : 1;    /* assigned() was called, or is being called */
+    bool revoked : 1; /* revoked() was called, or is about to be */
+    bool lost : 1;    /* ... because the membership is over */
     char id[];
 };
 

@@ -20,7 +20,6 @@
 #define TTL_DEFAULT_MS 90000
 #define GRACE_MS       8000
 #define LINGER_MAX_MS  86400000
-#define BATCH_MAX      1000 /* jobs in one request to the store */
 
 /* ---- Small things -------------------------------------------------------- */
 
@@ -191,8 +190,8 @@ static enum tenure_status prepare_machines(tn_jobs_driver *d, const struct tn_me
     memcpy(c->id, d->id, sizeof c->id);
     c->timing = d->timing;
     c->ttl_ms = profile->ttl_ms;
-    c->batch_max = BATCH_MAX;
-    c->batch = malloc(tn_worker_batch_size(c->batch_max));
+    c->batch_max = TN_WORK_BATCH_MAX;
+    c->batch = tn_jobs_array(tn_worker_batch_size(c->batch_max), 1);
     if (!c->batch || !tn_jobs_grow(d, 1, 1, 1, 1))
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     struct tn_worker_config config = *c;
@@ -344,9 +343,9 @@ void tn_jobs_driver_unfit(tn_jobs_driver *d, uint32_t number)
     pthread_mutex_unlock(&d->lock);
 }
 
-enum tenure_status tn_jobs_driver_commit(tn_jobs_driver *d, uint32_t number, uint64_t epoch,
-                                         const void *data, size_t len, uint64_t ticket,
-                                         struct tenure_error *err)
+enum tenure_status tn_jobs_driver_queue_commit(tn_jobs_driver *d, uint32_t number, uint64_t epoch,
+                                               const void *data, size_t len, uint64_t ticket,
+                                               struct tenure_error *err)
 {
     struct tn_commit *c;
 
@@ -361,18 +360,36 @@ enum tenure_status tn_jobs_driver_commit(tn_jobs_driver *d, uint32_t number, uin
     if (len)
         memcpy(c->data, data, len);
     pthread_mutex_lock(&d->lock);
-    bool closed = d->closed, first = d->inbox.commits == NULL;
+    bool closed = d->closed;
     if (!closed) {
         *d->inbox.commits_end = c;
         d->inbox.commits_end = &c->next;
-        if (first)
-            tn_jobs_wake(d->work_fd);
     }
     pthread_mutex_unlock(&d->lock);
     if (!closed)
         return TENURE_OK;
     free(c);
     return tenure_fail(err, TENURE_FENCED, "the worker has left");
+}
+
+void tn_jobs_driver_send_commits(tn_jobs_driver *d)
+{
+    pthread_mutex_lock(&d->lock);
+    if (d->inbox.commits)
+        tn_jobs_wake(d->work_fd);
+    pthread_mutex_unlock(&d->lock);
+}
+
+enum tenure_status tn_jobs_driver_commit(tn_jobs_driver *d, uint32_t number, uint64_t epoch,
+                                         const void *data, size_t len, uint64_t ticket,
+                                         struct tenure_error *err)
+{
+    enum tenure_status status =
+        tn_jobs_driver_queue_commit(d, number, epoch, data, len, ticket, err);
+
+    if (!status)
+        tn_jobs_driver_send_commits(d);
+    return status;
 }
 
 void tn_jobs_driver_status(tn_jobs_driver *d, struct tn_jobs_status *status)

@@ -161,6 +161,13 @@ enum tenure_status tn_jobs_driver_commit(tn_jobs_driver *driver, uint32_t number
                                          const void *data, size_t len, uint64_t ticket,
                                          struct tenure_error *err);
 
+/* The same, of one of many: it waits until tn_jobs_driver_send_commits(), so that they travel
+ * together. */
+enum tenure_status tn_jobs_driver_queue_commit(tn_jobs_driver *driver, uint32_t number,
+                                               uint64_t epoch, const void *data, size_t len,
+                                               uint64_t ticket, struct tenure_error *err);
+void tn_jobs_driver_send_commits(tn_jobs_driver *driver);
+
 struct tn_jobs_status {
     enum tn_beat_phase phase;
     struct tn_identity identity; /* from IN to LEAVING */

@@ -37,7 +37,6 @@ static const struct tn_held *run_of(const tn_jobs_driver *d, uint32_t number, ui
 void tn_jobs_add_commit(tn_jobs_driver *d, struct tn_commit *c)
 {
     struct tn_side *side = run_of(d, c->job, c->epoch) ? tn_jobs_side(d, c->job) : NULL;
-    struct tn_work_event ev = {.kind = TN_WORK_COMMIT, .job = c->job};
     struct tn_commit **end;
 
     c->next = NULL;
@@ -50,7 +49,7 @@ void tn_jobs_add_commit(tn_jobs_driver *d, struct tn_commit *c)
         continue;
     *end = c;
     if (c == side->commits)
-        tn_jobs_feed(d, &ev);
+        tn_jobs_push(&d->again, &d->again_count, &d->again_room, c->job);
 }
 
 void tn_jobs_committed(tn_jobs_driver *d, uint32_t number)
@@ -75,8 +74,9 @@ void tn_jobs_keep_commit(tn_jobs_driver *d, uint32_t number)
     if (!side || !side->commits)
         return;
     /* Without memory the bytes that a release would carry are unknown: better to end here. */
-    if (!tn_side_set(side, side->commits->data, side->commits->len))
+    if (!tn_jobs_set_checkpoint(d, number, side->commits->data, side->commits->len))
         abort();
+    side = d->sides[number];
     if (side->commits->answered) /* its program is dead: nobody waits for the core's word */
         pop(side);
 }

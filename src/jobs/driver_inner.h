@@ -33,10 +33,10 @@ struct tn_commit {
 
 /* Beside what the core keeps of a job that is held (struct tn_held). */
 struct tn_side {
-    unsigned char *checkpoint; /* of the register, under the token that the worker has */
-    size_t checkpoint_len;
     struct tn_commit *commits; /* in their order; the first is the one that is due or out */
-    char *taken_from;          /* whose job it was; NULL: nobody's */
+    uint32_t taken_from;       /* whose job it was: a place in former_owners, and 1; 0: nobody's */
+    uint32_t checkpoint_len;
+    unsigned char checkpoint[]; /* of the register, under the token that the worker has */
 };
 
 /* The ids of a page's rows. */
@@ -132,6 +132,10 @@ struct tn_jobs_driver {
     struct tn_id_page *pages;
     uint32_t page_count;
     struct tn_side **sides; /* by number of a job */
+    char **former_owners;
+    uint32_t former_owner_count;
+    uint64_t entropy[64]; /* drawn together; of the last `entropy_left` nobody has seen any */
+    unsigned entropy_left;
     struct tn_due_start *due;
     size_t due_count, due_room;
     int64_t due_at_ns;
@@ -141,7 +145,8 @@ struct tn_jobs_driver {
     struct tn_identity identity; /* ... and as whom */
     bool ring;                   /* the bell is to be rung */
     bool changed;                /* what the status shows of the jobs */
-    uint32_t *again;             /* jobs whose next commit is due */
+    bool batched;                /* the memory of the batches was used since the last wait */
+    uint32_t *again;             /* jobs with a commit that the worker was not told of yet */
     size_t again_count, again_room;
     int64_t oldest_ns;
 
@@ -191,8 +196,13 @@ struct tn_answer {
 /* Carry out d->actions.request. */
 void tn_jobs_request(tn_jobs_driver *d, struct tn_answer *answer);
 void tn_answer_free(struct tn_answer *answer);
-/* Zeroed, and never of no size; NULL: no memory. */
+/* Zeroed, and never of no size; NULL: no memory.  A large one leaves nothing behind when it is
+ * freed: what a batch of 10,000 needs is not kept for the next. */
 void *tn_jobs_array(size_t n, size_t size);
+void tn_jobs_array_free(void *array);
+/* Nothing in it is needed any more, but it will be used again: a large one gives its memory back.
+ */
+void tn_jobs_array_clear(void *array);
 
 /* ---- driver_registers.c -------------------------------------------------- */
 
@@ -205,7 +215,7 @@ enum tenure_status tn_jobs_read_specs(tn_jobs_driver *d, struct tenure_read *rea
 
 /* ---- driver_commits.c ---------------------------------------------------- */
 
-/* Take what was left for the work's thread; an event a job is fed to the worker. */
+/* Take what was left for the work's thread: it is due with the others in d->again. */
 void tn_jobs_add_commit(tn_jobs_driver *d, struct tn_commit *commit);
 /* The first commit of a job is stored: say so, and the next one is due. */
 void tn_jobs_committed(tn_jobs_driver *d, uint32_t number);
@@ -249,7 +259,10 @@ struct tn_side *tn_jobs_side(tn_jobs_driver *d, uint32_t number);
 void tn_jobs_push(uint32_t **array, size_t *count, size_t *room, uint32_t number);
 /* Under the lock. */
 void tn_jobs_push_stopped(struct tn_inbox *inbox, uint32_t job, uint64_t epoch);
-bool tn_side_set(struct tn_side *side, const void *checkpoint, size_t len);
+/* The checkpoint of a job, beside it; false: no memory, nothing has changed. */
+bool tn_jobs_set_checkpoint(tn_jobs_driver *d, uint32_t number, const void *checkpoint, size_t len);
+/* Whose job it was; "": nobody's. */
+bool tn_jobs_set_former_owner(tn_jobs_driver *d, struct tn_side *side, const char *id);
 void tn_jobs_drop_side(tn_jobs_driver *d, uint32_t number);
 
 #endif

@@ -13,7 +13,7 @@ static void report_damage(tn_jobs_driver *d, const char *id, const char *text)
 static void take_register(tn_jobs_driver *d, const char *id, const struct tenure_read *read,
                           struct tn_read *out)
 {
-    struct tn_side *side;
+    const char *former;
     struct tenure_error why = {0};
     const unsigned char *checkpoint = NULL;
     size_t len = 0;
@@ -31,15 +31,10 @@ static void take_register(tn_jobs_driver *d, const char *id, const struct tenure
         report_damage(d, id, why.text);
         return;
     }
-    side = tn_jobs_side(d, out->job);
-    if (!side || !tn_side_set(side, checkpoint, len)) {
+    former = strcmp(out->record.owner.id, d->id) != 0 ? out->record.owner.id : "";
+    if (!tn_jobs_set_checkpoint(d, out->job, checkpoint, len) ||
+        !tn_jobs_set_former_owner(d, d->sides[out->job], former))
         out->status = TENURE_NOMEM;
-        return;
-    }
-    free(side->taken_from);
-    side->taken_from = NULL;
-    if (tn_job_owned(&out->record) && strcmp(out->record.owner.id, d->id) != 0)
-        side->taken_from = strdup(out->record.owner.id);
 }
 
 /* Each gets a status of its own: what was not answered is read again. */
@@ -85,9 +80,9 @@ enum tenure_status tn_jobs_read_registers(tn_jobs_driver *d, struct tn_answer *a
             a->reads[i].status = TENURE_OK;
     for (unsigned i = 0; i < n; i++)
         tenure_value_free(&reads[i].value);
-    free(reads);
-    free(keys);
-    free(ids);
+    tn_jobs_array_free(reads);
+    tn_jobs_array_free(keys);
+    tn_jobs_array_free(ids);
     return status;
 }
 
@@ -136,7 +131,7 @@ static void compose(tn_jobs_driver *d, struct sending *b)
     }
     b->swaps = tn_jobs_array(d->actions.n, sizeof *b->swaps);
     b->keys = tn_jobs_array(d->actions.n, sizeof *b->keys);
-    b->bytes = malloc(size + 1);
+    b->bytes = tn_jobs_array(size, 1);
     if (!b->swaps || !b->keys || !b->bytes)
         abort();
     for (unsigned i = 0; i < d->actions.n; i++) {
@@ -199,9 +194,9 @@ enum tenure_status tn_jobs_swap_registers(tn_jobs_driver *d, struct tn_answer *a
         if (!status && a->statuses[i] && a->statuses[i] != TENURE_CONFLICT)
             status = tenure_fail(err, a->statuses[i], "%s was not written", b.swaps[k].key);
     }
-    free(b.swaps);
-    free(b.keys);
-    free(b.bytes);
+    tn_jobs_array_free(b.swaps);
+    tn_jobs_array_free(b.keys);
+    tn_jobs_array_free(b.bytes);
     return status;
 }
 

@@ -2,19 +2,64 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/key.h"
 #include "jobs/driver_inner.h"
 #include "jobs/operator.h"
+
+#define ARRAY_MAPPED_MIN 65536u
 
 static enum tenure_status no_memory(struct tenure_error *err)
 {
     return tenure_fail(err, TENURE_NOMEM, "out of memory");
 }
 
+/* In front of an array: how long its mapping is; 0: it is on the heap. */
+struct array_head {
+    _Alignas(16) size_t mapped;
+};
+
 void *tn_jobs_array(size_t n, size_t size)
 {
-    return calloc(n + 1, size);
+    size_t bytes = sizeof(struct array_head) + (n + 1) * size;
+    struct array_head *head;
+
+    if (bytes < ARRAY_MAPPED_MIN) {
+        head = calloc(1, bytes);
+        return head ? head + 1 : NULL;
+    }
+    head = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (head == MAP_FAILED)
+        return NULL;
+    head->mapped = bytes;
+    return head + 1;
+}
+
+static struct array_head *head_of(void *array)
+{
+    return array ? (struct array_head *)array - 1 : NULL;
+}
+
+/* But for its first page, which says how long it is. */
+void tn_jobs_array_clear(void *array)
+{
+    struct array_head *head = head_of(array);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    if (head && head->mapped > page)
+        madvise((unsigned char *)head + page, head->mapped - page, MADV_DONTNEED);
+}
+
+void tn_jobs_array_free(void *array)
+{
+    struct array_head *head = head_of(array);
+
+    if (head && head->mapped)
+        munmap(head, head->mapped);
+    else
+        free(head);
 }
 
 /* ---- The plan ------------------------------------------------------------ */
@@ -28,6 +73,8 @@ static enum tenure_status take_plan(tn_jobs_driver *d, const struct tenure_value
     a->event.token = value->token;
     if (tenure_token_absent(&value->token) || value->tombstone)
         return TENURE_OK;
+    if (d->worker.planned && tenure_token_equal(&value->token, &d->worker.plan_token))
+        return TENURE_OK; /* the worker knows it */
     status = tn_plan_decode(value->data, value->len, &a->plan, &why);
     if (status) { /* it keeps its jobs, claims nothing, and says so */
         tn_jobs_trace(d, (struct tn_jobs_trace){
@@ -103,6 +150,7 @@ static enum tenure_status swap_plan(tn_jobs_driver *d, struct tn_answer *a,
         status = tenure_store_swap(d->work_store, &swap, d->actions.request_by_ns, err);
     a->event.token = swap.token;
     free(text);
+    tn_jobs_array_clear(d->worker.cfg.scratch);
     if (!status) {
         pthread_mutex_lock(&d->lock);
         d->status.plans_written++;
@@ -235,9 +283,9 @@ static enum tenure_status read_pages(tn_jobs_driver *d, const uint64_t *revision
     }
     for (uint32_t i = 0; reads && i < count; i++)
         tenure_value_free(&reads[i].value);
-    free(reads);
-    free(keys);
-    free(numbers);
+    tn_jobs_array_free(reads);
+    tn_jobs_array_free(keys);
+    tn_jobs_array_free(numbers);
     return status;
 }
 
@@ -248,10 +296,7 @@ static uint32_t count_to_hold(const tn_jobs_driver *d)
     uint32_t n = w->held_count + w->peer_count * TN_MEMBER_ASKS_MAX;
 
     for (uint32_t j = 0; j < d->jobs_max; j++) {
-        uint16_t slot = w->cfg.known[j].slot;
-
-        n += slot != TN_SLOT_NONE && !w->cfg.known[j].held &&
-             strcmp(w->cfg.peers[slot].id, d->id) == 0;
+        n += w->cfg.known[j].slot == w->own && !w->cfg.known[j].held;
     }
     return n;
 }
@@ -341,9 +386,9 @@ void tn_answer_free(struct tn_answer *a)
     free(a->members);
     tn_plan_free(&a->plan);
     tenure_value_free(&a->value);
-    free(a->listed);
-    free(a->entries);
-    free(a->reads);
-    free(a->statuses);
-    free(a->tokens);
+    tn_jobs_array_free(a->listed);
+    tn_jobs_array_free(a->entries);
+    tn_jobs_array_free(a->reads);
+    tn_jobs_array_free(a->statuses);
+    tn_jobs_array_free(a->tokens);
 }

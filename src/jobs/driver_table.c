@@ -80,10 +80,10 @@ static bool grow(tn_jobs_driver *d, uint32_t members, uint32_t jobs, uint32_t he
     if (c->scratch && want.members_max == c->members_max && want.jobs_max == c->jobs_max &&
         want.class_max == c->class_max)
         return true;
-    scratch = malloc(tn_worker_scratch_size(&want));
+    scratch = tn_jobs_array(tn_worker_scratch_size(&want), 1);
     if (!scratch)
         return false;
-    free(c->scratch);
+    tn_jobs_array_free(c->scratch);
     *c = want;
     c->scratch = scratch;
     return true;
@@ -267,17 +267,41 @@ struct tn_side *tn_jobs_side(tn_jobs_driver *d, uint32_t number)
     return d->sides[number];
 }
 
-bool tn_side_set(struct tn_side *side, const void *checkpoint, size_t len)
+bool tn_jobs_set_checkpoint(tn_jobs_driver *d, uint32_t number, const void *checkpoint, size_t len)
 {
-    unsigned char *copy = len ? malloc(len) : NULL;
+    struct tn_side *side = tn_jobs_side(d, number);
 
-    if (len && !copy)
+    if (side && side->checkpoint_len != len)
+        side = realloc(side, sizeof *side + len);
+    if (!side)
         return false;
+    d->sides[number] = side;
+    side->checkpoint_len = (uint32_t)len;
     if (len)
-        memcpy(copy, checkpoint, len);
-    free(side->checkpoint);
-    side->checkpoint = copy;
-    side->checkpoint_len = len;
+        memcpy(side->checkpoint, checkpoint, len);
+    return true;
+}
+
+/* Workers are few, so each id is kept once; those that were seen last are asked for most. */
+bool tn_jobs_set_former_owner(tn_jobs_driver *d, struct tn_side *side, const char *id)
+{
+    uint32_t at = d->former_owner_count;
+    char **grown;
+
+    side->taken_from = 0;
+    if (!*id)
+        return true;
+    while (at > 0 && strcmp(d->former_owners[at - 1], id) != 0)
+        at--;
+    if (at == 0) {
+        grown = realloc(d->former_owners, (d->former_owner_count + 1) * sizeof *grown);
+        if (grown)
+            d->former_owners = grown;
+        if (!grown || !(grown[d->former_owner_count] = strdup(id)))
+            return false;
+        at = ++d->former_owner_count;
+    }
+    side->taken_from = at;
     return true;
 }
 
@@ -293,8 +317,6 @@ void tn_jobs_drop_side(tn_jobs_driver *d, uint32_t number)
         free(side->commits);
         side->commits = next;
     }
-    free(side->checkpoint);
-    free(side->taken_from);
     free(side);
     d->sides[number] = NULL;
 }
@@ -309,6 +331,9 @@ void tn_jobs_table_free(tn_jobs_driver *d)
         free(d->pages[i].ids);
         free(d->pages[i].at);
     }
+    for (uint32_t i = 0; i < d->former_owner_count; i++)
+        free(d->former_owners[i]);
+    free(d->former_owners);
     free(d->sides);
     free(d->pages);
     free(d->requirements);
@@ -319,6 +344,6 @@ void tn_jobs_table_free(tn_jobs_driver *d)
     free(c->counts);
     free(c->known);
     free(c->held);
-    free(c->scratch);
-    free(c->batch);
+    tn_jobs_array_free(c->scratch);
+    tn_jobs_array_free(c->batch);
 }

@@ -42,7 +42,7 @@ static void count_jobs(const struct tn_worker *w, struct tn_jobs_status *s)
         s->jobs++;
         s->load_total += k->weight;
         s->unplaced += k->slot == TN_SLOT_NONE;
-        bool own = k->slot != TN_SLOT_NONE && strcmp(w->cfg.peers[k->slot].id, w->cfg.id) == 0;
+        bool own = k->slot == w->own;
         s->planned += own;
         s->unowned += is_unowned(w, k, own);
     }
@@ -173,7 +173,7 @@ static void report_started(tn_jobs_driver *d, const struct tn_due_start *due, co
     char text[TN_MEMBER_ID_MAX + 32] = "";
 
     if (side && side->taken_from)
-        snprintf(text, sizeof text, "taken over from %s", side->taken_from);
+        snprintf(text, sizeof text, "taken over from %s", d->former_owners[side->taken_from - 1]);
     tn_jobs_moves_started(d, due->start.job);
     pthread_mutex_lock(&d->lock);
     d->status.starts++;
@@ -330,6 +330,21 @@ static void copy_profile(tn_jobs_driver *d)
     pthread_mutex_unlock(&d->lock);
 }
 
+/* Fresh for every step, but drawn for many at once: a system call for each of 100,000 commits is
+ * felt. */
+static void draw_entropy(tn_jobs_driver *d, uint64_t entropy[2])
+{
+    const unsigned all = sizeof d->entropy / sizeof d->entropy[0];
+
+    if (d->entropy_left == 0) {
+        for (unsigned i = 0; i < all; i += 2)
+            tn_jobs_entropy(&d->entropy[i]);
+        d->entropy_left = all;
+    }
+    entropy[0] = d->entropy[--d->entropy_left];
+    entropy[1] = d->entropy[--d->entropy_left];
+}
+
 void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev)
 {
     struct tn_work_actions *out = d->actions.request == TN_WORK_NOTHING ? &d->actions : &d->beside;
@@ -337,7 +352,7 @@ void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev)
 
     ev->now_ns = tenure_now();
     ev->wall_ms = tn_wall_ms();
-    tn_jobs_entropy(ev->entropy);
+    draw_entropy(d, ev->entropy);
     take_membership(d, ev);
     another = ev->in != d->joined || (ev->in && !tn_identity_equal(&ev->identity, &d->identity));
     d->joined = ev->in;
@@ -350,7 +365,8 @@ void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev)
     tn_jobs_moves_after(d, ev);
     pthread_mutex_unlock(&d->table_lock);
     d->actions.wake_ns = out->wake_ns;
-    copy_profile(d);
+    if (ev->kind == TN_WORK_CATALOGUE) /* the end of a round: the only time that it changes */
+        copy_profile(d);
     do_duties(d, out);
     if (another || ev->kind == TN_WORK_CATALOGUE)
         sweep(d);
@@ -381,28 +397,37 @@ static void feed_all_stopped(tn_jobs_driver *d)
     }
 }
 
+/* All in one event, so that they travel in one batch. */
+static void feed_commits(tn_jobs_driver *d)
+{
+    struct tn_work_event ev = {
+        .kind = TN_WORK_COMMIT, .jobs = d->again, .n = (unsigned)d->again_count};
+    uint32_t *again = d->again;
+
+    if (d->again_count == 0)
+        return;
+    d->again = NULL; /* the answer to some may already make others due */
+    d->again_count = d->again_room = 0;
+    tn_jobs_feed(d, &ev);
+    free(again);
+}
+
 static bool drain_inbox(tn_jobs_driver *d)
 {
     struct tn_inbox in;
-    uint32_t *again = d->again;
-    size_t again_count = d->again_count;
 
-    d->again = NULL;
-    d->again_count = d->again_room = 0;
     pthread_mutex_lock(&d->lock);
     in = d->inbox;
     d->inbox = (struct tn_inbox){.commits_end = &d->inbox.commits};
     bool halted = d->halted;
     pthread_mutex_unlock(&d->lock);
-    for (size_t i = 0; i < again_count; i++)
-        tn_jobs_feed(d, &(struct tn_work_event){.kind = TN_WORK_COMMIT, .job = again[i]});
-    free(again);
     while (in.commits) {
         struct tn_commit *c = in.commits;
 
         in.commits = c->next;
         tn_jobs_add_commit(d, c);
     }
+    feed_commits(d);
     for (size_t i = 0; i < in.stopped_count; i++)
         feed_stopped(d, &in.stopped[i]);
     free(in.stopped);
@@ -434,6 +459,7 @@ static void carry_out(tn_jobs_driver *d)
 {
     struct tn_answer answer = {0};
 
+    d->batched |= d->actions.n >= TN_WORK_BATCH_FIRST;
     tn_jobs_request(d, &answer);
     /* What came meanwhile goes into the next batch: the worker still waits for this answer. */
     drain_inbox(d);
@@ -452,6 +478,19 @@ static enum tn_work_kind wait_a_little(tn_jobs_driver *d, int64_t until)
     if (later < until)
         until = later;
     return tn_poll(&wake, 1, until) == 0 && d->joined ? TN_WORK_BELL : TN_WORK_TIMER;
+}
+
+/* After much work the memory for it goes back: a worker that only holds its jobs needs none. */
+static void give_back_memory(tn_jobs_driver *d)
+{
+    if (d->batched)
+        tn_jobs_array_clear(d->worker.cfg.batch);
+    d->batched = false;
+    if (d->due_count == 0) {
+        free(d->due);
+        d->due = NULL;
+        d->due_room = 0;
+    }
 }
 
 static void wait_for_change(tn_jobs_driver *d)
@@ -489,6 +528,7 @@ void *tn_jobs_work_main(void *driver)
             carry_out(d);
         } else if (inbox_is_empty(d)) {
             write_status(d);
+            give_back_memory(d);
             wait_for_change(d);
         }
     }

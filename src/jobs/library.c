@@ -28,9 +28,8 @@ struct event {
     enum event_kind kind;
     struct tenure_grant grant;
     int64_t deadline_ns;
-    char why[96];
     size_t checkpoint_len, spec_len;
-    char text[]; /* the id, then the checkpoint, then the specification */
+    char text[]; /* the id, then the checkpoint and the specification, or why */
 };
 
 struct tenure_worker {
@@ -61,7 +60,8 @@ static void leave_word(tenure_worker *w)
         continue;
 }
 
-/* Under the lock.  Without memory for it a job could never be ended: the process cannot go on. */
+/* Under the lock.  Without memory for it a job could never be ended: the process cannot go on.
+ * Whoever takes the first takes all: only that one needs a word. */
 static struct event *post(tenure_worker *w, enum event_kind kind, const char *id, size_t extra)
 {
     size_t len = strlen(id) + 1;
@@ -71,8 +71,25 @@ static struct event *post(tenure_worker *w, enum event_kind kind, const char *id
         abort();
     e->kind = kind;
     memcpy(e->text, id, len);
+    if (!w->events)
+        leave_word(w);
     *w->events_end = e;
     w->events_end = &e->next;
+    return e;
+}
+
+static char *behind_id(struct event *e)
+{
+    return e->text + strlen(e->text) + 1;
+}
+
+/* Under the lock. */
+static struct event *post_why(tenure_worker *w, enum event_kind kind, const char *id,
+                              const char *why)
+{
+    struct event *e = post(w, kind, id, strlen(why) + 1);
+
+    strcpy(behind_id(e), why);
     return e;
 }
 
@@ -93,10 +110,9 @@ static void revoke_job(tenure_worker *w, struct tn_assigned *job, int64_t by_ns,
         return;
     }
     job->revoked = true;
-    e = post(w, REVOKED, job->id, 0);
+    e = post_why(w, REVOKED, job->id, why);
     e->grant.epoch = job->epoch;
     e->deadline_ns = by_ns;
-    snprintf(e->why, sizeof e->why, "%s", why);
 }
 
 /* Under the lock. */
@@ -150,13 +166,12 @@ static void on_start(void *arg, const struct tn_job_start *s)
     memcpy(e->grant.id, s->grant, sizeof e->grant.id);
     e->checkpoint_len = s->checkpoint_len;
     e->spec_len = s->spec_len;
-    to = e->text + strlen(s->id) + 1;
+    to = behind_id(e);
     if (s->checkpoint_len)
         memcpy(to, s->checkpoint, s->checkpoint_len);
     if (s->spec_len)
         memcpy(to + s->checkpoint_len, s->spec, s->spec_len);
     pthread_mutex_unlock(&w->lock);
-    leave_word(w);
 }
 
 static void on_stop(void *arg, uint32_t number, int64_t by_ns, enum tn_jobs_cause cause)
@@ -170,7 +185,6 @@ static void on_stop(void *arg, uint32_t number, int64_t by_ns, enum tn_jobs_caus
         revoke_job(w, job, by_ns, tn_jobs_cause_word(cause));
     }
     pthread_mutex_unlock(&w->lock);
-    leave_word(w);
 }
 
 static void on_stop_all(void *arg, int64_t by_ns, enum tn_jobs_cause cause, const char *why)
@@ -179,15 +193,11 @@ static void on_stop_all(void *arg, int64_t by_ns, enum tn_jobs_cause cause, cons
 
     pthread_mutex_lock(&w->lock);
     w->stopping_all = true;
-    if (cause == TN_CAUSE_LOST) {
-        struct event *e = post(w, LOST, "", 0);
-
-        snprintf(e->why, sizeof e->why, "%s", why);
-    }
+    if (cause == TN_CAUSE_LOST)
+        post_why(w, LOST, "", why);
     revoke_all(w, by_ns, why, cause == TN_CAUSE_LOST);
     check_reaped(w);
     pthread_mutex_unlock(&w->lock);
-    leave_word(w);
 }
 
 static void on_trace(void *arg, const struct tn_jobs_trace *t)
@@ -257,9 +267,9 @@ static struct event *take_event(tenure_worker *w, bool *call)
     return e;
 }
 
-static void call_assigned(tenure_worker *w, const struct event *e)
+static void call_assigned(tenure_worker *w, struct event *e)
 {
-    const char *checkpoint = e->text + strlen(e->text) + 1;
+    const char *checkpoint = behind_id(e);
     struct tenure_job job = {.id = e->text,
                              .epoch = e->grant.epoch,
                              .grant = e->grant,
@@ -272,16 +282,16 @@ static void call_assigned(tenure_worker *w, const struct event *e)
         w->options.assigned(w->options.arg, &job);
 }
 
-static void call_event(tenure_worker *w, const struct event *e)
+static void call_event(tenure_worker *w, struct event *e)
 {
     const struct tenure_worker_options *o = &w->options;
 
     if (e->kind == ASSIGNED)
         call_assigned(w, e);
     else if (e->kind == LOST && o->lost)
-        o->lost(o->arg, e->why);
+        o->lost(o->arg, behind_id(e));
     else if (e->kind == REVOKED && o->revoked)
-        o->revoked(o->arg, e->text, e->grant.epoch, e->deadline_ns, e->why);
+        o->revoked(o->arg, e->text, e->grant.epoch, e->deadline_ns, behind_id(e));
     else if (e->kind == REVOKED)
         tenure_worker_finished(w, e->text, e->grant.epoch, NULL);
 }
@@ -369,8 +379,8 @@ static enum tenure_status send_commit(tenure_worker *w, const struct tenure_job_
     if (!ours)
         return tenure_fail(err, TENURE_FENCED, "'%.100s' is not this worker's in epoch %llu", c->id,
                            (unsigned long long)c->epoch);
-    return tn_jobs_driver_commit(w->driver, number, c->epoch, c->data, c->len,
-                                 (uint64_t)(uintptr_t)ticket, err);
+    return tn_jobs_driver_queue_commit(w->driver, number, c->epoch, c->data, c->len,
+                                       (uint64_t)(uintptr_t)ticket, err);
 }
 
 enum tenure_status tenure_worker_commit_many(tenure_worker *w, struct tenure_job_commit *commits,
@@ -388,6 +398,7 @@ enum tenure_status tenure_worker_commit_many(tenure_worker *w, struct tenure_job
         if (status)
             on_committed(w, 0, (uint64_t)(uintptr_t)&tickets[i], status, &scratch);
     }
+    tn_jobs_driver_send_commits(w->driver);
     pthread_mutex_lock(&w->commit_lock);
     while (call.left > 0)
         pthread_cond_wait(&w->committed, &w->commit_lock);

@@ -20,10 +20,10 @@ struct loads {
 
 static void free_loads(struct loads *l)
 {
-    free(l->counts);
-    free(l->jobs);
-    free(l->load);
-    free(l->fair);
+    tn_jobs_array_free(l->counts);
+    tn_jobs_array_free(l->jobs);
+    tn_jobs_array_free(l->load);
+    tn_jobs_array_free(l->fair);
 }
 
 static bool is_runnable(const struct tn_known *k)
@@ -55,8 +55,8 @@ static bool set_fair(const struct tn_worker *w, struct loads *l, uint64_t total)
     n = 0;
     for (uint32_t at = 0; done && at < w->peer_count; at++)
         l->fair[at] = l->counts[at] ? loads[n++].quota : 0;
-    free(members);
-    free(loads);
+    tn_jobs_array_free(members);
+    tn_jobs_array_free(loads);
     return done;
 }
 

@@ -9,21 +9,22 @@
 
 #include "core/jobs/worker.h"
 
-enum { JOBS = 40, MEMBERS = 3, BATCH = 4 };
+enum { JOBS = 40, MANY = 640, MEMBERS = 3, BATCH = 4, LARGE = 200 };
 
 static const struct tn_requirements requirements[1];
 static struct tn_worker w;
 static struct tn_peer peers[MEMBERS];
 static struct tn_member records[MEMBERS];
 static bool counts[MEMBERS];
-static struct tn_known known[JOBS];
-static struct tn_held held[JOBS];
-static uint64_t scratch[1024], batch[1024];
+static struct tn_known known[MANY];
+static struct tn_held held[MANY];
+static uint64_t scratch[4096], batch[10000];
+static uint32_t batch_max = BATCH;
 static struct tn_work_actions out, asked; /* of the last step; of the request that is out */
 static uint64_t draws;
-static struct tn_job registers[JOBS];
-static uint16_t slots[JOBS];
-static struct tn_entry entries[JOBS];
+static struct tn_job registers[MANY];
+static uint16_t slots[MANY];
+static struct tn_entry entries[MANY];
 static uint32_t job_count;
 
 static void step(int64_t at_ms, struct tn_work_event ev)
@@ -41,7 +42,8 @@ static void step(int64_t at_ms, struct tn_work_event ev)
 
 static void event(int64_t at_ms, enum tn_work_kind kind, uint32_t job)
 {
-    step(at_ms, (struct tn_work_event){.kind = kind, .job = job});
+    step(at_ms, (struct tn_work_event){
+                    .kind = kind, .job = job, .jobs = &job, .n = kind == TN_WORK_COMMIT});
 }
 
 /* The request that is out is answered. */
@@ -60,8 +62,8 @@ static void begin(uint32_t jobs)
                                               .retry_ns = TN_S,
                                               .poll_ns = 20 * TN_S},
                                    .members_max = MEMBERS,
-                                   .jobs_max = JOBS,
-                                   .held_max = JOBS,
+                                   .jobs_max = MANY,
+                                   .held_max = MANY,
                                    .class_max = 1,
                                    .requirements = requirements,
                                    .peers = peers,
@@ -70,11 +72,11 @@ static void begin(uint32_t jobs)
                                    .known = known,
                                    .held = held,
                                    .scratch = scratch,
-                                   .batch_max = BATCH,
+                                   .batch_max = batch_max,
                                    .batch = batch};
 
     assert_true(tn_worker_scratch_size(&cfg) <= sizeof scratch);
-    assert_true(tn_worker_batch_size(BATCH) <= sizeof batch);
+    assert_true(tn_worker_batch_size(batch_max) <= sizeof batch);
     memset(peers, 0, sizeof peers);
     memset(registers, 0, sizeof registers);
     memset(slots, 0, sizeof slots);
@@ -119,10 +121,10 @@ static void answer_round(int64_t at_ms, uint64_t seq, uint16_t slot)
 
 static void answer_reads(int64_t at_ms)
 {
-    struct tn_read reads[BATCH];
+    struct tn_read reads[LARGE];
 
     expect(TN_WORK_READ_JOBS);
-    assert_true(asked.n <= BATCH);
+    assert_true(asked.n <= batch_max);
     for (unsigned i = 0; i < asked.n; i++)
         reads[i] = (struct tn_read){.job = asked.jobs[i],
                                     .token = token(asked.jobs[i]),
@@ -132,8 +134,8 @@ static void answer_reads(int64_t at_ms)
 
 static void answer_swaps(int64_t at_ms)
 {
-    static const enum tenure_status statuses[BATCH];
-    struct tenure_token tokens[BATCH];
+    static const enum tenure_status statuses[LARGE];
+    struct tenure_token tokens[LARGE];
 
     expect(TN_WORK_SWAP_JOBS);
     for (unsigned i = 0; i < asked.n; i++)
@@ -225,6 +227,28 @@ static void test_commits_keep_nobody_waiting(void **unused)
     assert_true(commit_until_round(at_ms + 2000, committed) < at_ms + 3000);
 }
 
+/* A slow store gets less at once, to a limit, and more again when it is quick. */
+static void test_batches_are_as_large_as_the_store_is_quick(void **unused)
+{
+    static const unsigned sizes[] = {LARGE, 100, TN_WORK_BATCH_MIN, TN_WORK_BATCH_MIN, 128, 84};
+    uint32_t all[MANY];
+    int64_t at_ms = 100;
+
+    (void)unused;
+    batch_max = LARGE;
+    run_all(MANY);
+    batch_max = BATCH;
+    for (uint32_t j = 0; j < MANY; j++)
+        all[j] = j;
+    step(at_ms, (struct tn_work_event){.kind = TN_WORK_COMMIT, .jobs = all, .n = MANY});
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        assert_int_equal(asked.n, sizes[i]);
+        answer_swaps(at_ms += i < 3 ? 4000 : 10);
+        assert_int_equal(out.committed_count, sizes[i]);
+    }
+    assert_int_equal(out.request, TN_WORK_NOTHING);
+}
+
 /* More programs to stop than a batch holds: all of them in the steps that follow at once. */
 static void test_all_are_stopped_at_once(void **unused)
 {
@@ -247,6 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_asks_are_in_order_and_in_turns),
         cmocka_unit_test(test_commits_keep_nobody_waiting),
+        cmocka_unit_test(test_batches_are_as_large_as_the_store_is_quick),
         cmocka_unit_test(test_all_are_stopped_at_once),
     };
 

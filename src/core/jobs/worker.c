@@ -30,6 +30,7 @@ void tn_worker_init(struct tn_worker *w, const struct tn_worker_config *cfg)
     memset(w, 0, sizeof *w);
     w->cfg = *cfg;
     lay_out(&w->lists, cfg->batch_max, cfg->batch);
+    w->pace = cfg->batch_max < TN_WORK_BATCH_FIRST ? cfg->batch_max : TN_WORK_BATCH_FIRST;
     memset(cfg->known, 0, cfg->jobs_max * sizeof *cfg->known);
     for (uint32_t j = 0; j < cfg->jobs_max; j++)
         cfg->known[j].slot = TN_SLOT_NONE;
@@ -153,10 +154,12 @@ static void take_event(struct tn_worker *w, const struct tn_work_event *ev,
         break;
     case TN_WORK_READ:
         w->out = TN_WORK_NOTHING;
+        tn_held_pace(w);
         tn_held_read(w, ev, out);
         break;
     case TN_WORK_SWAPPED:
         w->out = TN_WORK_NOTHING;
+        tn_held_pace(w);
         tn_held_swapped(w, ev, out);
         break;
     case TN_WORK_MEMBER_SWAPPED:
@@ -170,7 +173,8 @@ static void take_event(struct tn_worker *w, const struct tn_work_event *ev,
         tn_held_stopped(w, ev->job);
         break;
     case TN_WORK_COMMIT:
-        tn_held_commit(w, ev->job);
+        for (unsigned i = 0; i < ev->n; i++)
+            tn_held_commit(w, ev->jobs[i]);
         break;
     }
 }

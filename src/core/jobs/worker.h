@@ -17,7 +17,8 @@
  *  2. out->starts: start the program of each job with this epoch and grant, unless the guard has
  *     fired.
  *  3. out->committed: tell the program that its checkpoint is stored.  One TN_WORK_COMMIT a job at
- *     a time: the next is sent after this, or never if the job is stopped before.
+ *     a time: the next is sent after this, or never if the job is stopped before.  Those of many
+ *     jobs come in one event: they travel in one batch.
  *  4. Copy out->profile (asks, applied) into the heartbeat's.  out->ring: ring the bell.
  *  5. One request at most, giving up at out->request_by_ns; an answer that did not come by then
  *     is TENURE_UNKNOWN for swaps, TENURE_UNAVAILABLE for reads.  A register that is absent is
@@ -35,7 +36,9 @@
 #include "core/jobs/plan.h"
 #include "core/timing.h"
 
-#define TN_WORK_BATCH_MAX 10000u
+#define TN_WORK_BATCH_MAX   10000u
+#define TN_WORK_BATCH_FIRST 1000u /* jobs in the first request, until the pace is known */
+#define TN_WORK_BATCH_MIN   64u   /* however slow the store: a request costs more than its jobs */
 
 /* What a job asks of its members; the catalogue's jobs name one of these. */
 struct tn_requirements {
@@ -89,7 +92,7 @@ enum tn_work_kind {
     TN_WORK_MEMBER_SWAPPED,
     TN_WORK_PLAN_SWAPPED,
     TN_WORK_STOPPED, /* job: its program is dead */
-    TN_WORK_COMMIT,  /* job: its program wants to commit a checkpoint */
+    TN_WORK_COMMIT,  /* jobs[n]: their programs want to commit a checkpoint each */
 };
 
 struct tn_work_event {
@@ -115,6 +118,7 @@ struct tn_work_event {
     const enum tenure_status *statuses;
     const struct tenure_token *tokens;
     uint32_t job;
+    const uint32_t *jobs;
 };
 
 enum tn_work_request {
@@ -222,8 +226,7 @@ struct tn_worker_config {
     uint32_t ttl_ms;
     uint32_t members_max, jobs_max, held_max;
     uint32_t class_max; /* different requirements, and jobs that somebody is unfit for */
-    uint32_t batch_max; /* jobs in one request, 1 .. TN_WORK_BATCH_MAX: as many as the store does
-                           in a tenth of D */
+    uint32_t batch_max; /* jobs in one request, 1 .. TN_WORK_BATCH_MAX, if the store is quick */
     const struct tn_requirements *requirements;
     /* The caller's memory. */
     struct tn_peer *peers;
@@ -265,6 +268,7 @@ struct tn_worker {
     struct tn_identity identity;
 
     uint32_t peer_count;
+    uint32_t own; /* the place of its own id in the members' table; peer_count: not there */
     uint32_t job_count;
     uint32_t held_count;
     uint64_t catalogue;
@@ -287,8 +291,13 @@ struct tn_worker {
     struct tn_member profile;
 
     uint32_t stops_due; /* programs that are to be stopped, and were not told yet */
+    bool reads_due;     /* some register may be due to be read: look for it */
     struct tn_work_lists lists;
     unsigned batch_n; /* the batch that is out */
+
+    uint32_t pace;             /* jobs in the next request: what the store does in good time */
+    unsigned asked_n;          /* jobs in the request that is out, */
+    int64_t asked_ns, good_ns; /* when it was sent, and its good time */
 };
 
 size_t tn_worker_scratch_size(const struct tn_worker_config *cfg);

@@ -34,7 +34,7 @@ static bool draft(struct tn_worker *w, struct tn_held *h, const struct tn_work_e
 static bool ask_reads(struct tn_worker *w, struct tn_work_actions *out)
 {
     out->n = 0;
-    for (uint32_t i = 0; i < w->held_count && out->n < w->cfg.batch_max; i++) {
+    for (uint32_t i = 0; i < w->held_count && out->n < w->pace && w->reads_due; i++) {
         struct tn_held *h = &w->cfg.held[i];
 
         if (h->request != TN_REQUEST_READ)
@@ -42,6 +42,7 @@ static bool ask_reads(struct tn_worker *w, struct tn_work_actions *out)
         h->request = TN_REQUEST_READING;
         w->lists.jobs[out->n++] = h->job;
     }
+    w->reads_due = out->n == w->pace; /* else that was all of them */
     out->request = out->n ? TN_WORK_READ_JOBS : TN_WORK_NOTHING;
     return out->n > 0;
 }
@@ -53,7 +54,7 @@ static bool ask_swaps(struct tn_worker *w, const struct tn_work_event *ev,
     uint32_t first = w->swap_next;
 
     out->n = 0;
-    for (uint32_t i = 0; i < w->held_count && out->n < w->cfg.batch_max; i++) {
+    for (uint32_t i = 0; i < w->held_count && out->n < w->pace; i++) {
         uint32_t at = (first + i) % w->held_count;
         struct tn_held *h = &w->cfg.held[at];
 
@@ -72,11 +73,32 @@ static bool ask_swaps(struct tn_worker *w, const struct tn_work_event *ev,
     return out->n > 0;
 }
 
+/*
+ * What lasts longer than half of its time is halved: a batch that is cut off at its deadline
+ * leaves all of its jobs in doubt.  What lasts less than a quarter is doubled.
+ */
+void tn_held_pace(struct tn_worker *w)
+{
+    int64_t took_ns = w->now_ns - w->asked_ns;
+    uint32_t n = w->asked_n;
+    uint32_t least = w->cfg.batch_max < TN_WORK_BATCH_MIN ? w->cfg.batch_max : TN_WORK_BATCH_MIN;
+
+    if (took_ns > w->good_ns)
+        w->pace = n / 2 > least ? n / 2 : least;
+    else if (n == w->pace && took_ns < w->good_ns / 2)
+        w->pace = n < w->cfg.batch_max / 2 ? 2 * n : w->cfg.batch_max;
+}
+
 bool tn_held_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out)
 {
     int64_t most_ns = w->cfg.timing.hold_ns / 10;
 
-    out->request_by_ns =
-        w->now_ns + (w->cfg.timing.request_ns < most_ns ? w->cfg.timing.request_ns : most_ns);
-    return ask_reads(w, out) || ask_swaps(w, ev, out);
+    if (w->cfg.timing.request_ns < most_ns)
+        most_ns = w->cfg.timing.request_ns;
+    out->request_by_ns = w->now_ns + most_ns;
+    w->asked_ns = w->now_ns;
+    w->good_ns = most_ns / 2;
+    w->asked_n = ask_reads(w, out) || ask_swaps(w, ev, out) ? out->n : 0;
+    assert(w->asked_n <= w->cfg.batch_max);
+    return w->asked_n > 0;
 }

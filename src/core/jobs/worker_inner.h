@@ -74,6 +74,8 @@ void tn_held_tell_stops(struct tn_worker *w, struct tn_work_actions *out);
 /* ---- worker_batch.c ------------------------------------------------------ */
 /* The next batch; false: nothing is due. */
 bool tn_held_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_work_actions *out);
+/* A batch was answered: how many jobs the next one may have. */
+void tn_held_pace(struct tn_worker *w);
 
 /* ---- worker_plan.c ------------------------------------------------------- */
 /* Plan, if it is needed and this worker's turn; false: it is not. */

@@ -6,8 +6,7 @@ bool tn_worker_planned(const struct tn_worker *w, uint32_t job)
     const struct tn_known *k = &w->cfg.known[job];
 
     return w->planned && !w->leaving && job < w->job_count && k->listed &&
-           k->wanted == TN_WANTED_RUNNING && k->slot != TN_SLOT_NONE &&
-           strcmp(w->cfg.peers[k->slot].id, w->cfg.id) == 0;
+           k->wanted == TN_WANTED_RUNNING && k->slot == w->own;
 }
 
 struct tn_owner tn_worker_owner(const struct tn_worker *w)
@@ -38,6 +37,7 @@ static struct tn_held *hold(struct tn_worker *w, uint32_t job)
     memset(h, 0, sizeof *h);
     h->job = job;
     h->request = TN_REQUEST_READ;
+    w->reads_due = true;
     w->cfg.known[job].held = w->held_count;
     return h;
 }
@@ -185,6 +185,7 @@ static void review_held(struct tn_worker *w, struct tn_held *h)
         h->request = TN_REQUEST_READ;
     else if (claims && !planned) /* the plan has changed since it was read */
         h->request = TN_REQUEST_READ;
+    w->reads_due |= h->request == TN_REQUEST_READ;
     if (!planned && w->planned)
         stop_job(w, h);
 }
@@ -463,7 +464,9 @@ static void swapped_one(struct tn_worker *w, uint32_t job, enum tenure_status st
 void tn_held_swapped(struct tn_worker *w, const struct tn_work_event *ev,
                      struct tn_work_actions *out)
 {
-    for (unsigned i = 0; i < w->batch_n; i++)
+    for (unsigned i = 0; i < w->batch_n; i++) {
+        w->reads_due |= ev->statuses[i] == TENURE_CONFLICT;
         swapped_one(w, w->lists.batch[i], ev->statuses[i], &ev->tokens[i], out);
+    }
     w->batch_n = 0;
 }

@@ -38,6 +38,7 @@ static uint32_t insert(struct tn_worker *w, const char *id)
     for (uint32_t j = 0; j < c->jobs_max; j++) /* also those that the catalogue has not named yet */
         if (c->known[j].slot != TN_SLOT_NONE && c->known[j].slot >= at)
             c->known[j].slot++;
+    w->own = tn_worker_peer(w, c->id);
     return at;
 }
 

@@ -24,7 +24,7 @@ static void beat_event(struct world *w, struct node *n, enum tn_beat_kind kind)
 
 static void work_event(struct world *w, struct node *n, enum tn_work_kind kind, uint32_t job)
 {
-    struct tn_work_event ev = {.kind = kind, .job = job};
+    struct tn_work_event ev = {.kind = kind, .job = job, .jobs = &job, .n = kind == TN_WORK_COMMIT};
 
     step_work(w, n, &ev);
 }
