@@ -8,8 +8,8 @@
  *
  * add makes the group.  worker is one worker of it through the public library: it prints `assigned
  * NS` whenever it has been given all the jobs once more, `buried NS` when it declares another one
- * dead, and answers lines on its input: `status`, `commit BATCH SECONDS`, `leave`.  bare does what a
- * take-over of all jobs costs the store at least: list them, and swap each of them in batches.
+ * dead, and answers lines on its input: `status`, `commit BATCH SECONDS`, `leave`.  bare does what
+ * a take-over of all jobs costs the store at least: list them, and swap each of them in batches.
  * plan is the plan function alone.  JOBS_DIR is where the modules of the stores are.
  */
 #include <pthread.h>
@@ -40,6 +40,14 @@ static void check(enum tenure_status status, const struct tenure_error *err)
 static double seconds_since(int64_t from_ns)
 {
     return (double)(tenure_now() - from_ns) / 1e9;
+}
+
+static int64_t cpu_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * SECOND + t.tv_nsec;
 }
 
 static void *array(size_t n, size_t size)
@@ -211,7 +219,7 @@ static void run_bare(unsigned batch)
     tenure_store *store = open_store();
     struct tenure_error err = {0};
     char prefix[64], mark[TENURE_VERSION_MAX + 1];
-    int64_t before = tenure_now();
+    int64_t before = tenure_now(), cpu = cpu_ns();
 
     snprintf(prefix, sizeof prefix, "%s/job/", group);
     check(tenure_store_list(store, prefix, "", take, &l, mark, before + 60 * SECOND, &err), &err);
@@ -226,6 +234,7 @@ static void run_bare(unsigned batch)
               &err);
     }
     printf("swapped %u %.3f\n", l.n, seconds_since(before));
+    printf("cpu %.3f\n", (double)(cpu_ns() - cpu) / 1e9);
     tenure_store_close(store);
     free(l.swaps);
     free(l.keys);
@@ -244,14 +253,6 @@ struct planning {
     void *scratch;
     uint32_t loads_max;
 };
-
-static int64_t cpu_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return t.tv_sec * SECOND + t.tv_nsec;
-}
 
 /* The least of some repeats: what else the machine does costs time, and saves none. */
 static double plan_once(struct planning *p, unsigned members, struct tn_plan_result *result)
