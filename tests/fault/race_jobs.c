@@ -26,7 +26,7 @@
 #include "jobs/operator.h"
 #include "tenure/jobs.h"
 
-#define JOBS_MAX 1000
+#define JOBS_MAX 20000
 #define WORKERS  3
 #define TTL_MS   6000
 #define RENEW_MS 300
@@ -181,7 +181,7 @@ static int work(unsigned seat)
     }
     while (!asked_to_leave) {
         commit_all();
-        usleep(20000);
+        usleep(20000 * (1 + jobs / 1000)); /* many jobs: the others want to write as well */
     }
     tenure_worker_stop(worker);
     atomic_fetch_add(&board->left, 1);
@@ -250,6 +250,14 @@ static void clear_owner(pid_t pid)
 
         atomic_compare_exchange_strong(&board->owner[i], &of, 0);
     }
+}
+
+static bool all_committed(void)
+{
+    for (unsigned i = 0; i < jobs; i++)
+        if (atomic_load(&board->acked[i]) == 0)
+            return false;
+    return true;
 }
 
 static unsigned fair(void)
@@ -363,6 +371,7 @@ static void live(void)
     wait_for(all_fair());
     unsigned before = atomic_load(&board->commits);
     wait_for(atomic_load(&board->commits) > before + 2 * jobs);
+    wait_for(all_committed());
     for (unsigned i = 0; i < WORKERS; i++)
         leave(i);
 }
