@@ -36,7 +36,8 @@ store, by its versions; lists by the worker. Bytes are those of `RssAnon`: "know
 worker of an empty group, "owned" what the owner of all jobs, none with a checkpoint yet, has more than that standby. The take-over is timed from
 the burial of a worker that was killed until the program of the heir has been given the last job; bare, for that, is
 what it costs the store at least: a list of the registers, and a swap of each in batches of 10,000, through
-`include/tenure/store.h` and nothing else. An UPDATE of all rows in one statement is given for comparison. Checkpoints
+`include/tenure/store.h` and nothing else. The multiple is that of an UPDATE
+of all rows in one statement. Checkpoints
 are committed in batches of 10,000 by one call; bare is the rate of the same swaps. A clean leave writes the worker's own
 record, then rings the bell; a renewal may come before that. The plan function's figures are CPU
 time, the least of eleven repeats."""
@@ -234,8 +235,8 @@ def take_over(store, owner, heir, bare, limit):
     return [(store.name, "from the burial until all are owned", f"{took:.2f} s", f"{least:.2f} s", f"{limit} s",
              verdict(took, limit)),
             (store.name, "... CPU of the process", f"{cpu:.2f} s", f"{bare['cpu'][0]:.2f} s", "-", "-"),
-            (store.name, "... as a multiple of bare", f"{took / least:.1f} x", f"UPDATE {update:.2f} s", "3 x",
-             verdict(took / least, 3))]
+            (store.name, "... as a multiple of one UPDATE", f"{took / update:.1f} x", f"{update:.2f} s", "3 x",
+             verdict(took / update, 3))]
 
 
 def leave(store, heir):
