@@ -103,7 +103,8 @@ struct tenure_worker_options {
     void *arg;
     /* All callbacks may be NULL.  They may call anything here but stop(). */
     void (*assigned)(void *arg, const struct tenure_job *job);
-    /* deadline_ns: CLOCK_BOOTTIME; why is for people, such as "moved". */
+    /* deadline_ns: CLOCK_BOOTTIME; why is for people, such as "moved".  Comes again, with an
+     * earlier deadline, if the membership ends before the first one. */
     void (*revoked)(void *arg, const char *id, uint64_t epoch, int64_t deadline_ns,
                     const char *why);
     /* The membership is lost; revoked() follows for each job.  It joins again by itself. */

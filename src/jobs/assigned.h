@@ -10,12 +10,12 @@
 
 struct tn_assigned {
     struct tn_assigned *next_of_id, *next_of_number;
-    void *own; /* the owner's of the table: NULL at first, not freed */
+    void *own;             /* the owner's of the table: NULL at first, not freed */
+    int64_t revoked_by_ns; /* the deadline that revoked() gives, or is about to; 0: none */
     uint64_t epoch;
     uint32_t number;
-    bool told : 1;    /* assigned() was called, or is being called */
-    bool revoked : 1; /* revoked() was called, or is about to be */
-    bool lost : 1;    /* ... because the membership is over */
+    bool told : 1; /* assigned() was called, or is being called */
+    bool lost : 1; /* ... because the membership is over */
     char id[];
 };
 

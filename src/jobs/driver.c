@@ -272,7 +272,7 @@ enum tenure_status tn_jobs_driver_start(const struct tn_jobs_options *options,
     return status;
 }
 
-void tn_jobs_driver_free(tn_jobs_driver *d)
+void tn_jobs_driver_join(tn_jobs_driver *d)
 {
     if (!d)
         return;
@@ -286,7 +286,14 @@ void tn_jobs_driver_free(tn_jobs_driver *d)
     pthread_mutex_unlock(&d->lock);
     if (d->work_runs)
         pthread_join(d->work_thread, NULL);
-    destroy(d);
+    d->beat_runs = d->work_runs = false;
+}
+
+void tn_jobs_driver_free(tn_jobs_driver *d)
+{
+    tn_jobs_driver_join(d);
+    if (d)
+        destroy(d);
 }
 
 /* ---- Asking -------------------------------------------------------------- */

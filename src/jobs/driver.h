@@ -203,8 +203,10 @@ struct tn_jobs_status {
 };
 void tn_jobs_driver_status(tn_jobs_driver *driver, struct tn_jobs_status *status);
 
-/* Leaves, if it has not yet, and waits for that: reaped() must still be called if jobs run.  Not
- * from a hook.  Accepts NULL. */
+/* Leaves, if it has not yet, and waits for that: reaped() must still be called if jobs run.  No
+ * hook is called any more, and what is asked is still answered.  Not from a hook.  Accepts NULL. */
+void tn_jobs_driver_join(tn_jobs_driver *driver);
+/* The same, and the driver is gone. */
 void tn_jobs_driver_free(tn_jobs_driver *driver);
 
 #endif

@@ -266,8 +266,8 @@ static void stop_job(tn_jobs_driver *d, uint32_t number, bool fenced)
                                             .job = tn_jobs_id_of(d, number, NULL),
                                             .number = number,
                                             .text = tn_jobs_cause_word(cause)});
-    if (!drop_start(d, number))
-        d->hooks.stop(d->hooks.arg, number, tenure_now() + d->drain_ns, cause);
+    if (!drop_start(d, number)) /* a fenced one may run elsewhere already */
+        d->hooks.stop(d->hooks.arg, number, tenure_now() + (fenced ? 0 : d->drain_ns), cause);
 }
 
 static void do_duties(tn_jobs_driver *d, const struct tn_work_actions *out)

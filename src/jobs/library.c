@@ -93,12 +93,13 @@ static struct event *post_why(tenure_worker *w, enum event_kind kind, const char
     return e;
 }
 
-/* Under the lock.  A job that was not told yet is not begun at all. */
+/* Under the lock.  A job that was not told yet is not begun at all; one that was revoked before is
+ * revoked again if it has less time now. */
 static void revoke_job(tenure_worker *w, struct tn_assigned *job, int64_t by_ns, const char *why)
 {
     struct event *e;
 
-    if (job->revoked)
+    if (job->revoked_by_ns && job->revoked_by_ns <= by_ns)
         return;
     if (!job->told) {
         uint32_t number = job->number;
@@ -109,7 +110,7 @@ static void revoke_job(tenure_worker *w, struct tn_assigned *job, int64_t by_ns,
             tn_jobs_driver_stopped(w->driver, number, epoch);
         return;
     }
-    job->revoked = true;
+    job->revoked_by_ns = by_ns;
     e = post_why(w, REVOKED, job->id, why);
     e->grant.epoch = job->epoch;
     e->deadline_ns = by_ns;

@@ -320,6 +320,7 @@ static void close_all(struct tn_work *w)
 {
     if (w->driver && !w->halted)
         _exit(w->exit_code); /* its threads wait for the store, and the guard ends what runs */
+    tn_jobs_driver_join(w->driver); /* whose hooks notify the listener, which asks the driver */
     tn_work_listen_close(w->listener);
     tn_jobs_driver_free(w->driver);
     tn_work_guard_close(w);

@@ -391,12 +391,14 @@ static void stopped_over_the_deadline(void **state)
     assert_int_equal(answer, TENURE_OK);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         KIT_TEST(made_at_once), KIT_TEST(opened_and_closed), KIT_TEST(swapped_at_once),
         KIT_TEST(killed),       KIT_TEST(all_killed),        KIT_TEST(stopped_over_the_deadline),
     };
 
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests_name("sqlite_race", tests, map_shared, NULL);
 }

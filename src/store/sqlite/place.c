@@ -173,12 +173,13 @@ enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_
     char real[PATH_MAX], wal[PATH_MAX + 8], journal[PATH_MAX + 12];
     struct stat st;
 
-    /* Beside the file itself, if path is a symbolic link.  In this order: a database that is
-     * being made has pages before its log does. */
+    /* Beside the file itself, if path is a symbolic link.  Logs first: one that somebody makes has
+     * its database before it has a log or a journal, so a log that was there before the database
+     * is missed has none. */
     const char *itself = realpath(path, real) ? real : path;
     snprintf(wal, sizeof wal, "%s-wal", itself);
     snprintf(journal, sizeof journal, "%s-journal", itself);
-    bool logged = has_bytes(wal);
+    bool logged = has_bytes(wal), journaled = has_bytes(journal);
     if (stat(path, &st) != 0) {
         if (errno != ENOENT)
             return tn_sqlite_fail_errno(path, errno, err);
@@ -187,7 +188,7 @@ enum tenure_status tn_sqlite_place(const char *path, bool create, struct tenure_
                                "sqlite: %s was removed while in use; put it back, or restart to "
                                "begin with an empty one",
                                path);
-        if (logged || has_bytes(journal))
+        if (logged || journaled)
             return refuse_orphan(path, logged ? wal : journal, err);
         return make_file(path, err);
     }
