@@ -29,69 +29,26 @@ void tn_fleet_init(struct tn_fleet *f, const struct tn_fleet_options *options)
     *f = (struct tn_fleet){.options = *options, .socket = -1};
 }
 
-static void forget(struct tn_fleet_program *p)
-{
-    free(p->spec);
-    *p = (struct tn_fleet_program){0};
-}
-
 void tn_fleet_free(struct tn_fleet *f)
 {
-    for (uint32_t i = 0; i < f->count; i++) {
-        forget(f->programs[i]);
-        free(f->programs[i]);
-    }
-    free(f->programs);
-    f->programs = NULL;
-    f->count = f->room = 0;
-}
-
-static struct tn_fleet_program *find(const struct tn_fleet *f, uint32_t job)
-{
-    for (uint32_t i = 0; i < f->count; i++) {
-        if (f->programs[i]->used && f->programs[i]->job == job)
-            return f->programs[i];
-    }
-    return NULL;
+    tn_fleet_table_free(&f->table);
 }
 
 static struct tn_fleet_program *find_number(const struct tn_fleet *f, uint32_t number)
 {
-    for (uint32_t i = 0; i < f->count; i++) {
-        if (f->programs[i]->used && f->programs[i]->number == number)
-            return f->programs[i];
+    for (uint32_t i = 0; i < f->table.count; i++) {
+        if (f->table.programs[i]->used && f->table.programs[i]->number == number)
+            return f->table.programs[i];
     }
     return NULL;
-}
-
-/* One that is free, or a new one at the end. */
-static struct tn_fleet_program *find_free(struct tn_fleet *f)
-{
-    for (uint32_t i = 0; i < f->count; i++) {
-        if (!f->programs[i]->used)
-            return f->programs[i];
-    }
-    if (f->count == f->room) {
-        uint32_t room = f->room ? 2 * f->room : 16;
-        struct tn_fleet_program **grown = realloc(f->programs, room * sizeof(void *));
-
-        if (!grown)
-            return NULL;
-        f->programs = grown;
-        f->room = room;
-    }
-    struct tn_fleet_program *p = calloc(1, sizeof *p);
-    if (p)
-        f->programs[f->count++] = p;
-    return p;
 }
 
 uint32_t tn_fleet_alive(const struct tn_fleet *f)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < f->count; i++)
-        n += f->programs[i]->used && f->programs[i]->state != TN_FLEET_RESTING;
+    for (uint32_t i = 0; i < f->table.count; i++)
+        n += f->table.programs[i]->used && f->table.programs[i]->state != TN_FLEET_RESTING;
     return n;
 }
 
@@ -154,7 +111,7 @@ static void remove_spec(const struct tn_fleet *f, const struct tn_fleet_program 
 bool tn_fleet_start(struct tn_fleet *f, uint32_t job, const char *id, uint64_t epoch, void *spec,
                     size_t spec_len, int64_t now_ns)
 {
-    struct tn_fleet_program *p = find(f, job);
+    struct tn_fleet_program *p = tn_fleet_table_find(&f->table, job);
     unsigned failures = 0;
     int64_t start_ns = now_ns;
 
@@ -163,24 +120,21 @@ bool tn_fleet_start(struct tn_fleet *f, uint32_t job, const char *id, uint64_t e
         if (now_ns - p->started_ns < STEADY_NS)
             failures = p->failures;
         start_ns = p->start_ns;
-        forget(p);
-    } else {
-        p = find_free(f);
+        tn_fleet_table_remove(&f->table, p);
     }
+    p = tn_fleet_table_add(&f->table, job);
     if (!p) {
         free(spec);
         return false;
     }
-    *p = (struct tn_fleet_program){.used = true,
-                                   .job = job,
-                                   .number = f->next_number++,
-                                   .state = TN_FLEET_WAITING,
-                                   .by_ns = TN_NEVER,
-                                   .epoch = epoch,
-                                   .start_ns = start_ns > now_ns ? start_ns : now_ns,
-                                   .failures = failures,
-                                   .spec = spec,
-                                   .spec_len = spec_len};
+    p->number = f->next_number++;
+    p->state = TN_FLEET_WAITING;
+    p->by_ns = TN_NEVER;
+    p->epoch = epoch;
+    p->start_ns = start_ns > now_ns ? start_ns : now_ns;
+    p->failures = failures;
+    p->spec = spec;
+    p->spec_len = spec_len;
     snprintf(p->id, sizeof p->id, "%s", id);
     return true;
 }
@@ -199,7 +153,7 @@ static void died(struct tn_fleet *f, struct tn_fleet_program *p, int64_t now_ns)
         p->state = TN_FLEET_RESTING;
         p->started_ns = now_ns;
     } else {
-        forget(p);
+        tn_fleet_table_remove(&f->table, p);
     }
     f->options.stopped(f->options.arg, job, epoch);
 }
@@ -221,7 +175,7 @@ static void order_stop(struct tn_fleet *f, struct tn_fleet_program *p, int64_t b
 
 void tn_fleet_stop(struct tn_fleet *f, uint32_t job, int64_t by_ns, const char *why, int64_t now_ns)
 {
-    struct tn_fleet_program *p = find(f, job);
+    struct tn_fleet_program *p = tn_fleet_table_find(&f->table, job);
 
     if (p)
         order_stop(f, p, by_ns, why, now_ns);
@@ -229,19 +183,19 @@ void tn_fleet_stop(struct tn_fleet *f, uint32_t job, int64_t by_ns, const char *
 
 void tn_fleet_stop_all(struct tn_fleet *f, int64_t by_ns, const char *why, int64_t now_ns)
 {
-    for (uint32_t i = 0; i < f->count; i++) {
-        if (f->programs[i]->used)
-            order_stop(f, f->programs[i], by_ns, why, now_ns);
+    for (uint32_t i = 0; i < f->table.count; i++) {
+        if (f->table.programs[i]->used)
+            order_stop(f, f->table.programs[i], by_ns, why, now_ns);
     }
 }
 
 void tn_fleet_signal(struct tn_fleet *f, int signal)
 {
-    for (uint32_t i = 0; i < f->count && f->attached; i++) {
+    for (uint32_t i = 0; i < f->table.count && f->attached; i++) {
         struct tn_launcher_command c = {
-            .kind = TN_GUARD_SIGNAL, .number = f->programs[i]->number, .signal = signal};
+            .kind = TN_GUARD_SIGNAL, .number = f->table.programs[i]->number, .signal = signal};
 
-        if (f->programs[i]->used && f->programs[i]->state == TN_FLEET_RUNNING)
+        if (f->table.programs[i]->used && f->table.programs[i]->state == TN_FLEET_RUNNING)
             send(f->socket, &c, sizeof c, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
 }
@@ -305,7 +259,7 @@ static void log_stopped(const struct tn_fleet_program *p)
 
 void tn_fleet_confirm(struct tn_fleet *f, uint32_t job, uint64_t epoch, int64_t now_ns)
 {
-    struct tn_fleet_program *p = find(f, job);
+    struct tn_fleet_program *p = tn_fleet_table_find(&f->table, job);
 
     if (!p || p->epoch != epoch || p->state == TN_FLEET_WAITING || p->state == TN_FLEET_RESTING)
         return;
@@ -333,8 +287,8 @@ void tn_fleet_hang_up(struct tn_fleet *f)
 void tn_fleet_detach(struct tn_fleet *f, int64_t now_ns)
 {
     tn_fleet_hang_up(f);
-    for (uint32_t i = 0; i < f->count; i++) {
-        struct tn_fleet_program *p = f->programs[i];
+    for (uint32_t i = 0; i < f->table.count; i++) {
+        struct tn_fleet_program *p = f->table.programs[i];
 
         if (p->used && p->state != TN_FLEET_RESTING && p->state != TN_FLEET_WAITING)
             died(f, p, now_ns);
@@ -481,8 +435,8 @@ int64_t tn_fleet_act(struct tn_fleet *f, int64_t now_ns)
 
     if (!f->attached)
         return TN_NEVER; /* its coming is an event */
-    for (uint32_t i = 0; i < f->count; i++) {
-        struct tn_fleet_program *p = f->programs[i];
+    for (uint32_t i = 0; i < f->table.count; i++) {
+        struct tn_fleet_program *p = f->table.programs[i];
 
         if (p->stop_due && send_stop(f, p))
             p->stop_due = false;
@@ -491,8 +445,8 @@ int64_t tn_fleet_act(struct tn_fleet *f, int64_t now_ns)
         if (f->options.host && p->used && p->state == TN_FLEET_STOPPING)
             next = min64(next, check_overdue(f, p, now_ns));
     }
-    for (uint32_t i = 0; i < f->count; i++) {
-        struct tn_fleet_program *p = f->programs[i];
+    for (uint32_t i = 0; i < f->table.count; i++) {
+        struct tn_fleet_program *p = f->table.programs[i];
 
         if (!p->used || p->state != TN_FLEET_WAITING)
             continue;

@@ -17,8 +17,7 @@
 #include "base/duration.h"
 #include "guard/launcher.h"
 #include "supervise/program/program.h"
-
-struct tn_fleet_program;
+#include "work/fleet_table.h"
 
 /* The program that has many jobs: it confirms the end of each (tn_fleet_confirm()). */
 struct tn_fleet_host {
@@ -58,7 +57,8 @@ enum tn_fleet_state {
 
 /* A job's program. */
 struct tn_fleet_program {
-    char id[128]; /* "": the program that has many jobs */
+    struct tn_fleet_program *next; /* of the table's */
+    char id[128];                  /* "": the program that has many jobs */
     uint32_t job;
     uint32_t number; /* at the launcher: of this start alone, so that an old report finds nobody */
     bool used;
@@ -84,8 +84,7 @@ struct tn_fleet {
     struct tn_fleet_options options;
     bool attached; /* to the launcher, or the program is there */
     int socket;    /* to the launcher; -1: there is none */
-    struct tn_fleet_program **programs;
-    uint32_t count, room;
+    struct tn_fleet_table table;
     uint32_t next_number;
     int64_t next_start_ns; /* by the rate */
 };

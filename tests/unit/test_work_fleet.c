@@ -11,6 +11,7 @@
 
 #include "core/timing.h"
 #include "guard/protocol.h"
+#include "os/log.h"
 #include "work/fleet.h"
 
 #define ONE 1
@@ -164,12 +165,106 @@ static void test_the_dead_are_not_stopped(void **state)
     assert_int_equal(b->stopped[ONE], 2);
 }
 
+/* ---- Many jobs of one program ------------------------------------------- */
+
+#define MANY 20000
+
+struct crowd {
+    struct tn_fleet fleet;
+    uint64_t epoch[MANY];     /* of the run that the program has; 0: none */
+    unsigned stopped[MANY];   /* how often the job's stopped() was called */
+    uint64_t last_over[MANY]; /* the epoch that it was called with */
+};
+
+static void on_give(void *arg, const struct tn_fleet_program *p)
+{
+    struct crowd *c = arg;
+
+    assert_int_equal(c->epoch[p->job / 16], 0);
+    c->epoch[p->job / 16] = p->epoch;
+}
+
+static void on_revoke(void *arg, const struct tn_fleet_program *p)
+{
+    struct crowd *c = arg;
+
+    assert_int_equal(c->epoch[p->job / 16], p->epoch);
+    c->epoch[p->job / 16] = 0;
+}
+
+static void on_overdue(void *arg, const struct tn_fleet_program *p)
+{
+    (void)arg;
+    (void)p;
+    fail();
+}
+
+static void on_over(void *arg, uint32_t job, uint64_t epoch)
+{
+    struct crowd *c = arg;
+
+    c->stopped[job / 16]++;
+    c->last_over[job / 16] = epoch;
+}
+
+/* Each sixteenth job of a group. */
+static void start_some(struct crowd *c, uint32_t from, uint32_t step, uint64_t epoch)
+{
+    for (uint32_t i = from; i < MANY; i += step)
+        assert_true(tn_fleet_start(&c->fleet, 16 * i, "job", epoch, NULL, 0, TN_S));
+    tn_fleet_act(&c->fleet, TN_S);
+}
+
+static void end_some(struct crowd *c, uint32_t from, uint32_t step, uint64_t epoch)
+{
+    for (uint32_t i = from; i < MANY; i += step)
+        tn_fleet_stop(&c->fleet, 16 * i, 2 * TN_S, "moved", TN_S);
+    tn_fleet_act(&c->fleet, TN_S);
+    for (uint32_t i = from; i < MANY; i += step) {
+        tn_fleet_confirm(&c->fleet, 16 * i, epoch + 1, TN_S); /* of no run */
+        tn_fleet_confirm(&c->fleet, 16 * i, epoch, TN_S);
+        tn_fleet_confirm(&c->fleet, 16 * i, epoch, TN_S); /* once more: nothing is left */
+    }
+}
+
+static void test_each_of_many_is_found_after_others_were_forgotten(void **state)
+{
+    static const struct tn_fleet_host host = {on_give, on_revoke, on_overdue};
+    static struct crowd c;
+
+    (void)state;
+    tn_log_limit(TN_LEVEL_ERROR);
+    tn_fleet_init(&c.fleet,
+                  &(struct tn_fleet_options){.host = &host, .arg = &c, .stopped = on_over});
+    tn_fleet_attach(&c.fleet, -1);
+    start_some(&c, 0, 1, 5);
+    end_some(&c, 0, 3, 5);
+    assert_int_equal(tn_fleet_alive(&c.fleet), MANY - (MANY + 2) / 3);
+    start_some(&c, 0, 3, 7); /* in the places of those */
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_int_equal(c.epoch[i], i % 3 ? 5 : 7);
+        assert_int_equal(c.stopped[i], i % 3 ? 0 : 1);
+    }
+    end_some(&c, 1, 3, 5);
+    end_some(&c, 2, 3, 5);
+    end_some(&c, 0, 3, 7);
+    assert_int_equal(tn_fleet_alive(&c.fleet), 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_int_equal(c.epoch[i], 0);
+        assert_int_equal(c.stopped[i], i % 3 ? 1 : 2);
+        assert_int_equal(c.last_over[i], i % 3 ? 5 : 7);
+    }
+    assert_int_equal(c.fleet.table.count, MANY); /* no place was left unused */
+    tn_fleet_free(&c.fleet);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_an_old_report_is_of_no_other_job, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_one_start_is_one_stopped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_dead_are_not_stopped, set_up, tear_down),
+        cmocka_unit_test(test_each_of_many_is_found_after_others_were_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
