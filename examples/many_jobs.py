@@ -21,6 +21,8 @@ import socket
 import sys
 import threading
 
+SLICE = 1000  # commits in a request; tenure takes 10,000, and 16 MiB
+
 
 class Connection(http.client.HTTPConnection):
     """To TENURE_SOCKET."""
@@ -46,6 +48,14 @@ def read_events(put):
             elif field == "data":
                 put((name, json.loads(value)))
         connection.close()
+
+
+def read_results(answer):
+    """What became of each commit.  None: the request was refused as a whole."""
+    try:
+        return json.loads(answer).get("results")
+    except ValueError:
+        return None
 
 
 class Job:
@@ -105,13 +115,19 @@ class Worker:
             self.see(job)
 
     def step(self):
-        """All jobs a step further, and their checkpoints in one request: as few writes as the store allows."""
+        """All jobs a step further, and their checkpoints in few requests: as few writes as the store allows."""
         commits = [(job, job.step()) for job in self.jobs.values()]
-        if not commits:
-            return
+        for i in range(0, len(commits), SLICE):
+            self.commit(commits[i:i + SLICE])
+
+    def commit(self, commits):
         body = {"commits": [{"id": job.name, "epoch": job.epoch, "data": data} for job, data in commits]}
-        _, answer = self.ask("POST", "/v1/jobs", json.dumps(body))
-        for (job, data), result in zip(commits, json.loads(answer)["results"]):
+        status, answer = self.ask("POST", "/v1/jobs", json.dumps(body))
+        results = read_results(answer)
+        if results is None:  # none is known to be stored: the next step tries again
+            print(f"{len(commits)} checkpoints: answered {status}: {answer[:200]}", file=sys.stderr, flush=True)
+            return
+        for (job, data), result in zip(commits, results):
             if result["status"] == "ok":
                 job.stored(data)
             else:  # it may be another worker's, or what was stored is not known: begin again

@@ -15,6 +15,11 @@
 #define CHECKPOINT "/checkpoint"
 #define STOPPED    "/stopped"
 
+/* 10,000 commits of 1,600 bytes each, or some of the longest checkpoints. */
+#define BODY_MAX   (16u << 20)
+/* While a body arrives twice its length is kept: room for two of the longest. */
+#define BODIES_MAX (4 * (BODY_MAX + 1))
+
 static const char *socket_path(const struct tn_work_socket *s)
 {
     return s->variable + sizeof TN_WORK_VARIABLE - 1;
@@ -275,6 +280,8 @@ enum tenure_status tn_work_socket_open(const struct tn_work_socket_options *opti
                                        .handler = handle_request,
                                        .done = end_request,
                                        .arg = s,
+                                       .body_max = BODY_MAX,
+                                       .bodies_max = BODIES_MAX,
                                        .user = options->user};
 
         snprintf(s->variable, sizeof s->variable, "%s%s/socket", TN_WORK_VARIABLE, s->dir);

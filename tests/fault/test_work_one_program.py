@@ -134,3 +134,42 @@ def test_a_program_that_keeps_a_revoked_job_is_killed(fleet):  # noqa: F811
     m.advance()
     f.leave("a")
     f.check()
+
+
+def test_a_request_takes_ten_thousand_commits(fleet):  # noqa: F811
+    f = fleet(1)
+    m = Many(f)
+    m.start("a")
+    m.advance()
+    epoch = m.jobs("a")["job-0"]["epoch"]
+    # Of a run that is over: each is answered, and what the program stores itself is not touched.
+    commit = {"id": "job-0", "epoch": epoch - 1, "data": "x" * 1000}
+    body = json.dumps({"commits": [commit] * 10000}).encode()
+    assert 10 << 20 < len(body) < 16 << 20
+    status, answer = m.ask("a", "POST", "/v1/jobs", body)
+    assert status == 409 and [one["status"] for one in answer["results"]] == ["fenced"] * 10000
+    status, answer = m.ask("a", "POST", "/v1/jobs", json.dumps({"commits": [commit] * 10001}).encode())
+    assert status == 400 and "results" not in answer
+    m.advance()
+    f.leave("a")
+    f.check()
+
+
+def test_the_example_tries_again_what_was_refused_as_a_whole(monkeypatch):
+    monkeypatch.syspath_prepend(str(MANY.parents[2] / "examples"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    import many_jobs
+    sizes, answers = [], [(503, b'{"error": "busy"}'), (413, b""), (400, b'{"error": "invalid"}')]
+
+    def ask(method, path, body=None, epoch=None):
+        commits = json.loads(body)["commits"]
+        sizes.append(len(commits))
+        return answers.pop(0) if answers else (200, json.dumps({"results": [{"status": "ok"}] * len(commits)}).encode())
+
+    worker = many_jobs.Worker()
+    worker.ask = ask
+    worker.jobs = {f"job-{i}": many_jobs.Job(f"job-{i}", 7, None, b"41") for i in range(2500)}
+    worker.step()
+    assert sizes == [1000, 1000, 500] and all(job.count == 41 for job in worker.jobs.values())
+    worker.step()
+    assert len(worker.jobs) == 2500 and all(job.count == 42 for job in worker.jobs.values())
