@@ -36,7 +36,7 @@ class Fake:
 
     def __init__(self, atomic=True):
         self.objects, self.lock, self.atomic = {}, threading.Lock(), atomic
-        self.answer, self.seen, self.gate = None, [], threading.Barrier(2, timeout=1)
+        self.answer, self.seen, self.looked, self.gate = None, [], {}, threading.Condition()
         self.parts = False  # it leaves who was refused: the connection ends with the next request, without a word
         self.twice = False  # what it has done it is asked for again, and the second answer is sent on
         fake = self
@@ -89,12 +89,19 @@ class Fake:
         wanted = handler.headers.get("If-Match")
         return wanted is None or wanted == f'"{tag}"'
 
+    def wait_for_another(self, handler):
+        """Two have looked at one state before one writes; whoever comes after them need not wait."""
+        state = handler.path, self.objects.get(handler.path, (None, None))[0]
+        with self.gate:
+            self.looked[state] = self.looked.get(state, 0) + 1
+            self.gate.notify_all()
+            self.gate.wait_for(lambda: self.looked[state] > 1, timeout=30)
+
     def put(self, handler, body):
         with self.lock if self.atomic else contextlib.nullcontext():
             holds = self.atomic is False or self.holds(handler)
             if self.atomic is None and holds:
-                with contextlib.suppress(threading.BrokenBarrierError):
-                    self.gate.wait()  # two have looked before one writes
+                self.wait_for_another(handler)
             if holds:
                 tag = f"{len(self.seen)}-{id(body):x}"
                 self.objects[handler.path] = tag, body

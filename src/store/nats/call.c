@@ -22,7 +22,6 @@ void tn_nats_drop(struct tn_nats *h)
     natsSubscription_Destroy(h->inbox);
     h->inbox = NULL;
     tn_nats_link_free(link);
-    memset(h->seen, 0, TN_NATS_SEEN * sizeof *h->seen);
 }
 
 /* An answer, to whoever still waits for it. */
@@ -56,7 +55,7 @@ static bool take_answers(struct tn_nats *h)
 }
 
 /* A request that the user may not make is not answered, but told on the side, with its subject in
- * quotes. */
+ * quotes.  With our inbox there it may have been carried out, and only its answer does not come. */
 static void take_denials(struct tn_nats *h)
 {
     const char *text = NULL, *quote;
@@ -69,11 +68,11 @@ static void take_denials(struct tn_nats *h)
     for (size_t i = 0; i < h->n_calls; i++) {
         struct tn_nats_call *call = &h->calls[i];
         size_t n = strlen(call->subject);
+        bool own = quote && strncasecmp(quote + 1, call->subject, n) == 0 && quote[1 + n] == '"';
 
-        if (!call->done &&
-            (strstr(text, h->inbox_name) ||
-             (quote && strncasecmp(quote + 1, call->subject, n) == 0 && quote[1 + n] == '"'))) {
+        if (!call->done && (own || strstr(text, h->inbox_name))) {
             call->done = true;
+            call->deaf = !own;
             call->failed = TENURE_DENIED;
         }
     }
@@ -170,9 +169,9 @@ enum tenure_status tn_nats_connect(struct tn_nats *h, int64_t deadline, struct t
             status = listen_for_answers(h, err);
         if (!status)
             status = tn_nats_open_bucket(h, by, err);
-        if (!status || status == TENURE_CANCELLED)
+        if (!status)
             break;
-        tn_nats_drop(h);
+        tn_nats_drop(h); /* also if cancelled: nobody has looked at the bucket */
         if (status != TENURE_UNAVAILABLE && status != TENURE_TIMEOUT)
             break;
         choose_next_server(h);

@@ -140,7 +140,7 @@ static enum tenure_status begin(struct listing *l, struct tenure_error *err)
 static enum tenure_status decode(struct tn_pager *p, const char *key, const void *row,
                                  struct tenure_error *err)
 {
-    return tn_nats_decode(p->impl, key, row, &p->value, err);
+    return tn_nats_decode(key, row, &p->value, err);
 }
 
 static enum tenure_status take_damaged(struct tn_pager *p, const char *key, const void *row,

@@ -123,13 +123,11 @@ void tn_nats_message_free(struct tn_nats_message *message)
     memset(message, 0, sizeof *message);
 }
 
-enum tenure_status tn_nats_decode(struct tn_nats *h, const char *key,
-                                  const struct tn_nats_message *message, struct tenure_value *value,
-                                  struct tenure_error *err)
+enum tenure_status tn_nats_decode(const char *key, const struct tn_nats_message *message,
+                                  struct tenure_value *value, struct tenure_error *err)
 {
     struct tn_frame frame;
     char version[TENURE_VERSION_MAX + 1];
-    enum tenure_status status;
 
     if (!message->seq || message->deleted)
         return tenure_value_absent(value, err);
@@ -139,10 +137,7 @@ enum tenure_status tn_nats_decode(struct tn_nats *h, const char *key,
                            "touched",
                            message->subject, key);
     snprintf(version, sizeof version, "%llu", message->seq);
-    status = tn_frame_value(&frame, version, value, err);
-    if (!status)
-        tn_nats_remember(h, message->seq, frame.nonce);
-    return status;
+    return tn_frame_value(&frame, version, value, err);
 }
 
 void tn_nats_mark(const struct tn_nats_message *last, char mark[TENURE_VERSION_MAX + 1])
@@ -154,25 +149,6 @@ void tn_nats_mark(const struct tn_nats_message *last, char mark[TENURE_VERSION_M
         tn_frame_nonce(last->data, last->len, nonce);
     tn_hex_encode(nonce, sizeof nonce, hex);
     snprintf(mark, TENURE_VERSION_MAX + 1, "%llu.%s", last->seq, hex);
-}
-
-/* ---- What this connection has seen --------------------------------------- */
-
-void tn_nats_remember(struct tn_nats *h, unsigned long long seq,
-                      const uint8_t nonce[TENURE_NONCE_SIZE])
-{
-    struct tn_nats_seen *one = &h->seen[seq % TN_NATS_SEEN];
-
-    one->seq = seq;
-    memcpy(one->nonce, nonce, TENURE_NONCE_SIZE);
-}
-
-bool tn_nats_remembers(const struct tn_nats *h, unsigned long long seq,
-                       const uint8_t nonce[TENURE_NONCE_SIZE])
-{
-    const struct tn_nats_seen *one = &h->seen[seq % TN_NATS_SEEN];
-
-    return one->seq == seq && memcmp(one->nonce, nonce, TENURE_NONCE_SIZE) == 0;
 }
 
 bool tn_nats_seq(const char *version, unsigned long long *seq)

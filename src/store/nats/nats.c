@@ -17,7 +17,6 @@ static void nats_close(void *impl)
     tn_watcher_free(&h->watcher);
     tn_nats_drop(h);
     tn_url_free(&h->conf.remote.url);
-    free(h->seen);
     free(h);
 }
 
@@ -27,9 +26,7 @@ static enum tenure_status configure(void *impl, const char *url, struct tenure_e
 
     h->cancel_fd = -1;
     tn_nats_watcher_init(h);
-    h->seen = calloc(TN_NATS_SEEN, sizeof *h->seen);
-    return h->seen ? tn_nats_conf_parse(url, &h->conf, err)
-                   : tenure_fail(err, TENURE_NOMEM, "nats: out of memory");
+    return tn_nats_conf_parse(url, &h->conf, err);
 }
 
 static void send_nothing(struct tn_nats *h, struct tn_nats_call *calls, size_t n, const void *arg)
@@ -116,7 +113,7 @@ static enum tenure_status take_read(struct tn_nats *h, const struct tn_nats_call
 
     r->status = tn_nats_message(h, call, &message, err);
     if (!r->status)
-        r->status = tn_nats_decode(h, r->key, &message, &r->value, err);
+        r->status = tn_nats_decode(r->key, &message, &r->value, err);
     if (!r->status)
         tn_watcher_learn(&h->watcher, r->key, &r->value.token);
     tn_nats_message_free(&message);

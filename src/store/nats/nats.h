@@ -9,8 +9,8 @@
  * where '/' is written '.', and '.' is written '=': a prefix is a wildcard.  The version is the
  * sequence of the message.  A swap is a message with the expected sequence of its subject, which
  * the stream's leader compares.  NATS compares nothing else, and sequences repeat after a restore:
- * the nonce is compared here, with the message of that sequence, unless this connection has seen it
- * (C2).
+ * the nonce is compared here, with the message of that sequence, before each change (C2).  What was
+ * seen earlier proves nothing: the bucket may be another one by now.
  *
  * A replicated stream's leader answers reads from its own memory, also when it has been replaced
  * and does not know it yet.  A read is preceded by a message to $KV.BUCKET.read, which a majority
@@ -37,7 +37,6 @@
 #define TN_NATS_HEAD_MAX   512 /* bytes of a message beside the data: nonces, headers */
 #define TN_NATS_BATCH_MAX  100
 #define TN_NATS_READS_MAX  32
-#define TN_NATS_SEEN       256 /* messages that are remembered */
 #define TN_NATS_SYNC_TEXT                                                                          \
     "JetStream answers before its flush: a power failure may forget what it acknowledged, unless " \
     "the servers have sync_interval: always (then say sync=always)"
@@ -62,14 +61,9 @@ struct tn_nats_call {
     unsigned long long id;
     char subject[TN_NATS_SUBJECT];
     bool done;
+    bool deaf;                 /* DENIED: it was sent, but its answer may not be received */
     natsMsg *answer;           /* NULL if failed */
     enum tenure_status failed; /* DENIED; UNAVAILABLE: it was not sent */
-};
-
-/* That a message of this sequence has this nonce. */
-struct tn_nats_seen {
-    unsigned long long seq;
-    uint8_t nonce[TENURE_NONCE_SIZE];
 };
 
 struct tn_nats {
@@ -81,9 +75,8 @@ struct tn_nats {
     struct tn_nats_call *calls;
     size_t n_calls; /* under way */
     unsigned long long next_id;
-    struct tn_nats_seen *seen; /* on this connection; TN_NATS_SEEN of them */
-    unsigned replicas;         /* of the bucket */
-    bool in_memory;            /* the bucket is */
+    unsigned replicas; /* of the bucket */
+    bool in_memory;    /* the bucket is */
     uint32_t data_max;
     unsigned at;         /* the server that is asked */
     unsigned unanswered; /* requests so far that nobody answered */
@@ -198,16 +191,10 @@ enum tenure_status tn_nats_message(struct tn_nats *h, const struct tn_nats_call 
                                    struct tn_nats_message *message, struct tenure_error *err);
 void tn_nats_message_free(struct tn_nats_message *message);
 /* What the last message of a register is; an absent one too.  CORRUPT leaves value untouched. */
-enum tenure_status tn_nats_decode(struct tn_nats *h, const char *key,
-                                  const struct tn_nats_message *message, struct tenure_value *value,
-                                  struct tenure_error *err);
+enum tenure_status tn_nats_decode(const char *key, const struct tn_nats_message *message,
+                                  struct tenure_value *value, struct tenure_error *err);
 /* What tells one state of a prefix from another, from its last message. */
 void tn_nats_mark(const struct tn_nats_message *last, char mark[TENURE_VERSION_MAX + 1]);
-/* Remember that this message has this nonce. */
-void tn_nats_remember(struct tn_nats *h, unsigned long long seq,
-                      const uint8_t nonce[TENURE_NONCE_SIZE]);
-bool tn_nats_remembers(const struct tn_nats *h, unsigned long long seq,
-                       const uint8_t nonce[TENURE_NONCE_SIZE]);
 /* The sequence of a version.  False if no message can have it. */
 bool tn_nats_seq(const char *version, unsigned long long *seq);
 

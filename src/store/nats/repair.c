@@ -44,7 +44,8 @@ static enum tenure_status read_raw(void *impl, const char *key, int64_t deadline
 static enum tenure_status decode(void *impl, const char *key, const void *raw,
                                  struct tenure_value *value, struct tenure_error *err)
 {
-    return tn_nats_decode(impl, key, raw, value, err);
+    (void)impl;
+    return tn_nats_decode(key, raw, value, err);
 }
 
 static enum tenure_status take_damaged(void *impl, const char *key, const void *raw,

@@ -21,11 +21,6 @@ static enum tenure_status conflict(const struct tenure_swap *swap, struct tenure
 
 /* ---- The nonce ----------------------------------------------------------- */
 
-static bool is_seen(const struct tn_nats *h, const struct request *r)
-{
-    return !r->expect || tn_nats_remembers(h, r->expect, r->swap->expect.nonce);
-}
-
 static void send_look(struct tn_nats *h, struct tn_nats_call *call, const struct request *r)
 {
     char body[64];
@@ -46,19 +41,16 @@ static enum tenure_status take_look(struct tn_nats *h, const struct tn_nats_call
 
     tn_nats_subject(h, r->swap->key, subject);
     if (!status) {
-        if (message.seq == r->expect && strcmp(message.subject, subject) == 0 &&
-            tn_frame_nonce(message.data, message.len, nonce) &&
-            memcmp(nonce, r->swap->expect.nonce, sizeof nonce) == 0)
-            tn_nats_remember(h, r->expect, nonce);
-        else
+        if (message.seq != r->expect || strcmp(message.subject, subject) != 0 ||
+            !tn_frame_nonce(message.data, message.len, nonce) ||
+            memcmp(nonce, r->swap->expect.nonce, sizeof nonce) != 0)
             r->swap->status = conflict(r->swap, err);
     }
     tn_nats_message_free(&message);
     return status;
 }
 
-/* Of all whose message this connection has not seen, in pieces.  Not OK: why they cannot be sent.
- */
+/* Of all that expect a message, in pieces.  Not OK: why they cannot be sent. */
 static enum tenure_status compare_nonces(struct tn_nats *h, struct request *requests, size_t n,
                                          int64_t deadline, struct tenure_error *err)
 {
@@ -71,7 +63,7 @@ static enum tenure_status compare_nonces(struct tn_nats *h, struct request *requ
         size_t count = 0;
 
         for (; next < n && count < TN_NATS_READS_MAX; next++) {
-            if (!is_seen(h, &requests[next]))
+            if (requests[next].expect)
                 chosen[count++] = &requests[next];
         }
         tn_nats_begin(h, calls, count);
@@ -100,7 +92,6 @@ static void succeed(struct tn_nats *h, struct tenure_swap *swap, unsigned long l
     memset(&swap->token, 0, sizeof swap->token);
     snprintf(swap->token.version, sizeof swap->token.version, "%llu", seq);
     memcpy(swap->token.nonce, swap->nonce, sizeof swap->nonce);
-    tn_nats_remember(h, seq, swap->nonce);
     tn_watcher_learn(&h->watcher, swap->key, &swap->token);
 }
 
@@ -116,9 +107,10 @@ static enum tenure_status take_outcome(struct tn_nats *h, struct request *r, boo
     if (!r->call.done)
         return TENURE_UNKNOWN;
     status = tn_nats_answer(h, &r->call, &root, &code, err);
-    if (status) /* denied, nobody was there, not sent, or nothing that can be read */
-        return r->call.answer && !natsMsg_IsNoResponders(r->call.answer) ? tell_unknown(err)
-                                                                         : status;
+    if (status) /* denied, deaf, nobody was there, not sent, or nothing that can be read */
+        return r->call.deaf || (r->call.answer && !natsMsg_IsNoResponders(r->call.answer))
+                   ? tell_unknown(err)
+                   : status;
     seq = json_integer_value(json_object_get(root, "seq"));
     *refused = code == TN_NATS_WRONG_SEQUENCE;
     if (code == TN_NATS_WRONG_SEQUENCE || code == TN_NATS_SEQUENCE_IN_USE) {
@@ -159,8 +151,12 @@ static enum tenure_status send_changes(struct tn_nats *h, struct request *reques
     struct tn_nats_call *calls = calloc(n, sizeof *calls);
     enum tenure_status status = TENURE_OK;
 
-    if (!calls)
-        return tenure_fail(err, TENURE_NOMEM, "nats: out of memory");
+    if (!calls) {
+        status = tenure_fail(err, TENURE_NOMEM, "nats: out of memory");
+        for (size_t i = 0; i < n; i++)
+            requests[i].swap->status = status;
+        return status;
+    }
     tn_nats_begin(h, calls, n);
     for (size_t i = 0; i < n; i++) {
         send_change(h, &requests[i]);

@@ -50,12 +50,10 @@ static void take_change(struct tn_nats *h, struct tn_followed *one, natsMsg *msg
     if (!tn_nats_key(h, natsMsg_GetSubject(msg), key))
         return;
     snprintf(token.version, sizeof token.version, "%llu", seq);
-    if (tn_frame_nonce(natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg), token.nonce)) {
-        tn_nats_remember(h, seq, token.nonce);
+    if (tn_frame_nonce(natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg), token.nonce))
         tn_watcher_event(w, key, &token);
-    } else {
+    else
         tn_watcher_event(w, key, NULL);
-    }
 }
 
 static void take_message(struct tn_nats *h, struct tn_followed *one, natsMsg *msg)
@@ -218,7 +216,7 @@ static enum tenure_status is_same(struct tn_nats *h, const struct tenure_watch *
         tn_nats_mark(&message, mark);
         *same = strcmp(mark, watch->mark) == 0;
     } else if (!status) {
-        status = tn_nats_decode(h, watch->key, &message, &value, err);
+        status = tn_nats_decode(watch->key, &message, &value, err);
         *same = status ? tn_damaged(&watch->seen) /* which only an operator has seen */
                        : tenure_token_equal(&value.token, &watch->seen);
         if (status == TENURE_CORRUPT)

@@ -11,11 +11,12 @@
 #include "base/hex.h"
 #include "store/object/object.h"
 
-#define RIVALS TN_OBJECT_CALLS
-#define ROUNDS 3
-#define RACED  "tenure1 raced: conditional writes were found to be kept here\n"
-#define RACING "tenure1 racing "
-#define NO_TAG "00000000000000000000000000000000"
+#define RIVALS     TN_OBJECT_CALLS
+#define ROUNDS     3
+#define ROUNDS_MAX 9 /* if nobody here wins any */
+#define RACED      "tenure1 raced: conditional writes were found to be kept here\n"
+#define RACING     "tenure1 racing "
+#define NO_TAG     "00000000000000000000000000000000"
 
 static enum tenure_status refuse(const struct tn_object *h, const char *what, unsigned winners,
                                  struct tenure_error *err)
@@ -104,9 +105,9 @@ static enum tenure_status race(struct tn_object *h, bool there, char tag[TN_OBJE
                                int64_t deadline, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
-    unsigned winners = 0;
+    unsigned winners = 0, won = 0;
 
-    for (int round = 0; round < ROUNDS && !status; round++) {
+    for (int round = 0; round < (won ? ROUNDS : ROUNDS_MAX) && !status; round++) {
         bool create = round == 0 && !there;
 
         status = write_mark(h, create ? "" : tag, RIVALS, tag, &winners, deadline, err);
@@ -114,10 +115,16 @@ static enum tenure_status race(struct tn_object *h, bool there, char tag[TN_OBJE
             return refuse(
                 h, create ? "an object that only one may create" : "over what only one may replace",
                 winners, err);
+        won += winners;
         /* Others race here too, or it was too much for the server: what is there now goes on. */
         if (!status && winners == 0)
             status = read_mark(h, &there, &(bool){false}, tag, deadline, err);
     }
+    if (!status && !won)
+        status = tenure_fail(err, TENURE_UNAVAILABLE,
+                             "%s: %s: whether it keeps conditions on writes could not be tried: "
+                             "nobody could write %s.tenure",
+                             h->vendor->scheme, h->server, h->conf.base);
     return status ? status : sign_mark(h, deadline, err);
 }
 
