@@ -74,6 +74,13 @@ def in_thread(call):
     return thread, box
 
 
+def only_looked(rig, answer, other, key, base):
+    """A store that looks first has not sent its change yet, and says so."""
+    if rig.looks:
+        assert answer.status in ("unavailable", "timeout") and other.read(key).token == base
+    return rig.looks
+
+
 # ---- Lost answers, lost requests -------------------------------------------------------------------
 
 @pytest.mark.parametrize("key", [KEY, "w/other"])
@@ -82,6 +89,8 @@ def test_answer_lost_is_unknown_and_the_nonce_tells(rig, proxy, store, other, ke
     for number, cut in enumerate((0, 1, rig.partial), 2):
         proxy.cut_after("down", cut)
         lost = store.swap(key, base, rig.value(number))
+        if only_looked(rig, lost, other, key, base):
+            continue
         assert lost.status == "unknown" and ("not known" in lost.text or "broke" in lost.text)
         found = other.read(key)
         assert (found.token.nonce, found.prev) == (lost.nonce, base.nonce)
@@ -91,10 +100,12 @@ def test_answer_lost_is_unknown_and_the_nonce_tells(rig, proxy, store, other, ke
         base = found.token
 
 
-def test_answer_held_back_is_unknown_and_resolved_by_a_read(rig, proxy, store):
+def test_answer_held_back_is_unknown_and_resolved_by_a_read(rig, proxy, store, other):
     base = store.swap(KEY, None, rig.value(1))
     proxy.hold("down")
     lost = store.swap(KEY, base.token, rig.value(2), timeout=1)
+    if only_looked(rig, lost, other, KEY, base.token):
+        return
     assert lost.status == "unknown"
     proxy.cut()
     proxy.release()
@@ -109,6 +120,8 @@ def test_change_is_never_sent_twice(rig, proxy, store, other):
     for number in range(20):
         proxy.cut_after("down", 0)
         lost = store.swap(KEY, token, rig.value(number))
+        if only_looked(rig, lost, other, KEY, token):
+            continue
         assert lost.status == "unknown"
         token = other.read(KEY).token
         assert token.nonce == lost.nonce
@@ -119,7 +132,8 @@ def test_change_is_never_sent_twice(rig, proxy, store, other):
 def test_request_cut_on_its_way_is_unknown_but_not_applied(rig, proxy, store, other, sent):
     base = store.swap(KEY, None, rig.value(1)).token
     proxy.cut_after("up", sent)
-    assert store.swap(KEY, base, rig.value(2)).status == "unknown"
+    lost = store.swap(KEY, base, rig.value(2))
+    assert only_looked(rig, lost, other, KEY, base) or lost.status == "unknown"
     assert other.read(KEY).token == base
     assert store.swap(KEY, base, rig.value(3)).status == "ok"
 
@@ -128,6 +142,8 @@ def test_request_held_back_is_unknown_and_may_land_late(rig, proxy, store, other
     base = store.swap(KEY, None, rig.value(1)).token
     proxy.hold("up")
     late = store.swap(KEY, base, rig.value(2), timeout=0.5)
+    if only_looked(rig, late, other, KEY, base):
+        return
     assert late.status == "unknown"
     assert other.read(KEY).token == base  # which proves nothing
     assert refused(store.read, KEY, timeout=0.5).status == "timeout"
@@ -140,7 +156,8 @@ def test_request_held_back_is_unknown_and_may_land_late(rig, proxy, store, other
 def test_request_that_is_late_does_not_land_over_another(rig, proxy, store, other):
     base = store.swap(KEY, None, rig.value(1)).token
     proxy.hold("up")
-    assert store.swap(KEY, base, rig.value(2), timeout=0.5).status == "unknown"
+    late = store.swap(KEY, base, rig.value(2), timeout=0.5)
+    assert only_looked(rig, late, other, KEY, base) or late.status == "unknown"
     won = other.swap(KEY, base, rig.value(3))
     assert won.status == "ok"
     passed = proxy.passed["up"]

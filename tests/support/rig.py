@@ -57,6 +57,7 @@ class Rig:
     ttl_ms = 2000
     full_needs_mount = True
     partial = 7  # bytes: less than the answer to a swap
+    looks = False  # it reads before a swap that expects something: what fails at once was not sent
     lands_late = True  # a request that its client gave up is still carried out
     black_holed_open, black_holed_swap = ("timeout",), "timeout"
     stopped_swap = ("unknown",)
@@ -781,6 +782,8 @@ class S3Rig(Rig):
 
 class NatsRig(Rig):
     missing = server_nats.MISSING
+    looks = True
+    stopped_swap = ("timeout",)
     tells_deletions = True
     full_words = ("no space left",)
     lease = "k.w.lease"
