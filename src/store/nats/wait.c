@@ -24,8 +24,10 @@ static bool parse_reply(const char *reply, unsigned long long *seq, unsigned *co
     const char *token[13];
     int n = 0, at;
 
-    for (const char *p = reply; p && n < 13; p = strchr(p, '.'), p += p != NULL)
+    for (const char *p = reply; p && n < 13; p = strchr(p, '.')) {
+        p += n > 0; /* behind the dot */
         token[n++] = p;
+    }
     if (n < 9 || strncmp(reply, "$JS.ACK.", 8) != 0)
         return false;
     at = n == 9 ? 5 : 7;
