@@ -42,9 +42,10 @@ def test_handing_over(tmp_path):
             until(lambda: tenure(store, "handover", "--to", "b").returncode == 0)
             texts = [line["text"] for line in agent.events() if line["event"] == "yielding"]
             assert texts == ["asked to hand over to b"]
-            ended = until(lambda: json.loads(tenure(store, "history", "--json").stdout)["history"][0]["end"])
-            assert ended == "handed over to b"
-            assert other.status()["reason"].split("; ")[1] == "handed over"
+            terms = until(lambda: (h := json.loads(tenure(store, "history", "--json").stdout)["history"])
+                          and h[0]["end"] and h)
+            assert terms[0]["end"] == "handed over to b"
+            until(lambda: other.status()["reason"].split("; ")[1:2] == ["handed over"])
             assert 'tenure_losses_total{name="web",id="a"} 0' in agent.ask("/metrics").text
 
 
