@@ -105,17 +105,6 @@ static void park(struct tn_http *h, struct tn_transfer *t)
     h->easy = NULL; /* the next request gets another one */
 }
 
-struct tn_http_conf tn_http_conf_of(const struct tn_remote *remote)
-{
-    return (struct tn_http_conf){
-        .ca_file = remote->ca_file,
-        .cert_file = remote->cert_file,
-        .key_file = remote->key_file,
-        .blind = remote->blind,
-        .cancel_fd = -1,
-    };
-}
-
 struct tn_http *tn_http_new(const struct tn_http_conf *conf)
 {
     struct tn_http *h = calloc(1, sizeof *h);

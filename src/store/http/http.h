@@ -25,7 +25,16 @@ struct tn_http_conf {
 };
 
 /* TLS as the URL of a server asks for it. */
-struct tn_http_conf tn_http_conf_of(const struct tn_remote *remote);
+static inline struct tn_http_conf tn_http_conf_of(const struct tn_remote *remote)
+{
+    return (struct tn_http_conf){
+        .ca_file = remote->ca_file,
+        .cert_file = remote->cert_file,
+        .key_file = remote->key_file,
+        .blind = remote->blind,
+        .cancel_fd = -1,
+    };
+}
 
 struct tn_http_request {
     const char *method; /* "POST" */
