@@ -44,7 +44,7 @@ void tn_answer_group_metrics(struct tn_api *api, struct tn_election *e,
     tn_reply_no_store(reply);
 }
 
-/* false: it is none, and answered. */
+/* False: it is not valid, and the request has been answered. */
 static bool read_limit(const struct tn_http_request *request, uint32_t *limit,
                        struct tn_http_reply *reply)
 {

@@ -34,7 +34,7 @@ struct tn_commit {
 /* Beside what the core keeps of a job that is held (struct tn_held). */
 struct tn_side {
     struct tn_commit *commits; /* in their order; the first is the one that is due or out */
-    uint32_t taken_from;       /* whose job it was: a place in former_owners, and 1; 0: nobody's */
+    uint32_t taken_from;       /* whose job it was: 1 + its place in former_owners; 0: no owner */
     uint32_t checkpoint_len;
     unsigned char checkpoint[]; /* of the register, under the token that the worker has */
 };
@@ -261,7 +261,7 @@ void tn_jobs_push(uint32_t **array, size_t *count, size_t *room, uint32_t number
 void tn_jobs_push_stopped(struct tn_inbox *inbox, uint32_t job, uint64_t epoch);
 /* The checkpoint of a job, beside it; false: no memory, nothing has changed. */
 bool tn_jobs_set_checkpoint(tn_jobs_driver *d, uint32_t number, const void *checkpoint, size_t len);
-/* Whose job it was; "": nobody's. */
+/* Whose job it was; "": it had no owner. */
 bool tn_jobs_set_former_owner(tn_jobs_driver *d, struct tn_side *side, const char *id);
 void tn_jobs_drop_side(tn_jobs_driver *d, uint32_t number);
 

@@ -30,7 +30,7 @@ const char *tn_cause_text(enum tn_cause cause)
         [TN_CAUSE_HANDOVER] = "handed over",
         [TN_CAUSE_RELEASED] = "the leader before has released",
         [TN_CAUSE_EXPIRED] = "the leader before did not renew in time",
-        [TN_CAUSE_RECLAIMED] = "its own lease, claimed anew",
+        [TN_CAUSE_RECLAIMED] = "its own lease, claimed again",
         [TN_CAUSE_CRASHED] = "the leader before crashed, and its guard released",
         [TN_CAUSE_STEP_DOWN] = "the leader before was asked to step down",
         [TN_CAUSE_PROVED] = "the machine of the leader before was proved to be off",

@@ -191,7 +191,7 @@ static void test_staging(void **unused)
     g = group(CHAIN(8, {1, 1}, {3, 5}), 6, 8);
     assert_int_equal(judge(&g), TN_GROUP_MISFIT);
     g = group(CHAIN(8, {1, 1}, {3, 5}), 4, 8);
-    assert_int_equal(judge(&g), TN_GROUP_APPLY); /* ... but begins anew */
+    assert_int_equal(judge(&g), TN_GROUP_APPLY); /* ... but starts again */
     assert_true(take.fresh);
     /* Another chain, whatever its number. */
     g = group(CHAIN(20, {1, 1}, {4, 7}), 6, 20);

@@ -30,7 +30,7 @@ struct tn_set {
 
 bool tn_set_has(const struct tn_set *set, const uint8_t id[TENURE_NONCE_SIZE]);
 bool tn_set_equal(const struct tn_set *a, const struct tn_set *b);
-/* Adding a member, or removing what is none, changes nothing; there must be room. */
+/* Adding a member again, or removing one that is not in it, changes nothing; there must be room. */
 void tn_set_add(struct tn_set *set, const uint8_t id[TENURE_NONCE_SIZE]);
 void tn_set_remove(struct tn_set *set, const uint8_t id[TENURE_NONCE_SIZE]);
 

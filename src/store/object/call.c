@@ -7,7 +7,7 @@
 
 #include "store/object/object.h"
 
-#define ANSWER_MAX (TN_DAMAGED_MAX + 4096) /* an object that is larger is none of ours */
+#define ANSWER_MAX (TN_DAMAGED_MAX + 4096) /* a larger object is not ours */
 
 /* ---- Drafts -------------------------------------------------------------- */
 

@@ -73,7 +73,7 @@ static enum tenure_status fetch(struct tn_object *h, const char *prefix, const c
     return status;
 }
 
-/* The key of a row.  False: it is none of ours. */
+/* The key of a row.  False: it is not ours. */
 static bool key_of(const struct tn_object *h, const char *name, char key[TENURE_KEY_MAX + 1])
 {
     size_t base = strlen(h->conf.base), n = strlen(name);

@@ -107,7 +107,7 @@ struct tn_object_vendor {
     void (*forget_credentials)(struct tn_object *h);
     enum tenure_status (*compose)(struct tn_object *h, const struct tn_object_exchange *x,
                                   struct tn_object_draft *draft, struct tenure_error *err);
-    /* The tag in the header of an answer.  False: that is none. */
+    /* The tag in the header of an answer.  False: it is not a valid one. */
     bool (*tag)(const char *header, char tag[TN_OBJECT_TAG_MAX + 1]);
     /* An answer that is neither what was asked for nor 304 or 412: sets outcome, or status, err,
      * lost and again. */

@@ -44,7 +44,7 @@ bool tn_xml_next(struct tn_xml *rest, const char *name, struct tn_xml *inside)
     return true;
 }
 
-/* One character of text at *p, which goes on behind it.  -1: it is none that a name may hold. */
+/* One character of text at *p, which goes on behind it.  -1: a name may not hold it. */
 static int next_char(const char **p, const char *end)
 {
     static const struct {
