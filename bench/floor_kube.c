@@ -4,62 +4,7 @@
  * PUT that a renewal of kube: makes, with as much in its annotations.  Prints
  * updates a second.
  */
-#include <curl/curl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-static char answer[65536];
-static size_t answer_len;
-
-static size_t on_data(char *data, size_t size, size_t n, void *arg)
-{
-    (void)arg;
-    n *= size;
-    if (n > sizeof answer - 1 - answer_len)
-        return 0;
-    memcpy(answer + answer_len, data, n);
-    answer_len += n;
-    answer[answer_len] = '\0';
-    return n;
-}
-
-static double now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
-/* The text behind "name":" in the answer, up to the next quote. */
-static void pick(const char *name, char *out, size_t size)
-{
-    char wanted[64];
-    const char *from;
-
-    snprintf(wanted, sizeof wanted, "\"%s\":\"", name);
-    from = strstr(answer, wanted);
-    if (!from) {
-        fprintf(stderr, "floor_kube: %s\n", answer_len ? answer : "no answer");
-        exit(1);
-    }
-    from += strlen(wanted);
-    snprintf(out, size, "%.*s", (int)strcspn(from, "\""), from);
-}
-
-static void ask(CURL *curl, const char *method, const char *url, const char *body)
-{
-    answer_len = 0;
-    curl_easy_setopt(curl, CURLOPT_URL, url);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
-    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
-    if (curl_easy_perform(curl) != CURLE_OK) {
-        fprintf(stderr, "floor_kube: no answer\n");
-        exit(1);
-    }
-}
+#include "floor_http.h"
 
 #define HEX "0123456789abcdef0123456789abcdef"
 
@@ -90,10 +35,10 @@ int main(int argc, char **argv)
 {
     char url[512], one[600], who[512], body[4096], version[64], uid[64];
     long n = argc == 5 ? atol(argv[4]) : 0;
-    CURL *curl = curl_easy_init();
+    CURL *curl = connect_curl();
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
 
-    if (n < 1 || !curl) {
+    if (n < 1) {
         fprintf(stderr, "usage: floor_kube SERVER CA_FILE TOKEN N\n");
         return 2;
     }
@@ -103,18 +48,15 @@ int main(int argc, char **argv)
     snprintf(one, sizeof one, "%s/floor", url);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(curl, CURLOPT_CAINFO, argv[2]);
-    curl_easy_setopt(curl, CURLOPT_PROXY, "");
-    curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
-    ask(curl, "DELETE", one, "");
+    request(curl, "DELETE", one, "");
     compose(body, sizeof body, 0, NULL, NULL);
-    ask(curl, "POST", url, body);
-    pick("uid", uid, sizeof uid);
+    request(curl, "POST", url, body);
+    pick("\"uid\":\"", "\"", uid, sizeof uid);
     double from = now();
     for (long i = 1; i <= n; i++) {
-        pick("resourceVersion", version, sizeof version);
+        pick("\"resourceVersion\":\"", "\"", version, sizeof version);
         compose(body, sizeof body, i, version, uid);
-        ask(curl, "PUT", one, body);
+        request(curl, "PUT", one, body);
     }
     printf("%.0f\n", (double)n / (now() - from));
     curl_slist_free_all(headers);
