@@ -83,9 +83,7 @@ static int change(const struct cli_verb *verb, int argc, char **argv, bool pause
         status =
             pause ? tenure_control_pause(store, c.name, user ? user->pw_name : "", reason, by, &err)
                   : tenure_control_resume(store, c.name, by, &err);
-    if (status == TENURE_CORRUPT && !force && !strstr(err.text, "resume --force"))
-        code = cli_fail(verb, CLI_FAILED, "%s; `tenure resume --force` replaces it", err.text);
-    else if (status)
+    if (status)
         code = cli_fail_with(verb, &err);
     else
         printf(pause ? "%s is paused: no candidate takes over until `tenure resume`\n"

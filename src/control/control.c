@@ -22,6 +22,7 @@
 /* A last look, when the time for answers is over. */
 #define LOOK_NS   INT64_C(1000000000)
 
+#define REMEDY       "`tenure resume --force` writes a fresh one"
 #define CONTROL_MAX  16384 /* bytes of the register that we look at */
 #define CONTROL_ROOM 1024  /* that any change of ours fits into */
 
@@ -48,8 +49,7 @@ static json_t *load(const struct tenure_value *value, struct tenure_error *err)
     if (!json_is_object(object)) {
         json_decref(object);
         tenure_fail(err, TENURE_CORRUPT,
-                    "the control register is not a JSON object of at most %d bytes; "
-                    "`tenure resume --force` writes a fresh one",
+                    "the control register is not a JSON object of at most %d bytes; " REMEDY,
                     CONTROL_MAX);
         return NULL;
     }
@@ -111,15 +111,17 @@ typedef bool (*change_fn)(json_t *object, const void *arg);
 struct change {
     change_fn make;
     const void *arg;
+    bool read; /* the store could deliver what stands there */
 };
 
 /* Members that we do not know stay: the object that was read is the one that is written. */
 static enum tenure_status change(void *arg, const struct tenure_value *value, struct tn_edit *edit,
                                  struct tenure_error *err)
 {
-    const struct change *c = arg;
+    struct change *c = arg;
     json_t *object = load(value, err);
 
+    c->read = true;
     if (!object)
         return TENURE_CORRUPT;
     edit->text = c->make(object, c->arg) ? json_dumps(object, JSON_COMPACT) : NULL;
@@ -133,7 +135,7 @@ static enum tenure_status change(void *arg, const struct tenure_value *value, st
     edit->text = NULL;
     return tenure_fail(err, TENURE_CORRUPT,
                        "the control register is full: what tenure does not know takes most of "
-                       "its %d bytes; `tenure resume --force` writes a fresh one",
+                       "its %d bytes; " REMEDY,
                        CONTROL_MAX);
 }
 
@@ -154,8 +156,14 @@ static enum tenure_status edit_control(tenure_store *store, const char *name, ch
                                        const void *arg, int64_t deadline, struct tenure_error *err)
 {
     struct change c = {.make = make, .arg = arg};
+    enum tenure_status status = edit_register(store, name, change, &c, deadline, err);
 
-    return edit_register(store, name, change, &c, deadline, err);
+    if (status == TENURE_CORRUPT && !c.read && err) { /* the store does not know the remedy */
+        struct tenure_error why = *err;
+
+        tenure_fail(err, status, "%.400s; " REMEDY, why.text);
+    }
+    return status;
 }
 
 /* As long as it can be read again; longer ones would only fill the register. */

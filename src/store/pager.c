@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "store/damaged.h"
@@ -27,8 +28,42 @@ enum tenure_status tn_pager_list(struct tn_pager *p, const struct tn_pager_ops *
         p->more = false;
         status = p->ops->page(p, err);
     } while (!status && p->more && !p->stop);
+    while (p->n_keys)
+        free(p->keys[--p->n_keys]);
+    free(p->keys);
     tenure_value_free(&p->value);
     return status;
+}
+
+enum tenure_status tn_pager_push_key(struct tn_pager *p, const char *key, struct tenure_error *err)
+{
+    char *copy;
+
+    if (p->n_keys == p->keys_cap) {
+        size_t cap = p->keys_cap ? 2 * p->keys_cap : 64;
+        char **more = realloc(p->keys, cap * sizeof *more);
+
+        if (!more)
+            return tenure_fail(err, TENURE_NOMEM, "out of memory");
+        p->keys = more;
+        p->keys_cap = cap;
+    }
+    copy = strdup(key);
+    if (!copy)
+        return tenure_fail(err, TENURE_NOMEM, "out of memory");
+    p->keys[p->n_keys++] = copy;
+    return TENURE_OK;
+}
+
+static int backwards(const void *a, const void *b)
+{
+    return -strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void tn_pager_sort_keys(struct tn_pager *p, size_t from)
+{
+    if (p->n_keys > from)
+        qsort(p->keys + from, p->n_keys - from, sizeof *p->keys, backwards);
 }
 
 static enum tenure_status take_damaged(struct tn_pager *p, const char *key, const void *row,

@@ -38,6 +38,8 @@ struct tn_pager {
     bool more;
     bool stop; /* the visitor has seen enough */
     struct tenure_value value;
+    char **keys; /* a stack of names, for a back end that is told them before the values */
+    size_t n_keys, keys_cap;
 };
 
 /* list() of struct tenure_store_ops, with a zeroed pager. */
@@ -48,5 +50,9 @@ enum tenure_status tn_pager_list(struct tn_pager *p, const struct tn_pager_ops *
 /* Show a row to the visitor.  Nothing more is shown if p->stop is set behind it. */
 enum tenure_status tn_pager_show(struct tn_pager *p, const char *key, const void *row,
                                  struct tenure_error *err);
+/* Put a copy of a key on the stack, which ends with the listing. */
+enum tenure_status tn_pager_push_key(struct tn_pager *p, const char *key, struct tenure_error *err);
+/* Order the stack from a height on: its first key is the top. */
+void tn_pager_sort_keys(struct tn_pager *p, size_t from);
 
 #endif

@@ -47,7 +47,7 @@ static enum tenure_status check_etcd(const char *url, struct tenure_error *err)
     enum tenure_status status = tn_etcd_conf_parse(url, &c, err);
 
     if (status) {
-        assert(!c.remote.url.buffer);
+        tn_etcd_conf_free(&c);
         return status;
     }
     assert(c.n_hosts >= 1 && c.n_hosts <= TN_REMOTE_HOSTS);
@@ -74,7 +74,7 @@ static enum tenure_status check_consul(const char *url, struct tenure_error *err
     enum tenure_status status = tn_consul_conf_parse(url, &c, err);
 
     if (status) {
-        assert(!c.remote.url.buffer);
+        tn_consul_conf_free(&c);
         return status;
     }
     assert(c.n_hosts >= 1 && c.n_hosts <= TN_REMOTE_HOSTS);
@@ -114,7 +114,7 @@ static enum tenure_status check_redis(const char *url, struct tenure_error *err)
     enum tenure_status status = tn_redis_conf_parse(url, &c, err);
 
     if (status) {
-        assert(!c.remote.url.buffer);
+        tn_redis_conf_free(&c);
         return status;
     }
     assert(c.n_hosts >= 1 && c.n_hosts <= TN_REMOTE_HOSTS && c.db <= 65535 && c.replicas <= 100);

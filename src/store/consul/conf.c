@@ -30,7 +30,8 @@ static enum tenure_status check_token(struct tn_consul_conf *c, struct tenure_er
     return TENURE_OK;
 }
 
-static enum tenure_status parse(const char *url, struct tn_consul_conf *c, struct tenure_error *err)
+enum tenure_status tn_consul_conf_parse(const char *url, struct tn_consul_conf *c,
+                                        struct tenure_error *err)
 {
     const char *prefix;
     enum tenure_status status = tn_remote_parse(url, tn_consul_options, c, &c->remote, err);
@@ -46,19 +47,6 @@ static enum tenure_status parse(const char *url, struct tn_consul_conf *c, struc
     snprintf(c->base, sizeof c->base, "%s/", prefix);
     c->http = tn_http_conf_of(&c->remote);
     return TENURE_OK;
-}
-
-enum tenure_status tn_consul_conf_parse(const char *url, struct tn_consul_conf *conf,
-                                        struct tenure_error *err)
-{
-    struct tn_consul_conf c = {0};
-    enum tenure_status status = parse(url, &c, err);
-
-    if (status)
-        tn_url_free(&c.remote.url);
-    else
-        *conf = c;
-    return status;
 }
 
 void tn_consul_conf_free(struct tn_consul_conf *conf)

@@ -58,6 +58,7 @@ struct tn_consul {
 
 /* ---- conf.c */
 extern const struct tn_option tn_consul_options[];
+/* Into a zeroed one, which is freed on failure too. */
 enum tenure_status tn_consul_conf_parse(const char *url, struct tn_consul_conf *conf,
                                         struct tenure_error *err);
 void tn_consul_conf_free(struct tn_consul_conf *conf);
@@ -102,6 +103,8 @@ void tn_consul_row_name(const struct tn_consul *h, const char *key,
 /* Whose name it is, and what stands behind '#'.  False if it is not one of ours. */
 bool tn_consul_split(const struct tn_consul *h, const char *name, char key[TENURE_KEY_MAX + 1],
                      const char **suffix);
+/* What stands behind '#' in a name of this register (NULL: none); NULL if it is another's. */
+const char *tn_consul_suffix(const struct tn_consul *h, const char *name, const char *key);
 /* The nonce of a row's suffix.  False if it is none: an anchor, or somebody else's. */
 bool tn_consul_nonce(const char *suffix, uint8_t nonce[TENURE_NONCE_SIZE]);
 

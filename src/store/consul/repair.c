@@ -21,10 +21,8 @@ static size_t entries_of(const struct tn_consul *h, const json_t *answer, const 
     json_array_foreach(json_object_get(answer, "Results"), i, one)
     {
         const json_t *entry = json_object_get(one, "KV");
-        const char *name = tn_consul_entry_name(entry), *suffix;
-        char whose[TENURE_KEY_MAX + 1];
 
-        if (!name || !tn_consul_split(h, name, whose, &suffix) || strcmp(whose, key) != 0)
+        if (!tn_consul_suffix(h, tn_consul_entry_name(entry), key))
             continue;
         if (n < max)
             out[n] = entry;

@@ -45,6 +45,15 @@ bool tn_consul_split(const struct tn_consul *h, const char *name, char key[TENUR
     return tenure_key_valid(key);
 }
 
+const char *tn_consul_suffix(const struct tn_consul *h, const char *name, const char *key)
+{
+    char whose[TENURE_KEY_MAX + 1];
+    const char *suffix;
+
+    return name && tn_consul_split(h, name, whose, &suffix) && strcmp(whose, key) == 0 ? suffix
+                                                                                       : NULL;
+}
+
 bool tn_consul_nonce(const char *suffix, uint8_t nonce[TENURE_NONCE_SIZE])
 {
     return strlen(suffix) == TN_NONCE_HEX && tn_hex_decode(suffix, nonce, TENURE_NONCE_SIZE);
@@ -145,10 +154,9 @@ struct tn_consul_register tn_consul_gather(const struct tn_consul *h, const json
     json_array_foreach(json_object_get(answer, "Results"), i, one)
     {
         const json_t *entry = json_object_get(one, "KV");
-        const char *name = tn_consul_entry_name(entry), *suffix;
-        char whose[TENURE_KEY_MAX + 1];
+        const char *name = tn_consul_entry_name(entry), *suffix = tn_consul_suffix(h, name, key);
 
-        if (!name || !tn_consul_split(h, name, whose, &suffix) || strcmp(whose, key) != 0)
+        if (!suffix)
             continue;
         if (!*suffix) {
             r.anchor = entry;

@@ -57,10 +57,9 @@ static bool take_token(const struct tn_consul *h, const char *key, const json_t 
     memset(token, 0, sizeof *token);
     json_array_foreach(names, i, name)
     {
-        char whose[TENURE_KEY_MAX + 1];
-        const char *suffix;
+        const char *suffix = tn_consul_suffix(h, json_string_value(name), key);
 
-        if (!tn_consul_split(h, json_string_value(name), whose, &suffix) || strcmp(whose, key) != 0)
+        if (!suffix)
             continue;
         anchored = anchored || !*suffix;
         rows += *suffix != '\0';

@@ -10,7 +10,8 @@ const struct tn_option tn_etcd_options[] = {
     {0},
 };
 
-static enum tenure_status parse(const char *url, struct tn_etcd_conf *c, struct tenure_error *err)
+enum tenure_status tn_etcd_conf_parse(const char *url, struct tn_etcd_conf *c,
+                                      struct tenure_error *err)
 {
     const struct tn_secret *password = &c->remote.password;
     const char *prefix;
@@ -27,19 +28,6 @@ static enum tenure_status parse(const char *url, struct tn_etcd_conf *c, struct 
         return tenure_fail(err, TENURE_CONFIG, "%s: a password needs a user", c->remote.url.scheme);
     c->http = tn_http_conf_of(&c->remote);
     return TENURE_OK;
-}
-
-enum tenure_status tn_etcd_conf_parse(const char *url, struct tn_etcd_conf *conf,
-                                      struct tenure_error *err)
-{
-    struct tn_etcd_conf c = {0};
-    enum tenure_status status = parse(url, &c, err);
-
-    if (status)
-        tn_url_free(&c.remote.url);
-    else
-        *conf = c;
-    return status;
 }
 
 void tn_etcd_conf_free(struct tn_etcd_conf *conf)

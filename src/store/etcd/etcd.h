@@ -59,6 +59,7 @@ struct tn_etcd {
 
 /* ---- conf.c */
 extern const struct tn_option tn_etcd_options[];
+/* Into a zeroed one, which is freed on failure too. */
 enum tenure_status tn_etcd_conf_parse(const char *url, struct tn_etcd_conf *conf,
                                       struct tenure_error *err);
 void tn_etcd_conf_free(struct tn_etcd_conf *conf);

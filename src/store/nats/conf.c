@@ -68,7 +68,8 @@ static enum tenure_status check_login(const struct tn_nats_conf *c, struct tenur
     return TENURE_OK;
 }
 
-static enum tenure_status parse(const char *url, struct tn_nats_conf *c, struct tenure_error *err)
+enum tenure_status tn_nats_conf_parse(const char *url, struct tn_nats_conf *c,
+                                      struct tenure_error *err)
 {
     enum tenure_status status = tn_remote_parse(url, tn_nats_options, c, &c->remote, err);
 
@@ -78,18 +79,5 @@ static enum tenure_status parse(const char *url, struct tn_nats_conf *c, struct 
         status = parse_bucket(c, err);
     if (!status)
         status = check_login(c, err);
-    return status;
-}
-
-enum tenure_status tn_nats_conf_parse(const char *url, struct tn_nats_conf *conf,
-                                      struct tenure_error *err)
-{
-    struct tn_nats_conf c = {0};
-    enum tenure_status status = parse(url, &c, err);
-
-    if (status)
-        tn_url_free(&c.remote.url);
-    else
-        *conf = c;
     return status;
 }

@@ -11,35 +11,10 @@
 struct listing {
     struct tn_pager pager;
     bool begun;
-    char **keys;
-    size_t n, cap, next;
     json_int_t offset; /* of the names that come next */
 };
 
 /* ---- Names --------------------------------------------------------------- */
-
-static int in_order(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static enum tenure_status add(struct listing *l, const char *key, struct tenure_error *err)
-{
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 64;
-        char **more = realloc(l->keys, cap * sizeof *more);
-
-        if (!more)
-            return tenure_fail(err, TENURE_NOMEM, "nats: out of memory");
-        l->keys = more;
-        l->cap = cap;
-    }
-    l->keys[l->n] = strdup(key);
-    if (!l->keys[l->n])
-        return tenure_fail(err, TENURE_NOMEM, "nats: out of memory");
-    l->n++;
-    return TENURE_OK;
-}
 
 static void send_names(struct tn_nats *h, struct tn_nats_call *calls, size_t n, const void *arg)
 {
@@ -70,7 +45,7 @@ static enum tenure_status take_names(struct listing *l, json_t *root, bool *more
         l->offset++;
         if (!status && tn_nats_key(h, subject, key) && strcmp(key, l->pager.last) > 0 &&
             strncmp(key, l->pager.prefix, strlen(l->pager.prefix)) == 0)
-            status = add(l, key, err);
+            status = tn_pager_push_key(&l->pager, key, err);
     }
     *more = json_object_size(subjects) > 0 && l->offset < total && l->offset < NAMES_MAX;
     return status;
@@ -130,8 +105,7 @@ static enum tenure_status begin(struct listing *l, struct tenure_error *err)
     l->begun = true;
     while (!status && more)
         status = fetch_names(l, &more, err);
-    if (l->n)
-        qsort(l->keys, l->n, sizeof *l->keys, in_order);
+    tn_pager_sort_keys(&l->pager, 0);
     return status;
 }
 
@@ -151,11 +125,11 @@ static enum tenure_status take_damaged(struct tn_pager *p, const char *key, cons
 
 static void send_values(struct tn_nats *h, struct tn_nats_call *calls, size_t n, const void *arg)
 {
-    const struct listing *l = arg;
+    const struct tn_pager *p = arg;
     char subject[TN_NATS_SUBJECT];
 
     for (size_t i = 0; i < n; i++) {
-        tn_nats_subject(h, l->keys[l->next + i], subject);
+        tn_nats_subject(h, p->keys[p->n_keys - 1 - i], subject);
         tn_nats_send_last(h, &calls[i], subject);
     }
 }
@@ -165,25 +139,24 @@ static enum tenure_status list_page(struct tn_pager *p, struct tenure_error *err
     struct listing *l = (struct listing *)p; /* the pager is its first member */
     struct tn_nats_call calls[TN_NATS_READS_MAX] = {0};
     enum tenure_status status = l->begun ? TENURE_OK : begin(l, err);
-    size_t n = l->n - l->next;
+    size_t n = p->n_keys < TN_NATS_READS_MAX ? p->n_keys : TN_NATS_READS_MAX;
 
     if (status || !n)
         return status;
-    if (n > TN_NATS_READS_MAX)
-        n = TN_NATS_READS_MAX;
-    status = tn_nats_ask(p->impl, calls, n, send_values, l, p->deadline, err);
+    status = tn_nats_ask(p->impl, calls, n, send_values, p, p->deadline, err);
     for (size_t i = 0; i < n; i++) {
         struct tn_nats_message message = {0};
+        char *key = p->keys[--p->n_keys];
 
         if (!status && !p->stop)
             status = tn_nats_message(p->impl, &calls[i], &message, err);
         if (!status && !p->stop && message.seq)
-            status = tn_pager_show(p, l->keys[l->next + i], &message, err);
+            status = tn_pager_show(p, key, &message, err);
+        free(key);
         tn_nats_message_free(&message);
         tn_nats_call_free(&calls[i]);
     }
-    l->next += n;
-    p->more = l->next < l->n;
+    p->more = p->n_keys > 0;
     return status;
 }
 
@@ -194,11 +167,7 @@ enum tenure_status tn_nats_list(void *impl, const char *prefix, const char *afte
     static const struct tn_pager_ops ops = {list_page, decode, take_damaged};
     struct tn_nats *h = impl;
     struct listing l = {0};
-    enum tenure_status status = tn_pager_list(&l.pager, &ops, impl, h->conf.repair, prefix, after,
-                                              visit, arg, mark, deadline, err);
 
-    while (l.n)
-        free(l.keys[--l.n]);
-    free(l.keys);
-    return status;
+    return tn_pager_list(&l.pager, &ops, impl, h->conf.repair, prefix, after, visit, arg, mark,
+                         deadline, err);
 }

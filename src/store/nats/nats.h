@@ -86,6 +86,7 @@ struct tn_nats {
 
 /* ---- conf.c */
 extern const struct tn_option tn_nats_options[];
+/* Into a zeroed one, which is freed on failure too. */
 enum tenure_status tn_nats_conf_parse(const char *url, struct tn_nats_conf *conf,
                                       struct tenure_error *err);
 

@@ -46,8 +46,8 @@ static enum tenure_status parse_bucket(struct tn_object_conf *c, struct tenure_e
     return TENURE_OK;
 }
 
-static enum tenure_status parse(const char *url, const struct tn_option *options,
-                                struct tn_object_conf *c, struct tenure_error *err)
+enum tenure_status tn_object_conf_parse(const char *url, const struct tn_option *options,
+                                        struct tn_object_conf *c, struct tenure_error *err)
 {
     const struct tn_secret *password = &c->remote.password;
     const char *prefix;
@@ -65,27 +65,8 @@ static enum tenure_status parse(const char *url, const struct tn_option *options
     if (!c->remote.user != !secret)
         return tenure_fail(err, TENURE_CONFIG, "%s: a user and a password go together",
                            c->remote.url.scheme);
-    c->http = (struct tn_http_conf){
-        .ca_file = c->remote.ca_file,
-        .cert_file = c->remote.cert_file,
-        .key_file = c->remote.key_file,
-        .blind = c->remote.blind,
-        .cancel_fd = -1,
-    };
+    c->http = tn_http_conf_of(&c->remote);
     return TENURE_OK;
-}
-
-enum tenure_status tn_object_conf_parse(const char *url, const struct tn_option *options,
-                                        struct tn_object_conf *conf, struct tenure_error *err)
-{
-    struct tn_object_conf c = {0};
-    enum tenure_status status = parse(url, options, &c, err);
-
-    if (status)
-        tn_url_free(&c.remote.url);
-    else
-        *conf = c;
-    return status;
 }
 
 void tn_object_conf_free(struct tn_object_conf *conf)

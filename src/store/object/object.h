@@ -131,6 +131,7 @@ struct tn_object {
 
 /* ---- conf.c */
 extern const struct tn_option tn_s3_options[];
+/* Into a zeroed one, which is freed on failure too. */
 enum tenure_status tn_object_conf_parse(const char *url, const struct tn_option *options,
                                         struct tn_object_conf *conf, struct tenure_error *err);
 void tn_object_conf_free(struct tn_object_conf *conf);

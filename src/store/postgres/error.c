@@ -6,6 +6,8 @@
 
 #include "store/postgres/postgres.h"
 
+#define UNREADY "57P03" /* cannot_connect_now */
+
 /*
  * X(code or its first characters, status, words)
  *
@@ -32,7 +34,7 @@
     X("54000", UNAVAILABLE, "the server cannot take more now; is its NOTIFY queue full?")          \
     X("55P03", TIMEOUT, "another transaction holds the row")                                       \
     X("57014", TIMEOUT, "the server cancelled the statement")                                      \
-    X("57P03", UNAVAILABLE, TN_PG_UNREADY)                                                         \
+    X(UNREADY, UNAVAILABLE, "the server is starting up or shutting down")                          \
     X("57", UNAVAILABLE, "the server ended the session")                                           \
     X("08P01", UNAVAILABLE, "the server, or a pooler in front of it, refused")                     \
     X("08", UNAVAILABLE, "the connection broke")                                                   \
@@ -61,7 +63,7 @@ static const char *role(const struct tn_pg *pg)
     return user && *user ? user : "ROLE";
 }
 
-static enum tenure_status fail_with(const struct tn_pg *pg, const char *code, const char *said,
+static enum tenure_status fail_with(struct tn_pg *pg, const char *code, const char *said,
                                     struct tenure_error *err)
 {
     const char *const with[TN_PG_WORDS] = {pg->conf.schema, role(pg)};
@@ -69,6 +71,7 @@ static enum tenure_status fail_with(const struct tn_pg *pg, const char *code, co
     char *words = NULL;
     size_t i = 0;
 
+    pg->unready = strcmp(code, UNREADY) == 0;
     while (strncmp(failures[i].code, code, strlen(failures[i].code)) != 0)
         i++;
     if (failures[i].words)
@@ -79,7 +82,7 @@ static enum tenure_status fail_with(const struct tn_pg *pg, const char *code, co
     return status;
 }
 
-enum tenure_status tn_pg_result_fail(const struct tn_pg *pg, const PGresult *result, bool *fatal,
+enum tenure_status tn_pg_result_fail(struct tn_pg *pg, const PGresult *result, bool *fatal,
                                      struct tenure_error *err)
 {
     const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -110,12 +113,13 @@ static const char *find_code(const char *message, char code[6])
     return message;
 }
 
-enum tenure_status tn_pg_connect_fail(const struct tn_pg *pg, const struct tn_pg_target *target,
+enum tenure_status tn_pg_connect_fail(struct tn_pg *pg, const struct tn_pg_target *target,
                                       struct tenure_error *err)
 {
     const char *message = PQerrorMessage(pg->conn);
     char code[6], said[200];
 
+    pg->unready = false;
     const char *text = find_code(message, code);
     snprintf(said, sizeof said, "%.*s", (int)strcspn(text, "\n"), text);
     if (code[0])

@@ -95,9 +95,12 @@ static enum tenure_status configure(void *impl, const char *url, struct tenure_e
 static enum tenure_status reach(void *impl, int64_t deadline, bool *unready,
                                 struct tenure_error *err)
 {
-    enum tenure_status status = ensure_table(impl, deadline, err);
+    struct tn_pg *pg = impl;
+    enum tenure_status status;
 
-    *unready = status && strstr(err->text, TN_PG_UNREADY);
+    pg->unready = false;
+    status = ensure_table(pg, deadline, err);
+    *unready = status && pg->unready;
     return status;
 }
 

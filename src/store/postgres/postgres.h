@@ -58,9 +58,6 @@ enum {
 
 enum tn_pg_key { TN_PG_KEY_LEASE, TN_PG_KEY_NUMBER, TN_PG_KEY_NAME };
 
-/* What 57P03 is told as: whoever opens a store asks again then. */
-#define TN_PG_UNREADY "the server is starting up or shutting down"
-
 struct tn_pg_conf {
     char *uri; /* for libpq, without our own parameters; may hold a password */
     char schema[TN_PG_SCHEMA_MAX + 1];
@@ -195,6 +192,7 @@ struct tn_pg {
     bool pending;       /* a statement was sent whose result nobody waits for any more */
     bool doubt;         /* the server warned that a commit is not replicated as it should be */
     bool missing;       /* the last failure was that the table is not there */
+    bool unready;       /* ... or that the server starts up or shuts down */
     bool dying;         /* the server said that it ends this session */
     unsigned misses;    /* deadlines that passed on this connection, in a row */
     uint32_t prepared;  /* which statements the server knows, by bit */
@@ -279,10 +277,10 @@ bool tn_pg_get_nonce(const PGresult *r, int row, int column, uint8_t out[TENURE_
 /* ---- Failures ------------------------------------------------------------ */
 
 /* What a result that is an error means.  *fatal: the session is over. */
-enum tenure_status tn_pg_result_fail(const struct tn_pg *pg, const PGresult *result, bool *fatal,
+enum tenure_status tn_pg_result_fail(struct tn_pg *pg, const PGresult *result, bool *fatal,
                                      struct tenure_error *err);
 /* What a connection that could not be made means. */
-enum tenure_status tn_pg_connect_fail(const struct tn_pg *pg, const struct tn_pg_target *target,
+enum tenure_status tn_pg_connect_fail(struct tn_pg *pg, const struct tn_pg_target *target,
                                       struct tenure_error *err);
 enum tenure_status tn_pg_garbled(const struct tn_pg *pg, const char *what,
                                  struct tenure_error *err);

@@ -85,11 +85,13 @@ static enum tenure_status parse_db(struct tn_redis_conf *c, const char *db,
     return tn_option_read(tn_option_find(tn_redis_options, "db", 2), scheme, db, c, err);
 }
 
-static enum tenure_status parse(const char *url, struct tn_redis_conf *c, struct tenure_error *err)
+enum tenure_status tn_redis_conf_parse(const char *url, struct tn_redis_conf *c,
+                                       struct tenure_error *err)
 {
     enum tenure_status status = tn_remote_parse(url, tn_redis_options, c, &c->remote, err);
     const char *scheme = c->remote.url.scheme, *db = NULL;
 
+    c->cancel_fd = -1;
     if (status)
         return status;
     c->tls = strncmp(scheme, "rediss", 6) == 0;
@@ -105,19 +107,6 @@ static enum tenure_status parse(const char *url, struct tn_redis_conf *c, struct
                                  c->hosts, &c->n_hosts, err);
     return status ? status
                   : tn_remote_check_secret(scheme, &c->sentinel_password, "sentinel_", err);
-}
-
-enum tenure_status tn_redis_conf_parse(const char *url, struct tn_redis_conf *conf,
-                                       struct tenure_error *err)
-{
-    struct tn_redis_conf c = {.cancel_fd = -1};
-    enum tenure_status status = parse(url, &c, err);
-
-    if (status)
-        tn_redis_conf_free(&c);
-    else
-        *conf = c;
-    return status;
 }
 
 void tn_redis_conf_free(struct tn_redis_conf *conf)

@@ -35,7 +35,7 @@ struct tn_redis_conf {
 
 extern const struct tn_option tn_redis_options[];
 
-/* Parse; CONFIG says what is wrong, without secrets.  On failure conf is untouched. */
+/* Parse into a zeroed one; CONFIG says what is wrong, without secrets.  Free it on failure too. */
 enum tenure_status tn_redis_conf_parse(const char *url, struct tn_redis_conf *conf,
                                        struct tenure_error *err);
 /* Accepts a zeroed struct. */

@@ -122,6 +122,7 @@ static enum tenure_status take_next(struct tn_redis *h, int64_t deadline,
     if (status)
         return status;
     unsigned number = s->answered++;
+    h->loading = tn_redis_is_loading(r);
     if (number < s->logins)
         status = tn_redis_fault(r, NULL, err) ? err->code : TENURE_OK;
     else if (number < s->logins + script_count(h))

@@ -51,9 +51,12 @@ static enum tenure_status configure(void *impl, const char *url, struct tenure_e
 static enum tenure_status reach(void *impl, int64_t deadline, bool *unready,
                                 struct tenure_error *err)
 {
-    enum tenure_status status = tn_redis_ready(impl, deadline, err);
+    struct tn_redis *h = impl;
+    enum tenure_status status;
 
-    *unready = status && strstr(err->text, TN_REDIS_LOADING);
+    h->loading = false;
+    status = tn_redis_ready(h, deadline, err);
+    *unready = status && h->loading;
     return status;
 }
 

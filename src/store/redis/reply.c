@@ -27,7 +27,7 @@ static const struct {
     {"WRONGPASS", TN_REDIS_FAULT_FINAL, TENURE_DENIED,
      "the user name or the password is wrong, or the user is off"},
     {"NOPERM", TN_REDIS_FAULT_FINAL, TENURE_DENIED, NULL},
-    {"LOADING", TN_REDIS_FAULT_FINAL, TENURE_UNAVAILABLE, TN_REDIS_LOADING},
+    {"LOADING", TN_REDIS_FAULT_FINAL, TENURE_UNAVAILABLE, "the server is loading its data"},
     {"CLUSTERDOWN", TN_REDIS_FAULT_FINAL, TENURE_UNAVAILABLE, "the cluster is down"},
     {"TRYAGAIN", TN_REDIS_FAULT_FINAL, TENURE_UNAVAILABLE, "the cluster is moving these keys"},
     {"ASK", TN_REDIS_FAULT_FINAL, TENURE_UNAVAILABLE, "the cluster is moving these keys"},
@@ -97,6 +97,11 @@ static void say(const char *text, struct tenure_error *err, enum tenure_status s
 {
     tenure_fail(err, status, "the server says: %.200s%s%s", text,
                 status == TENURE_DENIED ? "; " : "", status == TENURE_DENIED ? FIX_RIGHTS : "");
+}
+
+bool tn_redis_is_loading(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR && has_word(reply->str, "LOADING", false);
 }
 
 enum tn_redis_fault tn_redis_fault(const redisReply *reply, struct tn_remote_addr *moved,

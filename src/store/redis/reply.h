@@ -27,9 +27,6 @@
 #define TN_REDIS_TIMELINE 16  /* digits of the replication id in a version */
 #define TN_REDIS_HEAD_MAX 128 /* bytes before the data, at most, and more */
 
-/* What LOADING is told as: whoever opens a store asks again then. */
-#define TN_REDIS_LOADING "the server is loading its data"
-
 /* What an error answer asks the caller to do. */
 enum tn_redis_fault {
     TN_REDIS_FAULT_NONE,     /* not an error */
@@ -46,6 +43,9 @@ enum tn_redis_fault {
  */
 enum tn_redis_fault tn_redis_fault(const redisReply *reply, struct tn_remote_addr *moved,
                                    struct tenure_error *err);
+
+/* The server has started and reads its own data: it will answer in a while. */
+bool tn_redis_is_loading(const redisReply *reply);
 
 /* "version nonce " behind the magic, as the scripts compare it; "" for an absent register. */
 size_t tn_redis_expect(const struct tenure_token *token, char out[TN_REDIS_HEAD_MAX]);

@@ -47,7 +47,8 @@ struct tn_redis {
     char log[TN_REDIS_PREFIX_MAX + 10];
     char sync[TN_REDIS_PREFIX_MAX + 10];
     char promise[512];
-    bool no_log; /* appendonly no */
+    bool no_log;  /* appendonly no */
+    bool loading; /* that was the answer to the last greeting */
     struct tn_redis_news *news;
 };
 

@@ -27,7 +27,7 @@ static enum tenure_status parse_prefix(struct tn_zk_conf *c, struct tenure_error
     return TENURE_OK;
 }
 
-static enum tenure_status parse(const char *url, struct tn_zk_conf *c, struct tenure_error *err)
+enum tenure_status tn_zk_conf_parse(const char *url, struct tn_zk_conf *c, struct tenure_error *err)
 {
     const struct tn_secret *password = &c->remote.password;
     enum tenure_status status = tn_remote_parse(url, tn_zk_options, c, &c->remote, err);
@@ -43,17 +43,4 @@ static enum tenure_status parse(const char *url, struct tn_zk_conf *c, struct te
     if (c->remote.user && strchr(c->remote.user, ':'))
         return tenure_fail(err, TENURE_CONFIG, "zookeeper: the user's name must not have a ':'");
     return TENURE_OK;
-}
-
-enum tenure_status tn_zk_conf_parse(const char *url, struct tn_zk_conf *conf,
-                                    struct tenure_error *err)
-{
-    struct tn_zk_conf c = {0};
-    enum tenure_status status = parse(url, &c, err);
-
-    if (status)
-        tn_url_free(&c.remote.url);
-    else
-        *conf = c;
-    return status;
 }

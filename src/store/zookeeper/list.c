@@ -9,16 +9,10 @@
 struct listing {
     struct tn_pager pager;
     bool begun;
-    char **keys; /* the next one last; a folder ends with '/', and is replaced by what is in it */
-    size_t n, cap;
+    /* On the stack of keys a folder ends with '/', and is replaced by what is in it. */
 };
 
 /* ---- Names --------------------------------------------------------------- */
-
-static int backwards(const void *a, const void *b)
-{
-    return -strcmp(*(char *const *)a, *(char *const *)b);
-}
 
 static bool is_folder(const char *key)
 {
@@ -41,18 +35,10 @@ static bool is_wanted(const struct listing *l, const char *key)
 static enum tenure_status push(struct listing *l, const char *folder, char *const *names, size_t n,
                                struct tenure_error *err)
 {
-    size_t first = l->n;
+    size_t first = l->pager.n_keys;
+    enum tenure_status status = TENURE_OK;
 
-    if (l->n + n > l->cap) {
-        size_t cap = 2 * (l->n + n);
-        char **more = realloc(l->keys, cap * sizeof *more);
-
-        if (!more)
-            return tenure_fail(err, TENURE_NOMEM, "zookeeper: out of memory");
-        l->keys = more;
-        l->cap = cap;
-    }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !status; i++) {
         size_t len = strlen(names[i]);
         bool node = len && names[i][len - 1] == '#';
         char key[TENURE_KEY_MAX + 2];
@@ -63,14 +49,10 @@ static enum tenure_status push(struct listing *l, const char *folder, char *cons
                      node ? "" : "/") >= (int)sizeof key ||
             !tenure_prefix_valid(key) || !is_wanted(l, key))
             continue;
-        l->keys[l->n] = strdup(key);
-        if (!l->keys[l->n])
-            return tenure_fail(err, TENURE_NOMEM, "zookeeper: out of memory");
-        l->n++;
+        status = tn_pager_push_key(&l->pager, key, err);
     }
-    if (l->n > first)
-        qsort(l->keys + first, l->n - first, sizeof *l->keys, backwards);
-    return TENURE_OK;
+    tn_pager_sort_keys(&l->pager, first);
+    return status;
 }
 
 static void send_folder(struct tn_zk *h, struct tn_zk_call *calls, size_t n, const void *arg)
@@ -119,30 +101,30 @@ static enum tenure_status take_damaged(struct tn_pager *p, const char *key, cons
 
 static void send_values(struct tn_zk *h, struct tn_zk_call *calls, size_t n, const void *arg)
 {
-    const struct listing *l = arg;
+    const struct tn_pager *p = arg;
     char path[TN_ZK_PATH];
 
     for (size_t i = 0; i < n; i++) {
-        tn_zk_path(h, l->keys[l->n - 1 - i], path);
+        tn_zk_path(h, p->keys[p->n_keys - 1 - i], path);
         tn_zk_get(h, path, &calls[i]);
     }
 }
 
 /* Registers on top of the stack, up to the next folder. */
-static enum tenure_status show_values(struct listing *l, struct tenure_error *err)
+static enum tenure_status show_values(struct tn_pager *p, struct tenure_error *err)
 {
     struct tn_zk_call calls[TN_ZK_READS_MAX + 1] = {0};
     size_t n = 0;
     enum tenure_status status;
 
-    while (n < l->n && n < TN_ZK_READS_MAX && !is_folder(l->keys[l->n - 1 - n]))
+    while (n < p->n_keys && n < TN_ZK_READS_MAX && !is_folder(p->keys[p->n_keys - 1 - n]))
         n++;
-    status = tn_zk_ask(l->pager.impl, calls, n + 1, send_values, l, l->pager.deadline, err);
+    status = tn_zk_ask(p->impl, calls, n + 1, send_values, p, p->deadline, err);
     for (size_t i = 0; i < n; i++) {
-        char *key = l->keys[--l->n];
+        char *key = p->keys[--p->n_keys];
 
-        if (!status && !l->pager.stop && calls[i + 1].rc == ZOK)
-            status = tn_pager_show(&l->pager, key, &calls[i + 1], err);
+        if (!status && !p->stop && calls[i + 1].rc == ZOK)
+            status = tn_pager_show(p, key, &calls[i + 1], err);
         free(key);
     }
     for (size_t i = 0; i <= n; i++)
@@ -190,15 +172,15 @@ static enum tenure_status list_page(struct tn_pager *p, struct tenure_error *err
 
     if (!l->begun) {
         status = begin(l, err);
-    } else if (is_folder(l->keys[l->n - 1])) {
-        char *folder = l->keys[--l->n];
+    } else if (is_folder(p->keys[p->n_keys - 1])) {
+        char *folder = p->keys[--p->n_keys];
 
         status = open_folder(l, folder, err);
         free(folder);
     } else {
-        status = show_values(l, err);
+        status = show_values(p, err);
     }
-    p->more = l->n > 0;
+    p->more = p->n_keys > 0;
     return status;
 }
 
@@ -209,11 +191,7 @@ enum tenure_status tn_zk_list(void *impl, const char *prefix, const char *after,
     static const struct tn_pager_ops ops = {list_page, decode, take_damaged};
     struct tn_zk *h = impl;
     struct listing l = {0};
-    enum tenure_status status = tn_pager_list(&l.pager, &ops, impl, h->conf.repair, prefix, after,
-                                              visit, arg, mark, deadline, err);
 
-    while (l.n)
-        free(l.keys[--l.n]);
-    free(l.keys);
-    return status;
+    return tn_pager_list(&l.pager, &ops, impl, h->conf.repair, prefix, after, visit, arg, mark,
+                         deadline, err);
 }

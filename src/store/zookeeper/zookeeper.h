@@ -76,6 +76,7 @@ struct tn_zk_call {
 
 /* ---- conf.c */
 extern const struct tn_option tn_zk_options[];
+/* Into a zeroed one, which is freed on failure too. */
 enum tenure_status tn_zk_conf_parse(const char *url, struct tn_zk_conf *conf,
                                     struct tenure_error *err);
 
