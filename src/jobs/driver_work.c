@@ -252,7 +252,7 @@ static void start_due(tn_jobs_driver *d)
 
 /* ---- The duties of a step ------------------------------------------------ */
 
-static void stop_job(tn_jobs_driver *d, uint32_t number, bool fenced)
+static void stop_job(tn_jobs_driver *d, uint32_t number, int64_t by_ns, bool fenced)
 {
     bool wanted = d->worker.cfg.known[number].wanted == TN_WANTED_RUNNING;
     enum tn_jobs_cause cause = fenced    ? TN_CAUSE_FENCED
@@ -266,14 +266,14 @@ static void stop_job(tn_jobs_driver *d, uint32_t number, bool fenced)
                                             .job = tn_jobs_id_of(d, number, NULL),
                                             .number = number,
                                             .text = tn_jobs_cause_word(cause)});
-    if (!drop_start(d, number)) /* a fenced one may run elsewhere already */
-        d->hooks.stop(d->hooks.arg, number, tenure_now() + (fenced ? 0 : d->drain_ns), cause);
+    if (!drop_start(d, number))
+        d->hooks.stop(d->hooks.arg, number, by_ns, cause);
 }
 
 static void do_duties(tn_jobs_driver *d, const struct tn_work_actions *out)
 {
     for (unsigned i = 0; i < out->stop_count; i++)
-        stop_job(d, out->stops[i], out->fenced[i]);
+        stop_job(d, out->stops[i], out->stop_by_ns[i], out->fenced[i]);
     for (unsigned i = 0; i < out->start_count; i++)
         add_start(d, &out->starts[i]);
     for (unsigned i = 0; i < out->committed_count; i++)
@@ -304,6 +304,7 @@ static void take_membership(tn_jobs_driver *d, struct tn_work_event *ev)
     pthread_mutex_lock(&d->lock);
     ev->in = tn_heartbeat_holds(&d->beat, ev->now_ns);
     ev->leaving = d->beat.phase == TN_BEAT_DRAINING;
+    ev->deadline_ns = d->beat.deadline_ns;
     ev->identity = d->beat.identity;
     pthread_mutex_unlock(&d->lock);
 }

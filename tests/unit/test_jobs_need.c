@@ -48,6 +48,7 @@ static void begin(const char *ids, uint32_t jobs)
                                    .known = known,
                                    .scratch = scratch,
                                    .batch_max = 8,
+                                   .batch_min = 8,
                                    .batch = batch};
 
     assert_true(tn_worker_scratch_size(&cfg) <= sizeof scratch);

@@ -32,6 +32,7 @@ static void begin(void)
                                    .records = records,
                                    .known = known,
                                    .batch_max = 8,
+                                   .batch_min = 8,
                                    .batch = batch};
 
     assert_true(tn_worker_batch_size(8) <= sizeof batch);

@@ -20,6 +20,7 @@ static struct tn_known known[MANY];
 static struct tn_held held[MANY];
 static uint64_t scratch[4096], batch[10000];
 static uint32_t batch_max = BATCH;
+static int64_t left_ns = 72 * TN_S;       /* until D, at every step */
 static struct tn_work_actions out, asked; /* of the last step; of the request that is out */
 static uint64_t draws;
 static struct tn_job registers[MANY];
@@ -34,6 +35,7 @@ static void step(int64_t at_ms, struct tn_work_event ev)
     ev.entropy[0] = ++draws;
     ev.entropy[1] = ~draws;
     ev.in = true;
+    ev.deadline_ns = ev.now_ns + left_ns;
     ev.identity.number = 9;
     tn_worker_step(&w, &ev, &out);
     if (out.request != TN_WORK_NOTHING)
@@ -73,6 +75,9 @@ static void begin(uint32_t jobs)
                                    .held = held,
                                    .scratch = scratch,
                                    .batch_max = batch_max,
+                                   .batch_min = batch_max < TN_WORK_BATCH_MIN ? batch_max
+                                                                              : TN_WORK_BATCH_MIN,
+                                   .drain_ns = 8 * TN_S,
                                    .batch = batch};
 
     assert_true(tn_worker_scratch_size(&cfg) <= sizeof scratch);
@@ -266,6 +271,24 @@ static void test_all_are_stopped_at_once(void **unused)
     assert_int_equal(stopped, 10);
 }
 
+/* A job that is planned for another has its grace, but not beyond D. */
+static void test_a_stop_has_its_grace_but_not_beyond_the_deadline(void **unused)
+{
+    static const int64_t lefts_ns[] = {72 * TN_S, 3 * TN_S}, by_ns[] = {38 * TN_S, 33 * TN_S};
+
+    (void)unused;
+    for (unsigned i = 0; i < 2; i++) {
+        run_all(1);
+        left_ns = lefts_ns[i];
+        event(30000, TN_WORK_TIMER, 0);
+        answer_round(30000, 2, 1);
+        left_ns = 72 * TN_S;
+        assert_int_equal(out.stop_count, 1);
+        assert_false(out.fenced[0]);
+        assert_int_equal(out.stop_by_ns[0], by_ns[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_commits_keep_nobody_waiting),
         cmocka_unit_test(test_batches_are_as_large_as_the_store_is_quick),
         cmocka_unit_test(test_all_are_stopped_at_once),
+        cmocka_unit_test(test_a_stop_has_its_grace_but_not_beyond_the_deadline),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,8 @@ size_t tn_worker_batch_size(uint32_t batch_max)
 {
     return rounded(batch_max * sizeof(struct tn_job_swap)) +
            rounded(batch_max * sizeof(struct tn_start)) +
-           4 * rounded(batch_max * sizeof(uint32_t)) + rounded(batch_max * sizeof(bool));
+           4 * rounded(batch_max * sizeof(uint32_t)) + rounded(batch_max * sizeof(int64_t)) +
+           rounded(batch_max * sizeof(bool));
 }
 
 static void lay_out(struct tn_work_lists *l, uint32_t batch_max, void *memory)
@@ -20,6 +21,7 @@ static void lay_out(struct tn_work_lists *l, uint32_t batch_max, void *memory)
     l->stops = carve(&at, batch_max * sizeof *l->stops);
     l->committed = carve(&at, batch_max * sizeof *l->committed);
     l->batch = carve(&at, batch_max * sizeof *l->batch);
+    l->stop_by_ns = carve(&at, batch_max * sizeof *l->stop_by_ns);
     l->fenced = carve(&at, batch_max * sizeof *l->fenced);
 }
 
@@ -27,6 +29,7 @@ void tn_worker_init(struct tn_worker *w, const struct tn_worker_config *cfg)
 {
     assert(cfg->id[0] != '\0' && cfg->members_max < TN_PLAN_MEMBERS_MAX);
     assert(cfg->batch_max >= 1 && cfg->batch_max <= TN_WORK_BATCH_MAX && cfg->batch != NULL);
+    assert(cfg->batch_min >= 1 && cfg->batch_min <= cfg->batch_max);
     memset(w, 0, sizeof *w);
     w->cfg = *cfg;
     lay_out(&w->lists, cfg->batch_max, cfg->batch);
@@ -187,7 +190,9 @@ static void take_membership(struct tn_worker *w, const struct tn_work_event *ev)
         w->stage = TN_STAGE_IDLE;
         w->bell = true;
     }
+    assert(!ev->in || ev->deadline_ns > ev->now_ns);
     w->in = ev->in;
+    w->deadline_ns = ev->deadline_ns;
     w->leaving = ev->leaving;
     if (ev->in)
         w->identity = ev->identity;
@@ -206,6 +211,7 @@ void tn_worker_step(struct tn_worker *w, const struct tn_work_event *ev,
     out->starts = w->lists.starts;
     out->stops = w->lists.stops;
     out->fenced = w->lists.fenced;
+    out->stop_by_ns = w->lists.stop_by_ns;
     out->committed = w->lists.committed;
     take_membership(w, ev);
     take_event(w, ev, out);

@@ -11,9 +11,9 @@
  *
  * THE CALLER'S DUTIES, after every step:
  *
- *  1. out->stops: tell the program of each job to stop; it must be dead `drain` later.  When it
- *     is dead send TN_WORK_STOPPED.  out->fenced says which of them lost their job.  More than a
- *     batch of them come in the steps that follow: out->wake_ns is now.
+ *  1. out->stops: tell the program of each job to stop; it must be dead by its out->stop_by_ns.
+ *     When it is dead send TN_WORK_STOPPED.  out->fenced says which of them lost their job.  More
+ *     than a batch of them come in the steps that follow: out->wake_ns is now.
  *  2. out->starts: start the program of each job with this epoch and grant, unless the guard has
  *     fired.
  *  3. out->committed: tell the program that its checkpoint is stored.  One TN_WORK_COMMIT a job at
@@ -103,6 +103,7 @@ struct tn_work_event {
 
     bool in;                     /* a member, before its deadline */
     bool leaving;                /* ... that ends its programs, in order to leave */
+    int64_t deadline_ns;         /* if in: D, when the guard ends every program */
     struct tn_identity identity; /* if in */
 
     enum tenure_status status;
@@ -166,6 +167,7 @@ struct tn_work_actions {
     const struct tn_start *starts;
     const uint32_t *stops;
     const bool *fenced;
+    const int64_t *stop_by_ns; /* beside stops: when each must be dead, never after D */
     const uint32_t *committed;
 };
 
@@ -227,6 +229,8 @@ struct tn_worker_config {
     uint32_t members_max, jobs_max, held_max;
     uint32_t class_max; /* different requirements, and jobs that somebody is unfit for */
     uint32_t batch_max; /* jobs in one request, 1 .. TN_WORK_BATCH_MAX, if the store is quick */
+    uint32_t batch_min; /* ... and however slow it is, 1 .. batch_max */
+    int64_t drain_ns;   /* how long a planned stop may take */
     const struct tn_requirements *requirements;
     /* The caller's memory. */
     struct tn_peer *peers;
@@ -251,6 +255,7 @@ struct tn_work_lists {
     struct tn_job_swap *swaps;
     struct tn_start *starts;
     uint32_t *jobs, *stops, *committed, *batch;
+    int64_t *stop_by_ns;
     bool *fenced;
 };
 
@@ -265,6 +270,7 @@ struct tn_worker {
     bool served; /* a batch was asked for since the view of this round */
 
     bool in, leaving;
+    int64_t deadline_ns; /* if in */
     struct tn_identity identity;
 
     uint32_t peer_count;

@@ -81,7 +81,7 @@ void tn_held_pace(struct tn_worker *w)
 {
     int64_t took_ns = w->now_ns - w->asked_ns;
     uint32_t n = w->asked_n;
-    uint32_t least = w->cfg.batch_max < TN_WORK_BATCH_MIN ? w->cfg.batch_max : TN_WORK_BATCH_MIN;
+    uint32_t least = w->cfg.batch_min;
 
     if (took_ns > w->good_ns)
         w->pace = n / 2 > least ? n / 2 : least;

@@ -82,6 +82,16 @@ static void stop_job(struct tn_worker *w, struct tn_held *h)
     w->stops_due++;
 }
 
+/* At D the guard ends everything, and a fenced run may already run elsewhere. */
+static int64_t stop_by(const struct tn_worker *w, const struct tn_held *h)
+{
+    int64_t by_ns = w->now_ns + w->cfg.drain_ns;
+
+    if (h->fenced)
+        return w->now_ns;
+    return by_ns < w->deadline_ns ? by_ns : w->deadline_ns;
+}
+
 void tn_held_tell_stops(struct tn_worker *w, struct tn_work_actions *out)
 {
     for (uint32_t i = 0; i < w->held_count && w->stops_due > 0; i++) {
@@ -94,6 +104,7 @@ void tn_held_tell_stops(struct tn_worker *w, struct tn_work_actions *out)
         h->stop = false;
         w->stops_due--;
         h->program = TN_PROGRAM_STOPPING;
+        w->lists.stop_by_ns[out->stop_count] = stop_by(w, h);
         w->lists.fenced[out->stop_count] = h->fenced;
         w->lists.stops[out->stop_count++] = h->job;
     }

@@ -60,6 +60,19 @@ static void plan_jobs(struct world *w)
         w->page[j / PAGE].entries[j % PAGE].number = UINT32_MAX;
 }
 
+/* In every other history each job of a request takes its time: large batches are cut off at their
+ * deadline, and the workers make them smaller and larger. */
+static void plan_pace(struct world *w)
+{
+    struct sim_rng rng = sim_rng_keyed(w->seed, SIM_RND_SLOT, 0, 0);
+
+    w->batch_min = w->batch_max;
+    if (w->seed % 2 == 0)
+        return;
+    w->batch_min = 1;
+    w->job_ns = sim_rng_span(&rng, 1, 150) * TN_MS;
+}
+
 void chaos_plan(struct world *w)
 {
     w->nodes = 2 + below(w, NODES - 1);
@@ -75,6 +88,7 @@ void chaos_plan(struct world *w)
     w->no_wall = chance(w, 20);
     w->fast = chance(w, 50);
     w->batch_max = chance(w, 30) ? 1 + below(w, 3) : JOBS;
+    plan_pace(w);
     w->chaos_ns = span(w, 12, 45) * TN_S;
     for (unsigned i = 0; i < w->nodes; i++)
         plan_node(w, i);

@@ -30,7 +30,7 @@ void check_start(struct world *w, unsigned node, unsigned job)
         fail(w, "J5", "job %u moves to n%u although nothing has happened to it", job, node);
 }
 
-void check_stop(struct world *w, unsigned node, unsigned job, bool fenced)
+void check_stop(struct world *w, unsigned node, unsigned job, bool fenced, int64_t by_ns)
 {
     const struct node *n = &w->node[node];
     const struct job_reg *r = &w->job[job];
@@ -39,6 +39,11 @@ void check_stop(struct world *w, unsigned node, unsigned job, bool fenced)
         r->j.epoch == n->programs[job].epoch &&
         tn_identity_equal(&r->j.owner.identity, &n->beat.identity))
         fail(w, "I12", "n%u stops job %u, which is its own", node, job);
+    /* What a program is told must be true: it is killed at D, and once fenced it has no time. */
+    if (by_ns > n->beat.deadline_ns)
+        fail(w, "D", "n%u gives job %u time until after the deadline of its membership", node, job);
+    if (fenced && by_ns > local_of(w, n))
+        fail(w, "D", "n%u gives job %u time, which may run elsewhere", node, job);
     if (w->quiet && !(w->leave_only && w->leavers[job]))
         fail(w, "J5", "job %u is taken from n%u although nothing has happened to it", job, node);
 }

@@ -268,14 +268,15 @@ static void step_work(struct world *w, struct node *n, struct tn_work_event *ev)
     fresh(w, ev->entropy);
     ev->in = tn_heartbeat_holds(&n->beat, ev->now_ns);
     ev->leaving = n->beat.phase == TN_BEAT_DRAINING;
+    ev->deadline_ns = n->beat.deadline_ns;
     ev->identity = n->beat.identity;
     tn_worker_step(&n->worker, ev, out);
     for (unsigned i = 0; i < out->stop_count; i++) {
         if (!n->programs[out->stops[i]].runs)
             continue;
         say(w, "n%u stops job %u%s", n->index, out->stops[i], out->fenced[i] ? " (fenced)" : "");
-        check_stop(w, n->index, out->stops[i], out->fenced[i]);
-        stop_program(w, n, out->stops[i], ev->now_ns + 600 * TN_MS);
+        check_stop(w, n->index, out->stops[i], out->fenced[i], out->stop_by_ns[i]);
+        stop_program(w, n, out->stops[i], out->stop_by_ns[i]);
     }
     for (unsigned i = 0; i < out->committed_count; i++) {
         struct program *p = &n->programs[out->committed[i]];
@@ -477,6 +478,8 @@ void node_boot(struct world *w, struct node *n)
                                  .held = n->held,
                                  .scratch = n->scratch,
                                  .batch_max = w->batch_max,
+                                 .batch_min = w->batch_min,
+                                 .drain_ns = DRAIN_NS,
                                  .batch = n->batch};
     struct tn_member profile = n->beat.profile;
 
@@ -492,7 +495,7 @@ void node_boot(struct world *w, struct node *n)
     memset(n->page_seen, 0, sizeof n->page_seen);
     profile.ask_count = 0;
     profile.applied = 0;
-    tn_heartbeat_init(&n->beat, &n->timing, &profile, 600 * TN_MS);
+    tn_heartbeat_init(&n->beat, &n->timing, &profile, DRAIN_NS);
     tn_worker_init(&n->worker, &c);
     say(w, "n%u (%c) boots", n->index, 'a' + n->id);
     beat_event(w, n, TN_BEAT_EV_TIMER);

@@ -141,6 +141,7 @@ void msg_send(struct world *w, struct msg *m)
 {
     unsigned index = (unsigned)(m - w->msg);
     bool cut = w->node[m->node].cut && m->lane != OPERATOR;
+    int64_t work_ns = w->calm ? 0 : m->n * w->job_ns;
 
     m->back_ns = chance(w, w->calm ? 0 : 3) ? -1 : delay(w);
     if (!cut && chance(w, w->calm ? 0 : 2)) {
@@ -154,7 +155,7 @@ void msg_send(struct world *w, struct msg *m)
     if (cut || chance(w, w->calm ? 0 : 3))
         m->used = false;
     else
-        at(w, w->now_ns + delay(w), I_ARRIVE, m->node, 0, index);
+        at(w, w->now_ns + delay(w) + work_ns, I_ARRIVE, m->node, 0, index);
 }
 
 static void read_jobs(const struct world *w, struct msg *m)
@@ -163,14 +164,19 @@ static void read_jobs(const struct world *w, struct msg *m)
         m->reads[i] = w->job[m->jobs[i]];
 }
 
-/* A batch is not atomic: a part of it may get no answer. */
+/* A batch is not atomic: a part of it may get no answer, or all behind the job at which it was cut.
+ */
 static void swap_jobs(struct world *w, struct msg *m)
 {
+    unsigned cut = m->n;
+
+    if (!w->calm && w->job_ns && chance(w, 5))
+        cut = below(w, m->n + 1);
     for (unsigned i = 0; i < m->n; i++) {
         const struct tn_job_swap *s = &m->swaps[i];
         bool made = false;
 
-        if (!w->calm && chance(w, 2)) {
+        if (i >= cut || (!w->calm && chance(w, 2))) {
             m->statuses[i] = TENURE_UNKNOWN;
             if (chance(w, 50))
                 continue;

@@ -22,17 +22,18 @@
 #include "core/jobs/worker.h"
 #include "tests/sim/prng.h"
 
-#define NODES   5
-#define IDS     5
-#define JOBS    12
-#define PAGE    4
-#define PAGES   (JOBS / PAGE)
-#define KINDS   4 /* requirements */
-#define PAST    4 /* values of a register that a restore may bring back */
-#define MSGS    160
-#define CLASSES (KINDS + JOBS)
-#define NOBODY  UINT32_MAX
-#define FOREVER (INT64_MAX / 4)
+#define NODES    5
+#define IDS      5
+#define JOBS     12
+#define PAGE     4
+#define PAGES    (JOBS / PAGE)
+#define KINDS    4 /* requirements */
+#define PAST     4 /* values of a register that a restore may bring back */
+#define MSGS     160
+#define CLASSES  (KINDS + JOBS)
+#define NOBODY   UINT32_MAX
+#define DRAIN_NS (600 * TN_MS)
+#define FOREVER  (INT64_MAX / 4)
 
 struct stamp {
     bool present;
@@ -196,6 +197,8 @@ struct world {
     bool fast;          /* a network that leaves little time between two steps */
     bool no_wall;       /* wall clocks that stand still: numbers and epochs rise by one */
     uint32_t batch_max; /* jobs in a request */
+    uint32_t batch_min; /* ... and in one to a store that is too slow for them */
+    int64_t job_ns;     /* what each job of a request costs the store, until the calm */
     bool labels, limits, twins, weights, shares, standbys, lingers;
     int64_t chaos_ns, longest_ttl_ns, bound_ns, end_ns;
     bool member_lost;
@@ -286,7 +289,7 @@ void operate_page(struct world *w, unsigned job, const struct tn_entry *e, bool 
 
 /* ---- check.c ------------------------------------------------------------- */
 void check_start(struct world *w, unsigned node, unsigned job);
-void check_stop(struct world *w, unsigned node, unsigned job, bool fenced);
+void check_stop(struct world *w, unsigned node, unsigned job, bool fenced, int64_t by_ns);
 void check_job(struct world *w, unsigned job, const struct job_reg *before);
 void check_plan(struct world *w, const struct plan_reg *before);
 void check_ack(struct world *w, unsigned job, uint64_t value);
