@@ -25,7 +25,7 @@ import failover  # noqa: E402
 import jobs  # noqa: E402
 import servers  # noqa: E402
 import state  # noqa: E402
-from lib import contenders, measure  # noqa: E402
+from lib import contenders, measure, stores_page  # noqa: E402
 from lib.contenders import (BUILD, ROOT, Etcd, EtcdElect, EtcdLock, Flock,  # noqa: E402
                             Leads, Library, Redlock, Tenure)
 
@@ -290,6 +290,7 @@ def main():
         print(text)
     if args.write:
         kept.write_text(text)
+        stores_page.write()
 
 
 if __name__ == "__main__":
