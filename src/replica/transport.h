@@ -22,10 +22,10 @@
 
 #include "tenure/status.h"
 
-#define TN_MESSAGE_MAX       (1u << 21) /* one document of TENURE_DATA_MAX, and the header */
-#define TN_PEER_QUEUE_MAX    (4u << 20) /* bytes that wait to be sent to one peer */
-#define TN_PEER_NODE_SIZE    256        /* as the ids of nodes: 255 bytes and a NUL */
-#define TN_PEER_ADDRESS_SIZE 300        /* HOST:PORT, for people */
+#define TN_MESSAGE_MAX       ((1u << 20) + (64u << 10)) /* one document, and the head */
+#define TN_PEER_QUEUE_MAX    (4u << 20)                 /* bytes that wait to be sent to one peer */
+#define TN_PEER_NODE_SIZE    256 /* as the ids of nodes: 255 bytes and a NUL */
+#define TN_PEER_ADDRESS_SIZE 300 /* HOST:PORT, for people */
 
 struct tn_peer;
 
