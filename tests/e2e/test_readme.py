@@ -143,7 +143,7 @@ def test_install(tmp_path):
     verbs = re.findall(r"^  ([a-z][a-z-]*)  ", subprocess.run(
         [BUILD / "tenure", "help"], capture_output=True, text=True, check=True).stdout, re.M)
     wanted |= {f"share/man/man1/tenure-{verb}.1" for verb in verbs}  # man finds every verb
-    documents = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.png"),
+    documents = [*(path for end in ("md", "png", "svg") for path in (ROOT / "docs").rglob(f"*.{end}")),
                  ROOT / "docs/reference/openapi.yaml"]
     wanted |= {f"share/doc/tenure/{path.relative_to(ROOT)}" for path in documents}
     wanted |= {f"share/doc/tenure/examples/conformance/{name}"
