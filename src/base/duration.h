@@ -9,6 +9,17 @@
 
 #define TN_NEVER (INT64_MAX / 2) /* a time that does not come, and can be added to */
 
+/* Of two times or lengths, the one that comes first or last. */
+static inline int64_t tn_min_ns(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t tn_max_ns(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /*
  * Parse one or more "number unit" in a row; units are ns, us, ms, s, m, h, d.
  * A unit is always needed, except behind a lone 0.  Negative, empty and

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "base/key.h"
 #include "base/text.h"
 #include "control/control.h"
@@ -199,11 +200,6 @@ void tn_driver_mark(tenure_elector *e, int64_t until_ns)
 #define OPEN_PAUSE_MIN_NS (100 * TN_MS)
 #define OPEN_PAUSE_MAX_NS (2 * TN_S)
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Until then, or false: asked to shut down. */
 static bool sleep_unless_asked(tenure_elector *e, int64_t until)
 {
@@ -231,9 +227,9 @@ enum tenure_status tn_driver_open_again(tenure_elector *e, enum tenure_status st
         if (now + OPEN_PAUSE_MIN_NS > e->open_by_ns)
             return status;
         report_failure(e, FAILING_OPEN, "opening the store", status, why);
-        if (!sleep_unless_asked(e, min64(now + pause_ns, e->open_by_ns)))
+        if (!sleep_unless_asked(e, tn_min_ns(now + pause_ns, e->open_by_ns)))
             return TENURE_CANCELLED;
-        pause_ns = min64(2 * pause_ns, OPEN_PAUSE_MAX_NS);
+        pause_ns = tn_min_ns(2 * pause_ns, OPEN_PAUSE_MAX_NS);
         status = tn_driver_open(e, why);
     }
     if (!status)

@@ -7,22 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/duration.h"
 #include "base/url.h"
 #include "core/timing.h"
 #include "guard/children.h"
 #include "os/poll.h"
 #include "supervise/guard/watch.h"
 #include "supervise/supervisor_inner.h"
-
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* ---- What the driver and the peer sync tell the guard --------------------------- */
 
@@ -263,9 +254,9 @@ void tn_supervisor_guard_check(struct tn_supervisor *s, int64_t now)
 static int64_t notice_ns(const struct tn_supervisor *s, const struct tn_timing *timing)
 {
     int64_t grace = tn_supervisor_grace(s);
-    int64_t order = grace - min64(grace / 8, TN_S / 2);
+    int64_t order = grace - tn_min_ns(grace / 8, TN_S / 2);
 
-    return min64(timing->grace_ns, order);
+    return tn_min_ns(timing->grace_ns, order);
 }
 
 enum tenure_status tn_supervisor_guard_open(struct tn_supervisor *s, struct tenure_error *err)
@@ -290,7 +281,7 @@ enum tenure_status tn_supervisor_guard_open(struct tn_supervisor *s, struct tenu
                                   .grace_ns = notice_ns(s, &timing),
                                   .kill_ns = timing.kill_ns,
                                   .orphan_grace_ns = o->orphan_grace_ns,
-                                  .release_delay_ns = max64(o->release_delay_ns, o->answer_ns),
+                                  .release_delay_ns = tn_max_ns(o->release_delay_ns, o->answer_ns),
                                   .stop_signal = o->stop_signal,
                                   .watchdog = o->watchdog,
                                   .watchdog_s = (uint32_t)((timing.kill_ns + TN_S - 1) / TN_S)};

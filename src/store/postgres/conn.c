@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "os/poll.h"
 #include "store/postgres/postgres.h"
 
@@ -159,11 +160,6 @@ static enum tenure_status greet(struct tn_pg *pg, int64_t by, struct tenure_erro
 
 /* ---- Over as many calls as it takes --------------------------------------- */
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /*
  * How long a server may be silent in a call of this span.  Each has its share, so that one that
  * swallows packets does not keep us from the next.  If none answered within that, twice as much in
@@ -172,7 +168,7 @@ static int64_t min64(int64_t a, int64_t b)
 static int64_t patience(const struct tn_pg *pg, int64_t span)
 {
     int64_t whole = pg->patient ? TN_PG_QUESTION_NS : span;
-    int64_t share = min64((whole / pg->plan.n) << min64(pg->rounds, 4), whole);
+    int64_t share = tn_min_ns((whole / pg->plan.n) << tn_min_ns(pg->rounds, 4), whole);
 
     return share > LEAST_PATIENCE ? share : LEAST_PATIENCE;
 }
@@ -185,7 +181,7 @@ static enum tenure_status advance(struct tn_pg *pg, int64_t deadline, int64_t si
     int64_t by;
 
     do {
-        by = min64(deadline, pg->heard_ns + silence);
+        by = tn_min_ns(deadline, pg->heard_ns + silence);
         status = pg->phase == TN_PG_GREETING ? greet(pg, by, err) : TENURE_OK;
         if (!status)
             status = tn_pg_set_up(pg, by, err);

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/duration.h"
 #include "core/timing.h"
 #include "os/init.h"
 #include "os/pass.h"
@@ -24,16 +25,6 @@
 #include "tn_version.h"
 
 #define START_LIMIT_NS (5 * TN_S)
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* ---- What is shared ------------------------------------------------------ */
 
@@ -45,9 +36,9 @@ static void fill_page(struct tn_guard_page *page, const struct tn_guard_wish *wi
     /* KILL is delivered AT the deadline at the latest, so it goes out before:
      * waking up takes time on a loaded machine, the more so without the right
      * to real-time scheduling. */
-    page->margin_ns = min64(wish->kill_ns / 4, 50 * TN_MS);
+    page->margin_ns = tn_min_ns(wish->kill_ns / 4, 50 * TN_MS);
     page->orphan_grace_ns = wish->orphan_grace_ns;
-    page->hang_ns = max64(2 * wish->kill_ns, TN_S);
+    page->hang_ns = tn_max_ns(2 * wish->kill_ns, TN_S);
     page->release_delay_ns = wish->release_delay_ns;
     page->stop_signal = wish->stop_signal;
     page->watchdog_s = wish->watchdog_s;
@@ -301,7 +292,7 @@ bool tn_guard_link_publish(struct tn_guard_link *l, int64_t deadline_ns)
     }
     if ((word & TN_WORD_FIRED) || !alive)
         return false;
-    arm(l->timer_fd, deadline_ns - max64(atomic_load(&l->page->grace_ns), l->page->margin_ns));
+    arm(l->timer_fd, deadline_ns - tn_max_ns(atomic_load(&l->page->grace_ns), l->page->margin_ns));
     return true;
 }
 
