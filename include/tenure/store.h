@@ -23,7 +23,8 @@
  *      A timeout after the request may have left this process is UNKNOWN, never
  *      TIMEOUT or CONFLICT (I6).
  *  C4  Nothing is ever removed: erasing writes a tombstone, which is a value
- *      like any other.  Absence is only ever "never written" (or lost).
+ *      like any other.  Absence is only ever "never written" (or lost), or a
+ *      tombstone that was purged, long after its epoch was kept elsewhere.
  *  C5  A call returns at its deadline at the latest, plus scheduling.
  *  C6  wait() never misses: it subscribes, then compares, then sleeps.  It may
  *      return OK without a change; callers read again.
@@ -137,7 +138,7 @@ struct tenure_store_info {
  * `impl` is what open() returned.  err is never NULL.  Arguments have been
  * checked: keys are well formed, nonces not zero, lengths within info.
  */
-#define TENURE_STORE_ABI 3
+#define TENURE_STORE_ABI 4
 
 struct tn_option;
 
@@ -197,6 +198,16 @@ struct tenure_store_ops {
      */
     enum tenure_status (*read_many)(void *impl, struct tenure_read *reads, size_t n, size_t *done,
                                     int64_t deadline, struct tenure_error *err);
+    /*
+     * OPTIONAL (NULL: tombstones stay for ever), may block.  Delete the register swap->key if it
+     * is exactly swap->expect, which is a tombstone, as a swap would replace it; data, len and
+     * nonce do not count.  Answers as swap() does; it may refuse what was written last in the whole
+     * store (CONFLICT).  Versions may begin again after it, nonces do not: a token of before never
+     * matches what is created later.  wait() need not tell of it: a tombstone is taken for absence
+     * already.
+     */
+    enum tenure_status (*purge)(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                struct tenure_error *err);
 };
 
 /* ---- Using a store ------------------------------------------------------- */
@@ -274,6 +285,17 @@ TENURE_CHECKED enum tenure_status tenure_store_erase(tenure_store *store, const 
                                                      const uint8_t nonce[TENURE_NONCE_SIZE],
                                                      struct tenure_token *token, int64_t deadline,
                                                      struct tenure_error *err);
+/* Does this store delete tombstones at all?  Constant for one handle. */
+TENURE_API bool tenure_store_purges(const tenure_store *store);
+/*
+ * Delete the register if it is exactly this tombstone.  OK, CONFLICT and UNKNOWN as of a swap;
+ * UNSUPPORTED if the store keeps what it has.  Absence has no version: whoever deletes has to make
+ * sure that a create of long ago, which lands afterwards, does no harm
+ * (docs/adr/0023-compaction.md).
+ */
+TENURE_CHECKED enum tenure_status tenure_store_purge(tenure_store *store, const char *key,
+                                                     const struct tenure_token *tombstone,
+                                                     int64_t deadline, struct tenure_error *err);
 TENURE_API enum tenure_status tenure_store_wait(tenure_store *store,
                                                 const struct tenure_watch *watches, size_t n,
                                                 int wake_fd, int64_t deadline,

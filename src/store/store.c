@@ -366,6 +366,45 @@ enum tenure_status tenure_store_erase(tenure_store *s, const char *key,
     return status;
 }
 
+/* A token names one value for ever (C2), so who has read it knows; a back end need not ask. */
+static enum tenure_status refuse_living(tenure_store *s, const struct tenure_swap *swap,
+                                        int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_value value = {0};
+    enum tenure_status status = tenure_store_read(s, swap->key, &value, deadline, err);
+
+    if (!status && !value.tombstone && tenure_token_equal(&value.token, &swap->expect))
+        status = tenure_fail(err, TENURE_CONFLICT, "%s is no tombstone", swap->key);
+    tenure_value_free(&value);
+    return status;
+}
+
+bool tenure_store_purges(const tenure_store *s)
+{
+    return s->ops->purge != NULL;
+}
+
+enum tenure_status tenure_store_purge(tenure_store *s, const char *key,
+                                      const struct tenure_token *tombstone, int64_t deadline,
+                                      struct tenure_error *err)
+{
+    struct tenure_error scratch;
+
+    if (!err)
+        err = &scratch;
+    /* The nonce is never written; a back end may still ask for one. */
+    struct tenure_swap swap = {.key = key, .expect = *tombstone, .nonce = {1}, .tombstone = true};
+    enum tenure_status status = check_swap(s, &swap, err);
+
+    if (!status && !s->ops->purge)
+        status = tenure_fail(err, TENURE_UNSUPPORTED, "%s: keeps tombstones", s->info.scheme);
+    if (!status && tenure_token_absent(tombstone))
+        status = tenure_fail(err, TENURE_INVALID, "%s: absence cannot be deleted", key);
+    if (!status)
+        status = refuse_living(s, &swap, deadline, err);
+    return status ? status : s->ops->purge(s->impl, &swap, deadline, err);
+}
+
 enum tenure_status tenure_store_wait(tenure_store *s, const struct tenure_watch *watches, size_t n,
                                      int wake_fd, int64_t deadline, struct tenure_error *err)
 {

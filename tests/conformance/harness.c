@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 static const struct cf_check *const tables[] = {
-    cf_checks_register, cf_checks_value, cf_checks_list,   cf_checks_wait,
-    cf_checks_batch,    cf_checks_reads, cf_checks_handle, cf_checks_race,
+    cf_checks_register, cf_checks_value, cf_checks_list,   cf_checks_wait, cf_checks_batch,
+    cf_checks_reads,    cf_checks_purge, cf_checks_handle, cf_checks_race,
 };
 #define TABLES (sizeof tables / sizeof tables[0])
 

@@ -35,7 +35,8 @@ struct cf_check {
 };
 
 extern const struct cf_check cf_checks_register[], cf_checks_value[], cf_checks_list[],
-    cf_checks_wait[], cf_checks_batch[], cf_checks_reads[], cf_checks_handle[], cf_checks_race[];
+    cf_checks_wait[], cf_checks_batch[], cf_checks_reads[], cf_checks_purge[], cf_checks_handle[],
+    cf_checks_race[];
 
 /* One thread or process of a crew.  Lives in shared memory. */
 struct cf_job {

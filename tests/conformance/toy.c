@@ -498,6 +498,39 @@ static enum tenure_status toy_list(void *impl, const char *prefix, const char *a
     return status;
 }
 
+/* Numbers begin again, as they do where a row or a node is made anew; nonces do not. */
+static void clear(struct handle *h, struct reg *r)
+{
+    memset(r->places, 0, sizeof r->places);
+    r->number = 0;
+    atomic_fetch_add(&h->file->changes, 1);
+}
+
+static enum tenure_status toy_purge(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                    struct tenure_error *err)
+{
+    struct handle *h = impl;
+
+    (void)deadline;
+    lock(h);
+    struct reg *r = find(h, swap->key, false);
+    const struct place *p = place_of(r);
+    bool matches =
+        p && (has(h, TOY_purge_by_version) ? strcmp(p->token.version, swap->expect.version) == 0
+                                           : tenure_token_equal(&p->token, &swap->expect));
+    swap->status = TENURE_OK;
+    if (!matches)
+        swap->status = tenure_fail(err, TENURE_CONFLICT, "toy: %s has changed", swap->key);
+    else if (!has(h, TOY_purge_not_applied))
+        clear(h, r);
+    for (unsigned i = 0; matches && has(h, TOY_purge_neighbours) && i < REGS_MAX; i++) {
+        if (strncmp(h->file->regs[i].key, swap->key, strlen(swap->key)) == 0)
+            clear(h, &h->file->regs[i]);
+    }
+    unlock(h);
+    return swap->status;
+}
+
 const struct tenure_store_ops toy_store = {
     .abi = TENURE_STORE_ABI,
     .scheme = "toy",
@@ -510,6 +543,7 @@ const struct tenure_store_ops toy_store = {
     .wait = toy_wait,
     .list = toy_list,
     .read_many = toy_read_many,
+    .purge = toy_purge,
 };
 
 /* As a module, tenure-store-toy.so, this is what tenure looks for. */

@@ -58,6 +58,9 @@ extern const struct tenure_store_ops toy_store;
     X(reads_in_another_order, "reads-mixed")                                                       \
     X(reads_keep_the_absent, "reads-again")                                                        \
     X(reads_stop_short, "reads-many")                                                              \
+    X(purge_by_version, "purge-refused")                                                           \
+    X(purge_not_applied, "purge-deletes")                                                          \
+    X(purge_neighbours, "purge-deletes")                                                           \
     X(leaks_descriptor, "open-close")                                                              \
     X(forgets, "reopen")
 

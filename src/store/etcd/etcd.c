@@ -235,6 +235,7 @@ static enum tenure_status etcd_read_many(void *impl, struct tenure_read *reads, 
         .wait = tn_watcher_wait,                                                                   \
         .list = tn_etcd_list,                                                                      \
         .read_many = etcd_read_many,                                                               \
+        .purge = tn_etcd_purge,                                                                    \
     }
 
 TABLE(etcd, "etcd");

@@ -109,6 +109,8 @@ struct tn_etcd_pair {
 };
 /* One swap as a transaction.  A new reference or NULL. */
 json_t *tn_etcd_txn(const struct tn_etcd *h, const struct tenure_swap *swap);
+/* And one that deletes it. */
+json_t *tn_etcd_txn_purge(const struct tn_etcd *h, const struct tenure_swap *swap);
 /* The same under another condition, whose reference it takes. */
 json_t *tn_etcd_txn_if(const struct tn_etcd *h, const struct tenure_swap *swap, json_t *compare);
 /* That a pair is what it was; NULL: not there.  A new reference or NULL. */
@@ -146,6 +148,8 @@ enum tenure_status tn_etcd_list(void *impl, const char *prefix, const char *afte
                                 int64_t deadline, struct tenure_error *err);
 enum tenure_status tn_etcd_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
                                 struct tenure_error *err);
+enum tenure_status tn_etcd_purge(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                 struct tenure_error *err);
 enum tenure_status tn_etcd_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
                                      int64_t deadline, struct tenure_error *err);
 /* Send the transaction of one swap, whose reference it takes, and tell what became of it. */

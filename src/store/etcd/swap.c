@@ -37,6 +37,18 @@ enum tenure_status tn_etcd_swap(void *impl, struct tenure_swap *swap, int64_t de
     return tn_etcd_commit(h, swap, tn_etcd_txn(h, swap), deadline, err);
 }
 
+enum tenure_status tn_etcd_purge(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                 struct tenure_error *err)
+{
+    struct tn_etcd *h = impl;
+
+    if (!possible(swap))
+        return swap->status = tenure_fail(err, TENURE_CONFLICT, "etcd: %s has changed", swap->key);
+    tn_etcd_commit(h, swap, tn_etcd_txn_purge(h, swap), deadline, err);
+    tn_watcher_forget(&h->watcher, swap->key);
+    return swap->status;
+}
+
 enum tenure_status tn_etcd_commit(struct tn_etcd *h, struct tenure_swap *swap, json_t *request,
                                   int64_t deadline, struct tenure_error *err)
 {

@@ -100,6 +100,13 @@ json_t *tn_etcd_txn_if(const struct tn_etcd *h, const struct tenure_swap *swap, 
                      put(h, swap->key, NONCE_KEY, nonce, TN_NONCE_HEX));
 }
 
+json_t *tn_etcd_txn_purge(const struct tn_etcd *h, const struct tenure_swap *swap)
+{
+    return json_pack("{s:o, s:[{s:{s:o}}, {s:{s:o}}]}", "compare", compare(h, swap), "success",
+                     "request_delete_range", "key", tn_etcd_key(h, swap->key, ""),
+                     "request_delete_range", "key", tn_etcd_key(h, swap->key, NONCE_KEY));
+}
+
 /* ---- In ------------------------------------------------------------------ */
 
 bool tn_etcd_is_number(const char *text)

@@ -326,6 +326,26 @@ static enum tenure_status memory_swap(void *impl, struct tenure_swap *swap, int6
     return swap->status;
 }
 
+static enum tenure_status memory_purge(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                       struct tenure_error *err)
+{
+    struct handle *h = impl;
+
+    (void)deadline;
+    pthread_mutex_lock(&h->space->lock);
+    struct reg *r = lookup(h->space, swap->key);
+    swap->status = TENURE_OK;
+    if (r && r->value.tombstone && tenure_token_equal(&r->value.token, &swap->expect)) {
+        tenure_value_free(&r->value);
+        remove_reg(h->space, r);
+        wake_all(h->space);
+    } else {
+        swap->status = tenure_fail(err, TENURE_CONFLICT, "memory: %s has changed", swap->key);
+    }
+    pthread_mutex_unlock(&h->space->lock);
+    return swap->status;
+}
+
 /* The mark of a prefix is the count of all changes: a spurious return is allowed. */
 static bool changed(struct space *s, const struct tenure_watch *watches, size_t n)
 {
@@ -415,6 +435,7 @@ static enum tenure_status memory_list(void *impl, const char *prefix, const char
         .wait = memory_wait,                                                                       \
         .list = memory_list,                                                                       \
         .read_many = memory_read_many,                                                             \
+        .purge = memory_purge,                                                                     \
     }
 
 TABLE(tn_store_memory, "memory", memory_open);

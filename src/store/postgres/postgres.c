@@ -151,6 +151,12 @@ static enum tenure_status row_swap_many(void *impl, struct tenure_swap *swaps, s
     return tn_pg_batch(impl, swaps, n, NULL, deadline, err);
 }
 
+static enum tenure_status row_purge(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                    struct tenure_error *err)
+{
+    return tn_pg_row_purge(impl, swap, deadline, err);
+}
+
 static enum tenure_status row_read_many(void *impl, struct tenure_read *reads, size_t n,
                                         size_t *done, int64_t deadline, struct tenure_error *err)
 {
@@ -228,6 +234,7 @@ static enum tenure_status advisory_swap_many(void *impl, struct tenure_swap *swa
         .list = pg_list,                                                                           \
         .options = tn_pg_options,                                                                  \
         .read_many = how##_read_many,                                                              \
+        .purge = row_purge,                                                                        \
     }
 
 TABLE(row_ops, "postgres", row);

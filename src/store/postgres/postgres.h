@@ -90,6 +90,7 @@ enum tn_pg_stmt {
     TN_PG_CREATE,
     TN_PG_SWAP,
     TN_PG_SWAP_MANY,
+    TN_PG_PURGE,
     TN_PG_CREATE_MANY,
     TN_PG_LIST,
     TN_PG_MARK,
@@ -293,6 +294,8 @@ enum tenure_status tn_pg_row_read(struct tn_pg *pg, const char *key, struct tenu
                                   int64_t deadline, struct tenure_error *err);
 enum tenure_status tn_pg_row_swap(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
                                   struct tenure_error *err);
+enum tenure_status tn_pg_row_purge(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
+                                   struct tenure_error *err);
 enum tenure_status tn_pg_row_list(struct tn_pg *pg, const char *prefix, const char *after,
                                   tenure_visit_fn visit, void *arg,
                                   char mark[TENURE_VERSION_MAX + 1], int64_t deadline,

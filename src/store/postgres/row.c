@@ -172,6 +172,29 @@ enum tenure_status tn_pg_row_swap(struct tn_pg *pg, struct tenure_swap *swap, in
     return swap->status;
 }
 
+enum tenure_status tn_pg_row_purge(struct tn_pg *pg, struct tenure_swap *swap, int64_t deadline,
+                                   struct tenure_error *err)
+{
+    struct tn_pg_version expect;
+    struct tn_pg_args args = {0};
+    PGresult *r = NULL;
+
+    if (!tn_pg_version(&swap->expect, &expect))
+        return tn_pg_swap_bad(pg, swap, err);
+    tn_pg_arg_text(&args, swap->key);
+    tn_pg_arg_int8(&args, expect.number);
+    tn_pg_arg_bytes(&args, swap->expect.nonce, TENURE_NONCE_SIZE);
+    tn_pg_arg_int8(&args, expect.timeline);
+    tn_watcher_forget(&pg->watcher, swap->key);
+    swap->status = tn_pg_run(pg, TN_PG_PURGE, &args, deadline, &r, err);
+    if (swap->status)
+        tenure_fail_context(err, "deleting %s", swap->key);
+    else if (PQntuples(r) == 0)
+        tn_pg_swap_bad(pg, swap, err);
+    PQclear(r);
+    return swap->status;
+}
+
 /* ---- List ---------------------------------------------------------------- */
 
 /* Keys are ASCII below 0x7f: everything under prefix is below prefix + 0x7f. */

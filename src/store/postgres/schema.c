@@ -34,7 +34,7 @@ static const char table[] =
     "COMMENT ON TABLE \"@S\".register IS 'tenure: registers, layout 1';\n";
 
 static const char grants[] = "GRANT USAGE ON SCHEMA \"@S\" TO @N;\n"
-                             "GRANT SELECT, INSERT, UPDATE ON \"@S\".register TO @N;\n";
+                             "GRANT SELECT, INSERT, UPDATE, DELETE ON \"@S\".register TO @N;\n";
 
 static const char *replacement(const char *at, const char *const with[TN_PG_WORDS])
 {

@@ -105,6 +105,11 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
                    " RETURNING r.key)" CHANGED("$7"),
          9,
          {TEXTS, INT8S, UUIDS, UUIDS, BOOLS, BYTEAS, TN_PG_INT8, TN_PG_TEXT, TN_PG_INT8}},
+    [TN_PG_PURGE] = {"tn_purge",
+                     "DELETE FROM " REGISTER " r WHERE key = $1 AND version = $2 AND nonce = $3"
+                     " AND tombstone AND @T = $4 AND " SYNC " RETURNING 1",
+                     4,
+                     {TN_PG_TEXT, TN_PG_INT8, TN_PG_UUID, TN_PG_INT8}},
     [TN_PG_CREATE_MANY] = {"tn_create_many",
                            "WITH d AS (INSERT INTO " NEW_ROW
                            " SELECT t.key, 1, t.nonce, t.tombstone, t.data"

@@ -12,6 +12,8 @@ enum tenure_status tn_redis_swap(void *impl, struct tenure_swap *swap, int64_t d
                                  struct tenure_error *err);
 enum tenure_status tn_redis_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
                                       int64_t deadline, struct tenure_error *err);
+enum tenure_status tn_redis_purge(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                  struct tenure_error *err);
 enum tenure_status tn_redis_list(void *impl, const char *prefix, const char *after,
                                  tenure_visit_fn visit, void *arg,
                                  char mark[TENURE_VERSION_MAX + 1], int64_t deadline,

@@ -203,6 +203,7 @@ static enum tenure_status redis_read_many(void *impl, struct tenure_read *reads,
         .wait = tn_watcher_wait,                                                                   \
         .list = tn_redis_list,                                                                     \
         .read_many = redis_read_many,                                                              \
+        .purge = tn_redis_purge,                                                                   \
     }
 
 TABLE(tn_store_redis, "redis");

@@ -74,6 +74,13 @@ const char *const tn_redis_script_text[TN_REDIS_SCRIPTS] = {
         "  if verdicts[i - 3] == 'o' then\n"
         "    local tail = ARGV[i * 2 - 4]\n"
         "    local key = string.sub(KEYS[i], ARGV[1])\n"
+        /* Nothing follows: a tombstone is deleted, and it is alone in its batch. */
+        "    if tail == '' then\n"
+        "      redis.call('ZREM', KEYS[2], key)\n"
+        "      redis.call('ZREM', KEYS[3], key)\n"
+        "      redis.call('DEL', KEYS[i])\n"
+        "      return {version, 'o'}\n"
+        "    end\n"
         "    index[#index + 1] = '0'\n"
         "    index[#index + 1] = key\n"
         "    log[#log + 1] = version\n"

@@ -28,7 +28,7 @@ enum tn_redis_script {
     TN_REDIS_READ,
     /* KEYS: seq, index, log, registers...  ARGV: offset of the key in a register's name, origin
      * if there is none, then for each register what it must start with ("" for absent) and what
-     * follows "tenure1 VERSION " in the new string.
+     * follows "tenure1 VERSION " in the new string; "" for the only one deletes it.
      * Answers {version, one letter for each register: o done, c conflict, g garbage}. */
     TN_REDIS_SWAP,
     /* KEYS: seq, sync, index.  ARGV: "1" to write sync, size limit, "{PREFIX}:k:", lower and upper

@@ -16,6 +16,7 @@ struct batch {
     struct tn_redis_args args;
     struct tenure_swap *swaps;
     size_t n;
+    bool purge;  /* the only one is deleted */
     size_t sent; /* how many of them are in args: those whose timeline is over are not */
     char *bytes;
     char count[12], offset[12], origin[ORIGIN + 1];
@@ -82,7 +83,7 @@ static void compose(struct tn_redis *h, struct batch *b)
         size_t n = tn_redis_expect(&b->swaps[i].expect, p);
         tn_redis_args_add(&b->args, p, n);
         p += n;
-        n = tn_redis_put_tail(&b->swaps[i], p);
+        n = b->purge ? 0 : tn_redis_put_tail(&b->swaps[i], p);
         tn_redis_args_add(&b->args, p, n);
         p += n;
     }
@@ -156,10 +157,10 @@ static enum tenure_status send_batch(struct tn_redis *h, struct batch *b, int64_
     return status;
 }
 
-enum tenure_status tn_redis_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
-                                      int64_t deadline, struct tenure_error *err)
+static enum tenure_status run_batch(struct tn_redis *h, struct tenure_swap *swaps, size_t n,
+                                    bool purge, int64_t deadline, struct tenure_error *err)
 {
-    struct batch b = {.swaps = swaps, .n = n, .bytes = malloc(size_of(swaps, n))};
+    struct batch b = {.swaps = swaps, .n = n, .purge = purge, .bytes = malloc(size_of(swaps, n))};
     struct tn_redis_answer answer = {0};
     enum tenure_status status;
     unsigned tries = 0;
@@ -171,11 +172,30 @@ enum tenure_status tn_redis_swap_many(void *impl, struct tenure_swap *swaps, siz
     }
     do {
         memset(&answer, 0, sizeof answer);
-        status = send_batch(impl, &b, deadline, &answer, err);
-    } while (status && tn_redis_try_again(impl, &answer, &tries));
+        status = send_batch(h, &b, deadline, &answer, err);
+    } while (status && tn_redis_try_again(h, &answer, &tries));
     tn_redis_args_free(&b.args);
     free(b.bytes);
     return status;
+}
+
+enum tenure_status tn_redis_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
+                                      int64_t deadline, struct tenure_error *err)
+{
+    return run_batch(impl, swaps, n, false, deadline, err);
+}
+
+enum tenure_status tn_redis_purge(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                  struct tenure_error *err)
+{
+    struct tn_redis *h = impl;
+    enum tenure_status status = run_batch(h, swap, 1, true, deadline, err);
+
+    tn_watcher_forget(&h->watcher, swap->key);
+    if (!status && swap->status)
+        tenure_fail(err, swap->status, "redis: %s has changed, or fewer replicas confirmed it",
+                    swap->key);
+    return swap->status;
 }
 
 enum tenure_status tn_redis_swap(void *impl, struct tenure_swap *swap, int64_t deadline,

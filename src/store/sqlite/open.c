@@ -54,6 +54,9 @@ static const char *const sql[TN_SQL_COUNT] = {
     /* The plus keeps SQLite from walking along the keys instead of the versions. */
     [TN_SQL_SINCE] = "SELECT 1 FROM register WHERE version > ?3 AND +key >= ?1 AND +key < ?2"
                      " LIMIT 1",
+    /* Never the newest row: its version is what later ones, and marks, are counted from. */
+    [TN_SQL_PURGE] = "DELETE FROM register WHERE key = ?1 AND version = ?2 AND nonce = ?3"
+                     " AND tombstone AND version < (SELECT max(version) FROM register)",
 };
 
 /* ---- The connection ------------------------------------------------------ */

@@ -284,6 +284,7 @@ static const struct tenure_store_ops ops = {
     .list = sqlite_list,
     .options = tn_sqlite_options,
     .read_many = sqlite_read_many,
+    .purge = tn_sqlite_purge,
 };
 
 extern const struct tenure_store_ops *const tenure_store_module[];

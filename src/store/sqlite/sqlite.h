@@ -43,6 +43,7 @@ enum tn_sqlite_stmt {
     TN_SQL_UPDATE_ALONE,
     TN_SQL_LIST,
     TN_SQL_SINCE,
+    TN_SQL_PURGE,
     TN_SQL_COUNT,
 };
 
@@ -138,6 +139,8 @@ int tn_sqlite_swap_init(struct tn_sqlite *h);
 void tn_sqlite_tell(struct tenure_swap *swap, sqlite3_int64 version);
 enum tenure_status tn_sqlite_swap(void *impl, struct tenure_swap *swap, int64_t deadline,
                                   struct tenure_error *err);
+enum tenure_status tn_sqlite_purge(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                   struct tenure_error *err);
 enum tenure_status tn_sqlite_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
                                        int64_t deadline, struct tenure_error *err);
 

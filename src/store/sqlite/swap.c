@@ -261,3 +261,44 @@ enum tenure_status tn_sqlite_swap(void *impl, struct tenure_swap *swap, int64_t 
         swap->status = update_alone(h, swap, expect, err);
     return swap->status;
 }
+
+/* ---- Purging ------------------------------------------------------------- */
+
+static enum tenure_status delete_row(struct tn_sqlite *h, const struct tenure_swap *swap,
+                                     sqlite3_int64 expect, struct tenure_error *err)
+{
+    int rc;
+    sqlite3_stmt *stmt = tn_sqlite_stmt(h, TN_SQL_PURGE, &rc);
+
+    if (!stmt)
+        return tn_sqlite_fail(h, rc, err);
+    h->committing = false;
+    rc = sqlite3_bind_text(stmt, 1, swap->key, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(stmt, 2, expect);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_blob(stmt, 3, swap->expect.nonce, TENURE_NONCE_SIZE, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(stmt);
+    bool deleted = rc == SQLITE_DONE && sqlite3_changes(h->db) == 1;
+    sqlite3_reset(stmt);
+    if (rc != SQLITE_DONE)
+        return h->committing ? tn_sqlite_fail_commit(h, rc, err) : tn_sqlite_fail(h, rc, err);
+    if (!deleted)
+        return tenure_fail(err, TENURE_CONFLICT, "sqlite: %s has changed", swap->key);
+    tn_sqlite_checkpoint(h);
+    return TENURE_OK;
+}
+
+enum tenure_status tn_sqlite_purge(void *impl, struct tenure_swap *swap, int64_t deadline,
+                                   struct tenure_error *err)
+{
+    sqlite3_int64 expect;
+
+    swap->status = tn_sqlite_ready(impl, deadline, err);
+    if (!swap->status && !tn_sqlite_version(swap->expect.version, &expect))
+        swap->status = tenure_fail(err, TENURE_CONFLICT, "sqlite: %s has changed", swap->key);
+    if (!swap->status)
+        swap->status = delete_row(impl, swap, expect, err);
+    return swap->status;
+}
