@@ -59,6 +59,29 @@ TENURE_CHECKED enum tenure_status tenure_remove(const struct tenure_removal_opti
                                                 struct tenure_removal *result, int64_t deadline,
                                                 struct tenure_error *err);
 
+struct tenure_compaction {
+    uint32_t size;      /* set by TENURE_COMPACTION */
+    uint64_t elections; /* whose last records were deleted */
+    uint64_t registers; /* that was, in all */
+    uint64_t waiting;   /* removed elections that are kept: not old enough, or used meanwhile */
+};
+
+#define TENURE_COMPACTION                                                                          \
+    {                                                                                              \
+        .size = sizeof(struct tenure_compaction)                                                   \
+    }
+
+/*
+ * Delete what `tenure_remove` has left of elections that were removed at least older_than_ms ago,
+ * but for the tombstones of their states.  Their epochs are kept in one register of the store, so
+ * that a name that is used again begins above them (I2), whoever runs this, how often, and when.
+ * UNSUPPORTED: this store keeps tombstones for ever.  DENIED: this user may not delete.  Every
+ * candidate of the store must be of a version that has this call.
+ */
+TENURE_CHECKED enum tenure_status tenure_compact(const char *store, int64_t older_than_ms,
+                                                 struct tenure_compaction *result, int64_t deadline,
+                                                 struct tenure_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -19,6 +19,10 @@
  *   NAME/plan                      which worker should run which job
  *   NAME/bell                      rung when something has changed
  *
+ * and of the whole store
+ *
+ *   tenure/removed                 the floor of epochs: above those of elections that are gone
+ *
  * NAME may have several segments.  The holders of a lock that several may hold are elections of
  * their own: the first is NAME, the others are NAME/holders/2, NAME/holders/3 and so on.
  */
@@ -39,6 +43,7 @@
 #define TN_KEY_CATALOGUE  "/catalogue"
 #define TN_KEY_PLAN       "/plan"
 #define TN_KEY_BELL       "/bell"
+#define TN_KEY_REMOVED    "tenure/removed" /* a whole key */
 
 /* ---- Spelling ------------------------------------------------------------ */
 

@@ -177,7 +177,7 @@ int64_t cli_duration(const struct cli_verb *verb, const char *option, const char
 
 /* ---- The beginning of a verb --------------------------------------------- */
 
-#define OWN_MAX 4
+#define OWN_MAX 6
 
 static void take_options(const struct cli_verb *verb, int argc, char **argv,
                          const struct cli_own *own, struct cli_common *c)

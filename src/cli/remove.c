@@ -17,16 +17,23 @@ static const char help[] =
     "                     [--timeout 60s] [--json]\n"
     "       tenure remove --all-retired AGE [--store URL] [--state URL] [--yes]\n"
     "                     [--dry-run] [--timeout 60s] [--json]\n"
+    "       tenure remove --compact [--older-than AGE] [--store URL] [--timeout 60s]\n"
+    "                     [--json]\n"
     "\n"
     "Erases an election or a lock: its history, candidates, control record, state and\n"
     "lease.  Refused while a candidate contends or the lease is held; a lease whose\n"
     "holder is gone is waited out.  What stays is a record of a few bytes with the\n"
-    "last epoch: if the name is used again, its epochs go on from there.\n"
+    "last epoch: if the name is used again, its epochs go on from there.  --compact\n"
+    "deletes those records as well.\n"
     "\n"
     "  --all-retired AGE  every election whose lease was last renewed more than AGE\n"
     "                     (30d) ago, by the wall clocks; kept are those in use,\n"
     "                     paused ones, and those of `tenure cron` and `tenure once`,\n"
     "                     which would run again what they have run\n"
+    "  --compact          delete the records of elections that were removed before;\n"
+    "                     their epochs are kept in one record for all.  Not in stores\n"
+    "                     that cannot delete on a condition, and not those of a state\n"
+    "  --older-than AGE   only of those that were removed at least AGE ago (1d)\n"
     "  --state URL        where the state is, if it has a store of its own\n"
     "  --yes              do not ask; required unless standard input is a terminal\n"
     "  --dry-run          only show what would be erased\n"
@@ -243,16 +250,47 @@ static int remove_named(struct call *c)
     return status ? cli_fail_with(c->verb, &err) : CLI_OK;
 }
 
+/* ---- What is left of them ------------------------------------------------ */
+
+#define OLDER_THAN "1d"
+
+static int compact(struct call *c, const char *older_than)
+{
+    struct tenure_compaction r = TENURE_COMPACTION;
+    struct tenure_error err;
+    int64_t age_ns = cli_duration(c->verb, "--older-than", older_than ? older_than : OLDER_THAN);
+    enum tenure_status status =
+        tenure_compact(c->url, age_ns / 1000000, &r, tenure_now() + c->common.timeout_ns, &err);
+
+    if (status)
+        return cli_fail_with(c->verb, &err);
+    if (c->common.json)
+        return cli_print_json(json_pack("{s:I, s:I, s:I}", "elections", (json_int_t)r.elections,
+                                        "registers", (json_int_t)r.registers, "waiting",
+                                        (json_int_t)r.waiting))
+                   ? CLI_FAILED
+                   : CLI_OK;
+    printf("deleted what was left of %" PRIu64 " removed election%s (%" PRIu64 " record%s)\n",
+           r.elections, r.elections == 1 ? "" : "s", r.registers, r.registers == 1 ? "" : "s");
+    if (r.waiting)
+        printf("kept that of %" PRIu64 ", removed less than %s ago\n", r.waiting,
+               older_than ? older_than : OLDER_THAN);
+    return CLI_OK;
+}
+
 /* ---- The verb ------------------------------------------------------------ */
 
 static int run(const struct cli_verb *verb, int argc, char **argv)
 {
     struct call c = {.verb = verb};
-    const char *age = NULL;
+    const char *age = NULL, *older_than = NULL;
+    bool compacts = false;
     const struct cli_own own[] = {{"all-retired", &age, NULL},
                                   {"state", &c.state, NULL},
                                   {"yes", NULL, &c.yes},
                                   {"dry-run", NULL, &c.dry_run},
+                                  {"compact", NULL, &compacts},
+                                  {"older-than", &older_than, NULL},
                                   {0}};
     int64_t age_ns = 0;
 
@@ -263,16 +301,23 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     c.common.any = true;
     if (!cli_take(verb, argc, argv, own, &c.common))
         return CLI_USAGE;
-    if (age) {
+    if (older_than && !compacts)
+        return cli_misuse(verb, "--older-than goes with --compact");
+    if (compacts) {
+        if (c.common.name != from_env || age || c.state || c.dry_run)
+            return cli_misuse(verb, "--compact goes with --older-than, and with nothing else");
+    } else if (age) {
         age_ns = cli_duration(verb, "--all-retired", age);
         if (c.common.name != from_env)
             return cli_misuse(verb, "give a NAME or --all-retired, not both");
     } else if (!c.common.name) {
-        return cli_misuse(verb, "missing NAME, or --all-retired AGE");
+        return cli_misuse(verb, "missing NAME, --all-retired AGE or --compact");
     }
     c.url = cli_store_find(verb, &c.common);
     if (!c.url)
         return CLI_USAGE;
+    if (compacts)
+        return compact(&c, older_than);
     c.removed = json_array();
     c.kept = json_array();
     int code = age ? remove_retired(&c, age_ns / 1000000) : remove_named(&c);

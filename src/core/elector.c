@@ -19,6 +19,42 @@ static void retry_later(struct tn_elector *e, const struct tn_event *ev)
     e->retry_at_ns = e->now_ns + jitter(ev, e->cfg.timing.retry_ns);
 }
 
+/* ---- The beginning of a term ---------------------------------------------- */
+
+/* The grant in hand has an epoch that was used before.  Instead of dying: take a higher one, and
+ * seal again (I4). */
+static void outranked(struct tn_elector *e, struct tn_actions *out)
+{
+    if (e->phase == TN_PHASE_SEALING && tn_epoch_next(e->epoch, 0, e->floor) != 0)
+        e->regrant = true;
+    else if (e->phase == TN_PHASE_SEALING || e->phase == TN_PHASE_LEADING)
+        tn_term_drop(e, TN_STOP_FENCED, e->now_ns + e->cfg.timing.grace_ns, out);
+}
+
+static void begin_if_ready(struct tn_elector *e, struct tn_actions *out)
+{
+    if (!e->sealed || e->unchecked || e->regrant || e->now_ns >= e->stop_at_ns)
+        return;
+    e->phase = TN_PHASE_LEADING;
+    e->unsealed = 0;
+    out->set |= TN_ACT_START;
+    out->epoch = e->epoch;
+    memcpy(out->grant, e->grant, TENURE_NONCE_SIZE);
+}
+
+/* A tombstone that was deleted has left its epoch in the floor before.  Our grant has taken effect
+ * before this read, so if it was made where that tombstone had been, however long ago it was sent,
+ * the floor shows it: no clock is asked (I2). */
+static void check_floor(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
+{
+    e->unchecked = false;
+    tn_view_know_epoch(e, ev->floor);
+    if (ev->floor >= e->epoch)
+        outranked(e, out);
+    else
+        begin_if_ready(e, out);
+}
+
 /* ---- Answers ------------------------------------------------------------- */
 
 static void read_holding(struct tn_elector *e, bool moved, const struct tn_event *ev,
@@ -43,6 +79,8 @@ static void read_holding(struct tn_elector *e, bool moved, const struct tn_event
         tn_term_extend(e, mine);
     else if (moved)
         e->renew_at_ns = e->now_ns; /* ours, but too old to tell which: renew on it */
+    if (e->unchecked)
+        check_floor(e, ev, out);
 }
 
 static void read_following(struct tn_elector *e, struct tn_actions *out)
@@ -155,10 +193,7 @@ static void fenced(struct tn_elector *e, const struct tn_event *ev, struct tn_ac
     tn_view_know_epoch(e, ev->floor);
     if (!nonce_equal(ev->grant, e->grant))
         return; /* about a grant that is over already */
-    if (e->phase == TN_PHASE_SEALING && tn_epoch_next(e->epoch, 0, e->floor) != 0)
-        e->regrant = true; /* instead of dying: take a higher epoch and seal again (I4) */
-    else if (e->phase == TN_PHASE_SEALING || e->phase == TN_PHASE_LEADING)
-        tn_term_drop(e, TN_STOP_FENCED, e->now_ns + e->cfg.timing.grace_ns, out);
+    outranked(e, out);
 }
 
 /* Another candidate may reach a state that this one cannot, so the lease is not kept for a seal
@@ -222,13 +257,9 @@ static void take_event(struct tn_elector *e, const struct tn_event *ev, struct t
         swap_done(e, ev, out);
         break;
     case TN_EV_SEALED:
-        if (e->phase == TN_PHASE_SEALING && !e->regrant && nonce_equal(ev->grant, e->grant) &&
-            e->now_ns < e->stop_at_ns) {
-            e->phase = TN_PHASE_LEADING;
-            e->unsealed = 0;
-            out->set |= TN_ACT_START;
-            out->epoch = e->epoch;
-            memcpy(out->grant, e->grant, TENURE_NONCE_SIZE);
+        if (e->phase == TN_PHASE_SEALING && nonce_equal(ev->grant, e->grant)) {
+            e->sealed = true;
+            begin_if_ready(e, out);
         }
         break;
     case TN_EV_FENCED:

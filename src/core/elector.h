@@ -22,7 +22,8 @@
  *     send TN_EV_SEALED, or TN_EV_FENCED with the floor found (I4).  While it
  *     fails, send TN_EV_UNSEALED now and then, and go on trying until
  *     TN_ACT_STOP.  Do not start the program yet.
- *  4. TN_ACT_START: the state is sealed.  Start the program with out->epoch.
+ *  4. TN_ACT_START: the state is sealed, and where tombstones are deleted, the floor of epochs
+ *     was read since the win.  Start the program with out->epoch.
  *  5. TN_ACT_LEADER: who leads, as far as this candidate can see, has changed.
  *     For people and callbacks; never for safety.
  *  6. TN_ACT_PROVE: the holder of out->suspect has been silent.  If there is a command that makes
@@ -30,7 +31,8 @@
  * not earlier, bounded in time, and send TN_EV_PROVED when it has ended. There is one at a time.
  *  7. At most one of TN_ACT_READ, TN_ACT_SWAP, TN_ACT_WAIT, TN_ACT_HALT:
  *     READ   read the register, linearizably, giving up at out->request_by_ns;
- *            send TN_EV_READ with what was found.
+ *            send TN_EV_READ with what was found.  With out->with_floor, read the
+ *            store's floor of epochs as well, as linearizably; both succeed, or neither.
  *     SWAP   swap out->record in, expecting out->expect, under out->nonce,
  *            giving up at out->request_by_ns; send TN_EV_SWAPPED.
  *     WAIT   wait until out->wait_until_ns or, if out->watch is set, a change
@@ -97,7 +99,8 @@ struct tn_event {
     uint8_t grant[TENURE_NONCE_SIZE]; /* SEALED, FENCED, UNSEALED: the grant that this is about */
     bool gained;                      /* UNSEALED: but it has got on since the last such event */
     bool final;                       /* UNSEALED: to try again does not help */
-    uint64_t floor;                 /* FENCED: highest sealed epoch known; START: likewise, or 0 */
+    uint64_t floor; /* FENCED: highest sealed epoch known; START: likewise, or 0; READ: of the store
+                       if it was asked for (0: there is none) */
     int64_t until_ns;               /* YIELD: not before; 0 for at once */
     bool may_claim;                 /* CONTROL */
     int64_t claim_delay_ns;         /* CONTROL: extra wait before claiming what is free */
@@ -148,6 +151,7 @@ struct tn_actions {
     uint8_t grant[TENURE_NONCE_SIZE]; /* SEAL, START */
 
     int64_t request_by_ns;            /* READ, SWAP */
+    bool with_floor;                  /* READ */
     int64_t wait_until_ns;            /* WAIT */
     bool watch;                       /* WAIT: a change of the register matters */
     struct tenure_token expect;       /* SWAP: expected; WAIT with watch: last seen */
@@ -160,7 +164,7 @@ struct tn_actions {
 enum tn_phase {
     TN_PHASE_NEW,       /* before START */
     TN_PHASE_FOLLOWING, /* contends */
-    TN_PHASE_SEALING,   /* holds a grant; the state is being sealed; nothing runs yet */
+    TN_PHASE_SEALING,   /* holds a grant; state and epoch are made sure of; nothing runs yet */
     TN_PHASE_LEADING,   /* holds a grant; the program runs */
     TN_PHASE_STOPPING,  /* leadership is over; the program is being stopped */
     TN_PHASE_RELEASING, /* the program is dead; the lease is being released */
@@ -176,6 +180,7 @@ struct tn_elector_config {
     int64_t drain_ns; /* how long a planned stop may take while renewals succeed */
     int64_t prove_ns; /* a holder that is silent for so long may be proved dead, in whole ms; 0:
                          never */
+    bool purges;      /* the store deletes tombstones: every grant is checked against its floor */
     struct tn_timing timing;
 };
 
@@ -226,6 +231,8 @@ struct tn_elector {
     bool over;                /* D has passed or the guard fired: never renewed again (I6b) */
     bool draining;            /* STOPPING on request: renewals go on */
     bool regrant;             /* the seal was refused: take a higher epoch (I4) */
+    bool sealed;              /* SEALING: the state is */
+    bool unchecked;           /* SEALING: the floor of epochs was not read since the win (I2) */
     int64_t seal_by_ns;       /* SEALING: a seal that has failed until then is given up */
     unsigned unsealed;        /* so many terms in a row ended by a seal that fails for good */
 

@@ -42,6 +42,7 @@ static void read_now(struct tn_elector *e, struct tn_actions *out)
 {
     e->reading = true;
     out->set |= TN_ACT_READ;
+    out->with_floor = e->unchecked;
     out->request_by_ns = request_by(e);
 }
 
@@ -237,7 +238,7 @@ static void plan_holding(struct tn_elector *e, const struct tn_event *ev, struct
         sleep_until(out, TN_FOREVER); /* until the program is dead */
     } else if (e->now_ns < e->retry_at_ns) {
         sleep_until(out, min64(e->retry_at_ns, stop_at));
-    } else if (e->must_read) {
+    } else if (e->must_read || e->unchecked) {
         read_now(e, out);
     } else if (e->regrant) {
         draft_grant(e, ev, tn_epoch_next(e->epoch, ev->wall_ms, e->floor), "regrant");

@@ -25,7 +25,7 @@ void tn_term_drop(struct tn_elector *e, enum tn_stop why, int64_t by_ns, struct 
     e->phase = TN_PHASE_STOPPING;
     e->draining =
         first && (why == TN_STOP_YIELD || why == TN_STOP_SHUTDOWN || why == TN_STOP_UNSEALED);
-    e->regrant = false;
+    e->regrant = e->unchecked = false;
     if (first)
         e->stop_by_ns = by_ns;
     if (!e->draining)
@@ -45,7 +45,8 @@ void tn_term_win(struct tn_elector *e, const struct tn_attempt *won, struct tn_a
     e->stop_at_ns = won->stop_at_ns;
     e->renew_at_ns = won->renew_at_ns;
     e->seal_by_ns = e->now_ns + e->cfg.timing.ttl_ns;
-    e->lost = e->over = e->draining = e->regrant = false;
+    e->lost = e->over = e->draining = e->regrant = e->sealed = false;
+    e->unchecked = e->cfg.purges;
     out->set |= TN_ACT_LEADER;
     /* Asked to give up while the claim was on its way: then nothing starts. */
     if (e->ending) {

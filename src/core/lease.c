@@ -43,3 +43,8 @@ struct tn_lease tn_lease_tombstone(const struct tn_lease *last, uint64_t floor, 
         kept.epoch = floor;
     return kept;
 }
+
+bool tn_lease_tombstone_kept(const struct tn_lease *tombstone, uint64_t floor)
+{
+    return tn_lease_sane(tombstone) && tombstone->epoch <= floor;
+}

@@ -69,5 +69,11 @@ uint64_t tn_epoch_next(uint64_t previous, uint64_t wall_ms, uint64_t floor);
  * grant is above both (I2).  wall_ms is for people.
  */
 struct tn_lease tn_lease_tombstone(const struct tn_lease *last, uint64_t floor, uint64_t wall_ms);
+/*
+ * May this tombstone be deleted?  Only when the store's floor of epochs, as it was READ (what was
+ * only asked for may never be written, I6), keeps its epoch: whoever is granted the register after
+ * it is gone reads that floor before it begins (core/elector.h, with_floor).
+ */
+bool tn_lease_tombstone_kept(const struct tn_lease *tombstone, uint64_t floor);
 
 #endif

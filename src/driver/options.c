@@ -208,6 +208,7 @@ enum tenure_status tn_driver_open(tenure_elector *e, struct tenure_error *err)
     snprintf(e->snapshot.weakness, sizeof e->snapshot.weakness, "%s",
              e->info.weakness ? e->info.weakness : "");
     pthread_mutex_unlock(&e->lock);
+    cfg.purges = tenure_store_purges(e->store);
     if (!status)
         tn_elector_init(&e->machine, &cfg);
     return status;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "control/control.h"
 #include "driver/inner.h"
+#include "lease/floor.h"
 #include "os/poll.h"
 
 /* ---- Telling ------------------------------------------------------------- */
@@ -103,13 +104,38 @@ static bool accepts_changes(const tenure_elector *e)
     return !tenure_token_equal(&e->seen.token, &e->failed_on) || !e->machine.may_claim;
 }
 
+/* The lease, and with it the floor of epochs: one request, where the store takes several. */
+static enum tenure_status read_with_floor(tenure_elector *e, uint64_t *floor,
+                                          struct tenure_error *err)
+{
+    char key[TENURE_KEY_MAX + 1];
+    struct tenure_read reads[] = {{.key = key, .value = e->buffer}, {.key = TN_KEY_REMOVED}};
+    enum tenure_status status;
+
+    tn_key_of(e->name, TN_KEY_LEASE, key);
+    status = tenure_store_read_many(e->store, reads, 2, e->actions.request_by_ns, err);
+    e->buffer = reads[0].value;
+    for (int i = 0; i < 2 && !status; i++) {
+        if (reads[i].status)
+            status = tenure_fail(err, reads[i].status, "%s: %s", reads[i].key,
+                                 tenure_status_meaning(reads[i].status));
+    }
+    if (!status)
+        status = tn_floor_see(&reads[1].value, floor, err);
+    if (!status)
+        status = tn_lease_see(&e->buffer, &e->seen, err);
+    tenure_value_free(&reads[1].value);
+    return status;
+}
+
 void tn_driver_read(tenure_elector *e, struct tn_event *ev)
 {
     struct tenure_error err = {0};
 
     ev->kind = TN_EV_READ;
-    ev->status =
-        tn_lease_read(e->store, e->name, &e->buffer, &e->seen, e->actions.request_by_ns, &err);
+    ev->status = e->actions.with_floor ? read_with_floor(e, &ev->floor, &err)
+                                       : tn_lease_read(e->store, e->name, &e->buffer, &e->seen,
+                                                       e->actions.request_by_ns, &err);
     if (ev->status && ev->status != TENURE_CORRUPT) {
         report_failure(e, FAILING_READS, "reading the lease", ev->status, &err);
         return;

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(server_redis.MISSING is not None, reason=str(ser
 # What docs/reference/stores/redis.md tells people to grant.
 RIGHTS = ("resetkeys", "~{tenure}:*", "resetchannels", "&{tenure}:k:*", "-@all", "+evalsha",
           "+script|load", "+get", "+getrange", "+exists", "+set", "+mset", "+zadd",
-          "+zrangebylex", "+zrangebyscore", "+persist", "+info", "+publish", "+subscribe",
+          "+zrangebylex", "+zrangebyscore", "+persist", "+info", "+publish", "+del", "+zrem", "+subscribe",
           "+psubscribe")
 
 

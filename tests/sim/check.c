@@ -4,6 +4,8 @@ void sim_check_step(struct sim_world *w, struct sim_node *n, const struct tn_eve
 {
     if (n->out.set & TN_ACT_SEAL)
         sim_check_won(w, n);
+    if (n->out.set & TN_ACT_START)
+        sim_check_begun(w, n);
     if (ev->kind == TN_EV_READ && ev->status == TENURE_OK)
         sim_check_looked(w, n);
     if (ev->kind == TN_EV_UNSEALED)

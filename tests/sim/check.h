@@ -32,6 +32,9 @@ void sim_check_looked(struct sim_world *w, struct sim_node *n);
 void sim_check_spared(struct sim_world *w, struct sim_node *n);
 /* check_epoch.c: I2. */
 void sim_check_won(struct sim_world *w, struct sim_node *n);
+/* It has won by this grant already. */
+bool sim_check_used(struct sim_world *w, const uint8_t grant[TENURE_NONCE_SIZE]);
+void sim_check_begun(struct sim_world *w, struct sim_node *n);
 void sim_check_granted(struct sim_world *w, const struct sim_msg *msg,
                        const struct sim_value *before);
 /* check_fence.c: I3, I4. */

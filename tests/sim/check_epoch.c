@@ -16,6 +16,13 @@ static struct sim_grant *find(struct sim_world *w, const uint8_t *grant)
     return NULL;
 }
 
+bool sim_check_used(struct sim_world *w, const uint8_t grant[TENURE_NONCE_SIZE])
+{
+    const struct sim_grant *g = find(w, grant);
+
+    return g && g->used && g->serial > w->exempt_serial;
+}
+
 void sim_check_won(struct sim_world *w, struct sim_node *n)
 {
     struct sim_grant *g = find(w, n->out.grant);
@@ -39,6 +46,20 @@ void sim_check_won(struct sim_world *w, struct sim_node *n)
     n->facts.seal_by_ns = n->elector.now_ns + n->elector.cfg.timing.ttl_ns;
 }
 
+/* A term has an epoch above that of every grant before it, also of those whose tombstone was
+ * deleted.
+ */
+void sim_check_begun(struct sim_world *w, struct sim_node *n)
+{
+    const struct sim_grant *g = find(w, n->out.grant);
+
+    if (g && w->plan.family->keeps && n->out.epoch <= g->above)
+        sim_fail(w, "I2", "n%u begins a term with epoch %llu after %llu", n->index,
+                 (unsigned long long)n->out.epoch, (unsigned long long)g->above);
+}
+
+/* A claim that was on its way while a tombstone was deleted may land in its place, even for the
+ * second time; what must not follow from it is a term. */
 void sim_check_granted(struct sim_world *w, const struct sim_msg *msg,
                        const struct sim_value *before)
 {
@@ -50,12 +71,13 @@ void sim_check_granted(struct sim_world *w, const struct sim_msg *msg,
     if (before->has_record && !before->corrupt && epoch <= before->lease.epoch)
         sim_fail(w, "I2", "n%u was granted epoch %llu over %llu", msg->node,
                  (unsigned long long)epoch, (unsigned long long)before->lease.epoch);
-    if (w->plan.family->keeps && epoch <= w->top_epoch)
+    if (w->plan.family->keeps && epoch <= w->age_epoch)
         sim_fail(w, "I2", "n%u was granted epoch %llu after %llu", msg->node,
-                 (unsigned long long)epoch, (unsigned long long)w->top_epoch);
+                 (unsigned long long)epoch, (unsigned long long)w->age_epoch);
     const struct sim_grant *same = find(w, msg->record.grant);
-    if (same && same->serial > w->exempt_serial) /* a restored record may be claimed again */
+    if (same && same->serial > w->exempt_serial &&
+        same->age == w->store.age) /* a restored record may be claimed again */
         sim_fail(w, "I2", "n%u used the name of a grant twice", msg->node);
-    if (epoch > w->top_epoch)
-        w->top_epoch = epoch;
+    w->age_epoch = epoch > w->age_epoch ? epoch : w->age_epoch;
+    w->top_epoch = epoch > w->top_epoch ? epoch : w->top_epoch;
 }

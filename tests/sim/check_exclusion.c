@@ -49,5 +49,5 @@ void sim_check_exclusion_all(struct sim_world *w)
 void sim_check_record_lost(struct sim_world *w)
 {
     w->exempt_serial = w->n_grants;
-    w->top_epoch = 0;
+    w->top_epoch = w->age_epoch = 0;
 }

@@ -101,6 +101,8 @@ static struct limits limits_of(const struct sim_world *w)
     /* The product's code: roots and documents, read, sealed and read again; twice if fenced. */
     if (p->product)
         l.seal = (8 * SIM_REGS + 1) * l.trip;
+    /* The floor of epochs is read, and once more above it; and so again if the state has fenced. */
+    l.seal += p->purges ? 6 * l.trip : 0;
     return l;
 }
 

@@ -86,6 +86,7 @@ static bool open_mail(struct sim_world *w, struct sim_node *n, const struct sim_
          * driver goes on; which it sees first is nobody's promise. */
         if (n->req.answered && n->req.answer_ns <= w->now_ns && (n->steps & 1))
             ev->status = n->req.status;
+        ev->floor = n->req.floor;
         ev->token = n->req.seen.token;
         ev->tombstone = n->req.seen.tombstone;
         ev->corrupt = n->req.seen.corrupt;

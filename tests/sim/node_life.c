@@ -43,6 +43,7 @@ void sim_node_reply(struct sim_world *w, const struct sim_msg *msg, enum tenure_
     r->answered = true;
     r->answer_ns = w->now_ns + msg->back_ns;
     r->status = status;
+    r->floor = w->store.floor;
     if (seen && r->read)
         r->seen = *seen;
     else if (seen)
@@ -105,8 +106,10 @@ void sim_node_rearm(struct sim_world *w, struct sim_node *n)
 
 void sim_node_boot(struct sim_world *w, struct sim_node *n)
 {
-    struct tn_elector_config cfg = {
-        .drain_ns = w->plan.drain_ns, .prove_ns = w->plan.prove_ns, .timing = *n->timing};
+    struct tn_elector_config cfg = {.drain_ns = w->plan.drain_ns,
+                                    .prove_ns = w->plan.prove_ns,
+                                    .purges = w->plan.purges,
+                                    .timing = *n->timing};
     struct sim_rng rng;
 
     if (n->run != SIM_DOWN || (w->keep.without >> n->index & 1))

@@ -34,6 +34,14 @@ struct sim_value {
 #define SIM_NOBODY   0xff /* has the advisory lock */
 #define SIM_STRANGER 0xfe
 
+/* One `tenure remove --compact`: the tombstone that it has found. */
+struct sim_compaction {
+    struct tenure_token token;
+    struct tn_lease tombstone;
+    unsigned steps;
+};
+#define SIM_COMPACTIONS_MAX 32
+
 struct sim_store {
     struct sim_value now;
     struct sim_value past[SIM_PAST_MAX]; /* kept only if the plan may need it */
@@ -42,6 +50,10 @@ struct sim_store {
     int64_t down_until_ns;
     bool down_refuses; /* else it is silent */
     uint64_t removal;  /* asked for: as soon as the lease is free; 0: none is */
+    uint64_t floor;    /* of epochs: those of tombstones that were deleted are not above it */
+    uint32_t age;      /* so many were */
+    struct sim_compaction compactions[SIM_COMPACTIONS_MAX];
+    unsigned n_compactions;
     /* After a fail-over some candidates still talk to the old server. */
     struct sim_value split;
     uint16_t split_nodes;
@@ -110,6 +122,7 @@ struct sim_request {
     bool late;         /* a session was set up first: no answer in time says nothing about it */
     enum tenure_status status;
     struct sim_value seen;
+    uint64_t floor; /* of epochs, read with it */
 };
 
 /* Something that waits to be stepped. */

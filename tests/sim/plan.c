@@ -269,6 +269,33 @@ static void plan_removals(struct sim_plan *p)
         };
 }
 
+/* Tombstones are deleted soon after they are written: a claim that was on its way since before may
+ * land where they were, and a candidate that starts afterwards has never heard of their epochs. */
+static void plan_compactions(struct sim_plan *p)
+{
+    struct sim_rng rng = sim_rng_keyed(p->seed, SIM_RND_PLAN, 9, 0);
+    unsigned n = (unsigned)sim_rng_span(&rng, 2, 8);
+
+    if ((p->family != &sim_family_register && p->family != &sim_family_advisory) ||
+        !sim_rng_chance(&rng, 25))
+        return;
+    p->purges = true;
+    for (unsigned i = 0; i < n && p->n_ops < SIM_OPS_MAX; i++)
+        p->ops[p->n_ops++] = (struct sim_op){
+            .at_ns = sim_rng_span(&rng, 0, p->hostile_ns - 1),
+            .kind = SIM_OP_REMOVE,
+            .pick = sim_rng_next(&rng),
+        };
+    /* Whole lives of the register while one request is on its way. */
+    p->swift = sim_rng_chance(&rng, 50);
+    for (unsigned i = 0; p->swift && i < 4 * n && p->n_ops < SIM_OPS_MAX; i++)
+        p->ops[p->n_ops++] = (struct sim_op){
+            .at_ns = sim_rng_span(&rng, 0, p->hostile_ns - 1),
+            .kind = SIM_OP_YIELD,
+            .node = (uint8_t)sim_rng_below(&rng, p->nodes),
+        };
+}
+
 /* Candidates that have a command to switch a silent holder off: sometimes at the first renewal that
  * is late, or even before. */
 static void plan_proofs(struct sim_plan *p)
@@ -342,6 +369,7 @@ void sim_plan_hostile(struct sim_plan *p, const struct sim_family *family, uint6
     if (p->commits)
         plan_seals(p);
     plan_removals(p);
+    plan_compactions(p);
     plan_proofs(p);
 }
 

@@ -93,6 +93,8 @@ struct sim_plan {
     bool commits;  /* leaders save state */
     bool files;    /* the state is a file per epoch, not a register per document */
     bool product;  /* the state is kept by the product's own code */
+    bool purges;   /* what is removed is compacted as well, and its candidates forget it */
+    bool swift;    /* as soon as it is free, and again and again */
     bool unsealed; /* the candidate of the last UNSEAL cannot seal it in the calm either, ... */
                    /* ... until somebody leads */
     unsigned nodes;

@@ -84,7 +84,7 @@ static void begin(struct sim_replay *r, bool guarded, int64_t allow_ns)
     memset(r->judged, 0, sizeof r->judged);
     sim_queue_clear(&w->queue);
     w->n_grants = w->exempt_serial = w->edited_serial = 0;
-    w->top_epoch = 0;
+    w->top_epoch = w->age_epoch = 0;
     w->plan.family = sim_family_find("register");
     w->plan.guarded = guarded;
     w->plan.commits = w->plan.files = true;

@@ -91,16 +91,19 @@ static void remember(struct sim_world *w)
     s->past[s->n_past++ % SIM_PAST_MAX] = s->now;
 }
 
-static uint32_t new_grant(struct sim_world *w, const struct sim_msg *msg)
+static uint32_t new_grant(struct sim_world *w, const struct sim_msg *msg, uint64_t above)
 {
+    bool used = sim_check_used(w, msg->record.grant);
     struct sim_grant *g = &w->grants[++w->n_grants % SIM_GRANTS_MAX];
 
+    g->used = used; /* a claim that lands twice is still won once */
     memcpy(g->grant, msg->record.grant, TENURE_NONCE_SIZE);
     g->serial = w->n_grants;
     g->claim_no = msg->no;
     g->epoch = msg->record.epoch;
     g->node = msg->node;
-    g->used = false;
+    g->age = w->store.age;
+    g->above = above;
     w->counts.grants++;
     return g->serial;
 }
@@ -129,27 +132,45 @@ static void touch(struct sim_world *w, uint64_t pick)
 static void entomb(struct sim_world *w)
 {
     struct sim_value *now = &w->store.now;
+    uint64_t pick = w->store.removal;
 
-    if (!w->store.removal || w->now_ns >= w->plan.hostile_ns || !now->has_record || now->corrupt ||
+    if (!pick || w->now_ns >= w->plan.hostile_ns || !now->has_record || now->corrupt ||
         now->tombstone || tn_lease_held(&now->lease) || !tn_lease_sane(&now->lease))
         return;
-    touch(w, w->store.removal);
+    touch(w, pick);
     now->lease = tn_lease_tombstone(&now->lease, 0, 0);
     now->tombstone = true;
     now->serial = 0;
     w->store.removal = 0;
     sim_say(w, -1, "the election is removed: v%s, epoch %llu", now->token.version,
             (unsigned long long)now->lease.epoch);
+    if (w->plan.purges)
+        sim_compaction_begin(w, pick);
+}
+
+void sim_store_purge(struct sim_world *w, uint64_t pick)
+{
+    remember(w);
+    memset(&w->store.now, 0, sizeof w->store.now);
+    if (pick & 1) /* numbers may begin again; nonces do not */
+        w->store.version = 0;
+    w->store.age++;
+    w->age_epoch = 0;
+    w->store.removal = w->plan.swift ? sim_mix(pick) | 1 : 0;
+    sim_say(w, -1, "its tombstone is deleted");
+    sim_store_notify(w, &w->store.now, UINT16_MAX);
 }
 
 void sim_store_apply(struct sim_world *w, const struct sim_msg *msg)
 {
     struct sim_value *reg = sim_store_of(w, msg->node);
 
+    uint64_t above = w->top_epoch;
+
     sim_check_apply(w, msg, reg);
     remember(w);
     if (msg->purpose == TN_FOR_CLAIM || msg->purpose == TN_FOR_REGRANT)
-        reg->serial = new_grant(w, msg);
+        reg->serial = new_grant(w, msg, above);
     sim_store_version(w, &reg->token);
     memcpy(reg->token.nonce, msg->nonce, TENURE_NONCE_SIZE);
     reg->tombstone = reg->corrupt = false;

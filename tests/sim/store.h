@@ -17,6 +17,12 @@ void sim_store_notify(struct sim_world *w, const struct sim_value *now, uint16_t
 void sim_store_befall(struct sim_world *w, const struct sim_op *op);
 /* An operator makes it usable again. */
 void sim_store_reset(struct sim_world *w);
+/* What `tenure remove --compact` does from now on, once or twice, about the tombstone that is
+ * there; compaction.c. */
+void sim_compaction_begin(struct sim_world *w, uint64_t pick);
+void sim_compaction_step(struct sim_world *w, uint32_t index);
+/* The tombstone is deleted, by a compaction that compared its token. */
+void sim_store_purge(struct sim_world *w, uint64_t pick);
 /* The next version, as text. */
 void sim_store_version(struct sim_world *w, struct tenure_token *token);
 

@@ -102,7 +102,7 @@ static void reset(struct sim_world *w)
     w->now_ns = 0;
     w->quiet = w->done = w->failed = false;
     w->n_grants = w->exempt_serial = w->edited_serial = 0;
-    w->top_epoch = 0;
+    w->top_epoch = w->age_epoch = 0;
     memset(&w->calm, 0, sizeof w->calm);
     memset(&w->counts, 0, sizeof w->counts);
     w->trace.hash = p->seed;
@@ -230,6 +230,9 @@ static void happen(struct sim_world *w, const struct sim_item *it)
         break;
     case SIM_Q_PROVER:
         sim_prover_step(w, n, it->gen, it->arg);
+        break;
+    case SIM_Q_COMPACT:
+        sim_compaction_step(w, it->arg);
         break;
     case SIM_Q_UNSEALED:
         sim_saver_seal_again(w, n, it->gen);

@@ -46,6 +46,7 @@ enum sim_what {
     SIM_Q_CLIENT,    /* arg: a client's timer; gen: which */
     SIM_Q_SAYS,      /* arg: a client tells its elector; gen: who it was */
     SIM_Q_PROVER,    /* arg: the next step of a candidate's prover; gen: its life */
+    SIM_Q_COMPACT,   /* arg: the next step of a compaction */
     SIM_Q_UNSEALED,  /* a candidate that could not seal tries again; gen: its saver's */
 };
 
@@ -59,6 +60,8 @@ struct sim_grant {
     uint64_t epoch;
     uint8_t node;
     bool used;          /* its candidate has won by it */
+    uint32_t age;       /* how many times the register had been deleted when it was made, ... */
+    uint64_t above;     /* ... and the highest epoch of all grants before it, that is not lost */
     uint32_t ttl_ms;    /* as it was written last ... */
     int64_t applied_ns; /* ... and when, in true time */
 };
@@ -115,6 +118,7 @@ struct sim_world {
     uint32_t exempt_serial; /* exclusion is not promised for grants up to this one */
     uint32_t edited_serial; /* nor is a holder up to this one known by what was read */
     uint64_t top_epoch;     /* of all grants since the record was last lost (I2) */
+    uint64_t age_epoch;     /* likewise, and since its tombstone was last deleted */
     struct sim_calm calm;
     struct sim_counts counts;
     struct sim_trace trace;

@@ -46,6 +46,7 @@ void candidate_add(struct words *words)
     snprintf(c->name, sizeof c->name, "%s", name);
     snprintf(c->config.id, sizeof c->config.id, "%s", name);
     c->config.drain_ns = words_duration(words, "drain", 8 * TN_S);
+    c->config.purges = words_take_if(words, "purges");
     c->config.prove_ns = words_duration(words, "prove", 0);
     c->config.priority = (int32_t)words_number(words, "priority", 0);
     words_copy(words, "address", c->config.address, sizeof c->config.address);

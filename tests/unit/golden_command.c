@@ -4,18 +4,18 @@
  *     [at SECONDS | +SECONDS] COMMAND
  *
  *   candidate NAME [ttl= renew= kill= grace= request= poll= rho=ppm notifies]
- *                  [drain= dies= priority= address= build=]
+ *                  [drain= dies= priority= address= build= purges]
  *   chapter                       everything begins anew, at 0
  *   plan ttl= ...                 tn_timing_plan()
  *   wall MS | dice N              the wall clock; the jitter of the steps that follow
  *   put held NAME grant=WORD epoch=N ttl=D [as=NAME] | free epoch= | corrupt | nothing
  *   put tombstone epoch= | tombstone empty   as: that candidate's incarnation; nonce=: no new one
  *   vanish | restore vN           the register is lost, or an old value comes back
- *   land NAME#N                   a request of unknown outcome arrives
- *   run until SECONDS [latency=D] everybody's requests are answered
- *   freeze | thaw | cut | heal NAME   for run: a stopped process, a lost network
- *   epoch previous= wall= floor=  tn_epoch_next()
- *   texts                         tn_phase_word(), tn_stop_text(), and one beyond each
+ *   floor at=N | compact            the store's floor of epochs; it is raised, the tombstone
+ * deleted land NAME#N                   a request of unknown outcome arrives run until SECONDS
+ * [latency=D] everybody's requests are answered freeze | thaw | cut | heal NAME   for run: a
+ * stopped process, a lost network epoch previous= wall= floor=  tn_epoch_next() texts
+ * tn_phase_word(), tn_stop_text(), and one beyond each
  *
  *   NAME start [floor=N] | timer | wakes | changed | restart
  *   NAME answered                 its request reaches the store, and the answer comes back
@@ -86,6 +86,20 @@ static void do_restore(struct words *words)
         }
     }
     print_fault(w, "there never was a %s", version);
+}
+
+/* As driver/compaction.c: first the floor, then what it keeps. */
+static void do_compact(struct world *w)
+{
+    const struct tn_lease *last = &w->now.record;
+
+    if (w->now.tombstone && tn_lease_sane(last) && !tn_lease_tombstone_kept(last, w->floor))
+        w->floor = last->epoch;
+    bool kept = w->now.tombstone && tn_lease_tombstone_kept(last, w->floor);
+    if (kept)
+        memset(&w->now, 0, sizeof w->now);
+    print_line(w, "store", "floor %llu, the tombstone %s", (unsigned long long)w->floor,
+               kept ? "is deleted" : "stays");
 }
 
 static void do_texts(struct world *w)
@@ -176,6 +190,10 @@ void world_obey(struct world *w, const char *line)
         do_put(&words);
     else if (strcmp(verb, "vanish") == 0)
         memset(&w->now, 0, sizeof w->now);
+    else if (strcmp(verb, "floor") == 0)
+        w->floor = words_number(&words, "at", 0);
+    else if (strcmp(verb, "compact") == 0)
+        do_compact(w);
     else if (strcmp(verb, "restore") == 0)
         do_restore(&words);
     else if (strcmp(verb, "land") == 0)

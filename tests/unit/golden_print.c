@@ -150,7 +150,8 @@ void print_actions(struct world *w, struct candidate *c, const struct tn_actions
         print_line(w, c->name, "> prove that %s is dead, epoch %llu", out->suspect.holder,
                    (unsigned long long)out->suspect.epoch);
     if (out->set & TN_ACT_READ)
-        print_line(w, c->name, "> read by %s", show_time(out->request_by_ns, text));
+        print_line(w, c->name, "> read%s by %s", out->with_floor ? " with the floor" : "",
+                   show_time(out->request_by_ns, text));
     if (out->set & TN_ACT_SWAP)
         print_swap(w, c, out);
     if (out->set & TN_ACT_WAIT)

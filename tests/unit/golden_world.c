@@ -100,6 +100,7 @@ static void remember_request(struct world *w, struct candidate *c, const struct 
     memset(r, 0, sizeof *r);
     r->out = true;
     r->read = out->set & TN_ACT_READ;
+    r->with_floor = r->read && out->with_floor;
     r->sent_ns = w->now_ns;
     r->by_ns = out->request_by_ns;
     if (r->read)
@@ -166,7 +167,10 @@ static void answer_read(struct world *w, struct candidate *c)
 
     fprintf(w->out, "[%7s] %s < read ", show_time(w->now_ns, when), c->name);
     print_value(w, &w->now);
+    if (c->request.with_floor)
+        fprintf(w->out, ", floor %llu", (unsigned long long)w->floor);
     fputc('\n', w->out);
+    ev.floor = c->request.with_floor ? w->floor : 0;
     ev.tombstone = w->now.tombstone;
     ev.corrupt = w->now.corrupt;
     if (!tenure_token_absent(&w->now.token) && !w->now.corrupt && !w->now.bare)

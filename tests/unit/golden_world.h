@@ -28,6 +28,7 @@ struct value {
 /* What a candidate asked of the store last. */
 struct request {
     bool out, read;
+    bool with_floor;
     int64_t sent_ns, by_ns;
     struct tenure_token expect;
     struct value value; /* a swap's; its token holds the nonce */
@@ -57,6 +58,7 @@ struct world {
     uint64_t wall_ms;
     uint64_t dice; /* entropy[0] of every step: the jitter */
     uint64_t steps;
+    uint64_t floor; /* of the store's epochs */
     struct value now;
     struct value past[VERSIONS];
     unsigned versions;
