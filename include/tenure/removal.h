@@ -82,6 +82,23 @@ TENURE_CHECKED enum tenure_status tenure_compact(const char *store, int64_t olde
                                                  struct tenure_compaction *result, int64_t deadline,
                                                  struct tenure_error *err);
 
+/*
+ * The register that keeps those epochs: CORRUPT if it is damaged, and then no candidate of the
+ * store begins a term; OK with *epoch 0 if nothing was compacted yet.
+ */
+TENURE_CHECKED enum tenure_status tenure_compaction_check(tenure_store *store, uint64_t *epoch,
+                                                          int64_t deadline,
+                                                          struct tenure_error *err);
+/*
+ * Replace it if it is damaged (INVALID if it is not), by the highest of at_least, the wall clock's
+ * milliseconds and every epoch that the store still shows; *epoch is which.  Nothing else knows the
+ * epochs that were deleted: at_least is the highest that a resource or a person has seen, and only
+ * if a clock was ahead, or an operator has raised an epoch, the wall clock does not cover it.
+ */
+TENURE_CHECKED enum tenure_status tenure_compaction_repair(tenure_store *store, uint64_t at_least,
+                                                           uint64_t *epoch, int64_t deadline,
+                                                           struct tenure_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -42,11 +42,26 @@ static void begin_if_ready(struct tn_elector *e, struct tn_actions *out)
     memcpy(out->grant, e->grant, TENURE_NONCE_SIZE);
 }
 
+/* Another candidate may be able to begin where this one cannot, so the lease is not kept.  The
+ * others get as long to take over before this one claims again; if it fails for good, longer each
+ * time. */
+static void give_up(struct tn_elector *e, enum tn_stop why, bool final, struct tn_actions *out)
+{
+    e->not_before_ns = e->now_ns + (e->cfg.timing.ttl_ns << e->unsealed);
+    if (final && e->unsealed < TN_UNSEALED_MAX)
+        e->unsealed++;
+    tn_term_drop(e, why, e->now_ns + e->cfg.drain_ns, out);
+}
+
 /* A tombstone that was deleted has left its epoch in the floor before.  Our grant has taken effect
  * before this read, so if it was made where that tombstone had been, however long ago it was sent,
- * the floor shows it: no clock is asked (I2). */
+ * the floor shows it: no clock is asked (I2).  A floor that cannot be read is not zero. */
 static void check_floor(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
+    if (ev->floor_damaged) {
+        give_up(e, TN_STOP_UNCHECKED, true, out);
+        return;
+    }
     e->unchecked = false;
     tn_view_know_epoch(e, ev->floor);
     if (ev->floor >= e->epoch)
@@ -196,24 +211,16 @@ static void fenced(struct tn_elector *e, const struct tn_event *ev, struct tn_ac
     outranked(e, out);
 }
 
-/* Another candidate may reach a state that this one cannot, so the lease is not kept for a seal
- * that fails: not for one that only a person can help, nor for one that has not got on for a
- * whole ttl.  The others get as long to take over before this one claims again; if it fails for
- * good, longer each time. */
+/* Another candidate may reach a state that this one cannot: the lease is kept neither for a seal
+ * that only a person can help, nor for one that has not got on for a whole ttl. */
 static void unsealed(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)
 {
-    int64_t ttl = e->cfg.timing.ttl_ns;
-
     if (e->phase != TN_PHASE_SEALING || !nonce_equal(ev->grant, e->grant))
         return; /* about a grant that is over already */
     if (ev->gained)
-        e->seal_by_ns = e->now_ns + ttl;
-    if (!ev->final && e->now_ns < e->seal_by_ns)
-        return;
-    e->not_before_ns = e->now_ns + (ttl << e->unsealed);
-    if (ev->final && e->unsealed < TN_UNSEALED_MAX)
-        e->unsealed++;
-    tn_term_drop(e, TN_STOP_UNSEALED, e->now_ns + e->cfg.drain_ns, out);
+        e->seal_by_ns = e->now_ns + e->cfg.timing.ttl_ns;
+    if (ev->final || e->now_ns >= e->seal_by_ns)
+        give_up(e, TN_STOP_UNSEALED, ev->final, out);
 }
 
 /* What was granted under the former timing keeps its times; a renewal that

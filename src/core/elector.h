@@ -101,6 +101,7 @@ struct tn_event {
     bool final;                       /* UNSEALED: to try again does not help */
     uint64_t floor; /* FENCED: highest sealed epoch known; START: likewise, or 0; READ: of the store
                        if it was asked for (0: there is none) */
+    bool floor_damaged;             /* READ: it was asked for, and a person has to repair it */
     int64_t until_ns;               /* YIELD: not before; 0 for at once */
     bool may_claim;                 /* CONTROL */
     int64_t claim_delay_ns;         /* CONTROL: extra wait before claiming what is free */
@@ -127,6 +128,7 @@ enum tn_action {
     X(FENCED, "the state knows a later epoch")                                                     \
     X(FIRED, "the guard fired")                                                                    \
     X(UNSEALED, "the state could not be sealed")                                                   \
+    X(UNCHECKED, "the epochs of removed elections could not be read")                              \
     X(YIELD, "asked to step down")                                                                 \
     X(SHUTDOWN, "asked to stop")                                                                   \
     X(PROGRAM, "the program ended")

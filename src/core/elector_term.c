@@ -23,8 +23,8 @@ void tn_term_drop(struct tn_elector *e, enum tn_stop why, int64_t by_ns, struct 
     bool first = e->phase != TN_PHASE_STOPPING;
 
     e->phase = TN_PHASE_STOPPING;
-    e->draining =
-        first && (why == TN_STOP_YIELD || why == TN_STOP_SHUTDOWN || why == TN_STOP_UNSEALED);
+    e->draining = first && (why == TN_STOP_YIELD || why == TN_STOP_SHUTDOWN ||
+                            why == TN_STOP_UNSEALED || why == TN_STOP_UNCHECKED);
     e->regrant = e->unchecked = false;
     if (first)
         e->stop_by_ns = by_ns;

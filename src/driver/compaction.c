@@ -231,3 +231,51 @@ enum tenure_status tenure_compact(const char *store, int64_t older_than_ms,
     free(c.all);
     return status;
 }
+
+/* ---- A floor that is damaged --------------------------------------------- */
+
+enum tenure_status tenure_compaction_check(tenure_store *store, uint64_t *epoch, int64_t deadline,
+                                           struct tenure_error *err)
+{
+    struct tenure_token token;
+
+    return tn_floor_read(store, epoch, &token, deadline, err);
+}
+
+static bool visit_epoch(void *arg, const char *key, const struct tenure_value *value)
+{
+    uint64_t *highest = arg;
+    struct tn_lease_seen seen = {0};
+    size_t len;
+
+    if (tn_key_is(key, TN_KEY_LEASE, &len) && tn_lease_see(value, &seen, NULL) == TENURE_OK &&
+        seen.present && tn_lease_sane(&seen.lease) && seen.lease.epoch > *highest)
+        *highest = seen.lease.epoch;
+    tn_lease_seen_free(&seen);
+    return true;
+}
+
+enum tenure_status tenure_compaction_repair(tenure_store *store, uint64_t at_least, uint64_t *epoch,
+                                            int64_t deadline, struct tenure_error *err)
+{
+    struct tenure_token token;
+    struct tenure_error why;
+    uint64_t highest = tn_wall_ms(), written = 0;
+    enum tenure_status status = tn_floor_read(store, &written, &token, deadline, &why);
+
+    if (status == TENURE_OK)
+        return tenure_fail(err, TENURE_INVALID, "the floor of epochs is not damaged");
+    if (status != TENURE_CORRUPT || tenure_token_absent(&token))
+        return tenure_fail(err, status, "%s", why.text);
+    status = tenure_store_list(store, "", NULL, visit_epoch, &highest, NULL, deadline, err);
+    if (at_least > highest)
+        highest = at_least;
+    if (!status && tn_epoch_next(highest, 0, 0) == 0)
+        status = tenure_fail(err, TENURE_INVALID, "no epoch is left above %llu",
+                             (unsigned long long)highest);
+    if (!status)
+        status = tn_floor_write(store, &token, highest, deadline, err);
+    if (!status)
+        *epoch = highest;
+    return status;
+}

@@ -104,36 +104,37 @@ static bool accepts_changes(const tenure_elector *e)
     return !tenure_token_equal(&e->seen.token, &e->failed_on) || !e->machine.may_claim;
 }
 
-/* The lease, and with it the floor of epochs: one request, where the store takes several. */
-static enum tenure_status read_with_floor(tenure_elector *e, uint64_t *floor,
-                                          struct tenure_error *err)
+/* The lease, and with it the floor of epochs: one request, where the store takes several.  A floor
+ * that is damaged does not keep the lease from being read; why says what is wrong with it. */
+static enum tenure_status read_with_floor(tenure_elector *e, struct tn_event *ev,
+                                          struct tenure_error *why, struct tenure_error *err)
 {
     char key[TENURE_KEY_MAX + 1];
     struct tenure_read reads[] = {{.key = key, .value = e->buffer}, {.key = TN_KEY_REMOVED}};
-    enum tenure_status status;
 
     tn_key_of(e->name, TN_KEY_LEASE, key);
-    status = tenure_store_read_many(e->store, reads, 2, e->actions.request_by_ns, err);
+    enum tenure_status status =
+        tenure_store_read_many(e->store, reads, 2, e->actions.request_by_ns, err);
     e->buffer = reads[0].value;
-    for (int i = 0; i < 2 && !status; i++) {
-        if (reads[i].status)
-            status = tenure_fail(err, reads[i].status, "%s: %s", reads[i].key,
-                                 tenure_status_meaning(reads[i].status));
+    if (!status) {
+        if (!reads[1].status)
+            reads[1].status = tn_floor_see(&reads[1].value, &ev->floor, why);
+        else
+            tn_floor_damaged(why);
+        e->floor_damaged = ev->floor_damaged = reads[1].status != TENURE_OK;
+        status = reads[0].status ? tenure_fail(err, reads[0].status, "%s is damaged", key)
+                                 : tn_lease_see(&e->buffer, &e->seen, err);
     }
-    if (!status)
-        status = tn_floor_see(&reads[1].value, floor, err);
-    if (!status)
-        status = tn_lease_see(&e->buffer, &e->seen, err);
     tenure_value_free(&reads[1].value);
     return status;
 }
 
 void tn_driver_read(tenure_elector *e, struct tn_event *ev)
 {
-    struct tenure_error err = {0};
+    struct tenure_error err = {0}, floor_err = {0};
 
     ev->kind = TN_EV_READ;
-    ev->status = e->actions.with_floor ? read_with_floor(e, &ev->floor, &err)
+    ev->status = e->actions.with_floor ? read_with_floor(e, ev, &floor_err, &err)
                                        : tn_lease_read(e->store, e->name, &e->buffer, &e->seen,
                                                        e->actions.request_by_ns, &err);
     if (ev->status && ev->status != TENURE_CORRUPT) {
@@ -142,9 +143,11 @@ void tn_driver_read(tenure_elector *e, struct tn_event *ev)
     }
     bool refused = ev->status || e->seen.refused;
     report_success(e, FAILING_READS | (accepts_changes(e) ? FAILING_SWAPS : 0) |
-                          (refused ? 0 : FAILING_RECORD));
+                          (refused || e->floor_damaged ? 0 : FAILING_RECORD));
     if (refused)
         report_refused(e, ev->status ? err.text : e->seen.why.text);
+    else if (ev->floor_damaged)
+        report_refused(e, floor_err.text);
     if (ev->status)
         return;
     ev->token = e->seen.token;

@@ -7,6 +7,13 @@
 #include "base/key.h"
 #include "core/lease.h"
 
+enum tenure_status tn_floor_damaged(struct tenure_error *err)
+{
+    return tenure_fail(err, TENURE_CORRUPT,
+                       "register " TN_KEY_REMOVED " is damaged, so the epochs of removed elections "
+                       "are not known; repair it with `tenure reset --removed`");
+}
+
 enum tenure_status tn_floor_see(const struct tenure_value *value, uint64_t *epoch,
                                 struct tenure_error *err)
 {
@@ -22,9 +29,7 @@ enum tenure_status tn_floor_see(const struct tenure_value *value, uint64_t *epoc
     json_decref(object);
     /* An epoch that leaves no room for a higher one would end every election. */
     if (value->tombstone || found < 1 || found >= (json_int_t)TN_EPOCH_MAX - 1)
-        return tenure_fail(err, TENURE_CORRUPT,
-                           "register " TN_KEY_REMOVED
-                           " is malformed: the epochs of removed elections are not known");
+        return tn_floor_damaged(err);
     *epoch = (uint64_t)found;
     return TENURE_OK;
 }
@@ -35,6 +40,8 @@ enum tenure_status tn_floor_read(tenure_store *store, uint64_t *epoch, struct te
     struct tenure_value value = {0};
     enum tenure_status status = tenure_store_read(store, TN_KEY_REMOVED, &value, deadline, err);
 
+    if (status == TENURE_CORRUPT)
+        tn_floor_damaged(err);
     if (!status)
         status = tn_floor_see(&value, epoch, err);
     *token = value.token;

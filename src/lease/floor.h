@@ -11,6 +11,8 @@
 
 #include "tenure/store.h"
 
+/* CORRUPT, and what a person can do. */
+enum tenure_status tn_floor_damaged(struct tenure_error *err);
 /* The epoch in a value that was read from TN_KEY_REMOVED; 0 if it was never written.  CORRUPT. */
 enum tenure_status tn_floor_see(const struct tenure_value *value, uint64_t *epoch,
                                 struct tenure_error *err);

@@ -97,7 +97,16 @@ def test_a_damaged_floor_is_not_taken_for_none(tmp_path):
     done = subprocess.run([TENURE, "lock", "a", "--wait", "1s", "--store", url, "--", "echo", "ran"], capture_output=True,
                           text=True, timeout=PATIENCE)
     assert done.returncode != 0 and "ran" not in done.stdout
+    assert FLOOR in done.stderr
     assert FLOOR in tenure(url, "remove", "--compact", code=1).stderr
+    assert "--epoch-above" in tenure(url, "reset", "--removed", code=1).stderr
+    with Store(url) as store:
+        high = 2 * max(json.loads(value.data)["epoch"] for key, value in store.list("a")[0] if key == "a/lease")
+    assert str(high) in tenure(url, "reset", "--removed", "--epoch-above", str(high)).stdout
+    assert epoch_of(url, "a") == high + 1
+    assert "not damaged" in tenure(url, "reset", "--removed", "--force", code=1).stderr
+    set_floor(url, b"")
+    assert tenure(url, "reset", "--removed", "--force").stdout == f"every election begins above epoch {high + 1}\n"
 
 
 def test_usage(tmp_path):

@@ -11,11 +11,13 @@
  *   put held NAME grant=WORD epoch=N ttl=D [as=NAME] | free epoch= | corrupt | nothing
  *   put tombstone epoch= | tombstone empty   as: that candidate's incarnation; nonce=: no new one
  *   vanish | restore vN           the register is lost, or an old value comes back
- *   floor at=N | compact            the store's floor of epochs; it is raised, the tombstone
- * deleted land NAME#N                   a request of unknown outcome arrives run until SECONDS
- * [latency=D] everybody's requests are answered freeze | thaw | cut | heal NAME   for run: a
- * stopped process, a lost network epoch previous= wall= floor=  tn_epoch_next() texts
- * tn_phase_word(), tn_stop_text(), and one beyond each
+ *   floor at=N | damaged          the store's floor of epochs
+ *   compact                       it is raised, and the tombstone that it keeps is deleted
+ *   land NAME#N                   a request of unknown outcome arrives
+ *   run until SECONDS [latency=D] everybody's requests are answered
+ *   freeze | thaw | cut | heal NAME   for run: a stopped process, a lost network
+ *   epoch previous= wall= floor=  tn_epoch_next()
+ *   texts                         tn_phase_word(), tn_stop_text(), and one beyond each
  *
  *   NAME start [floor=N] | timer | wakes | changed | restart
  *   NAME answered                 its request reaches the store, and the answer comes back
@@ -86,6 +88,12 @@ static void do_restore(struct words *words)
         }
     }
     print_fault(w, "there never was a %s", version);
+}
+
+static void do_floor(struct words *words)
+{
+    words->w->floor_damaged = words_take_if(words, "damaged");
+    words->w->floor = words_number(words, "at", 0);
 }
 
 /* As driver/compaction.c: first the floor, then what it keeps. */
@@ -191,7 +199,7 @@ void world_obey(struct world *w, const char *line)
     else if (strcmp(verb, "vanish") == 0)
         memset(&w->now, 0, sizeof w->now);
     else if (strcmp(verb, "floor") == 0)
-        w->floor = words_number(&words, "at", 0);
+        do_floor(&words);
     else if (strcmp(verb, "compact") == 0)
         do_compact(w);
     else if (strcmp(verb, "restore") == 0)

@@ -167,10 +167,13 @@ static void answer_read(struct world *w, struct candidate *c)
 
     fprintf(w->out, "[%7s] %s < read ", show_time(w->now_ns, when), c->name);
     print_value(w, &w->now);
-    if (c->request.with_floor)
+    if (c->request.with_floor && w->floor_damaged)
+        fputs(", the floor is damaged", w->out);
+    else if (c->request.with_floor)
         fprintf(w->out, ", floor %llu", (unsigned long long)w->floor);
     fputc('\n', w->out);
     ev.floor = c->request.with_floor ? w->floor : 0;
+    ev.floor_damaged = c->request.with_floor && w->floor_damaged;
     ev.tombstone = w->now.tombstone;
     ev.corrupt = w->now.corrupt;
     if (!tenure_token_absent(&w->now.token) && !w->now.corrupt && !w->now.bare)

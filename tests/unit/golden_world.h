@@ -59,6 +59,7 @@ struct world {
     uint64_t dice; /* entropy[0] of every step: the jitter */
     uint64_t steps;
     uint64_t floor; /* of the store's epochs */
+    bool floor_damaged;
     struct value now;
     struct value past[VERSIONS];
     unsigned versions;
