@@ -46,7 +46,7 @@ extern "C" {
     X(CONFIG, 6, PERMANENT, "config", "the configuration cannot work")                             \
     X(CORRUPT, 7, PERMANENT, "corrupt", "what is stored cannot be understood; it was not touched") \
     X(UNSUPPORTED, 8, PERMANENT, "unsupported", "this build or this store cannot do that")         \
-    X(INVALID, 9, PERMANENT, "invalid", "the caller passed something that makes no sense")         \
+    X(INVALID, 9, PERMANENT, "invalid", "an argument of the call is not valid")                    \
     X(NOMEM, 10, TRANSIENT, "nomem", "out of memory")                                              \
     X(FENCED, 11, DEFINITE, "fenced", "a later leader has taken over; final for this grant")       \
     X(NOT_LEADER, 12, DEFINITE, "not-leader", "this candidate does not lead")                      \

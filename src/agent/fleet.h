@@ -3,7 +3,7 @@
  *
  * An election is a supervisor (supervise/supervisor.h), which owns its process: its
  * signals, its orphans, and a guard that kills it if it hangs.  So each runs in a
- * child that executes this binary anew, and what happens to one happens to no
+ * child that executes this binary again, and what happens to one happens to no
  * other.  The agent itself holds no lease.  It starts the children, starts them
  * again, passes stops and reloads on, and ends when they have all ended.
  * docs/adr/0013-config.md has the reasons.

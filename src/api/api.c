@@ -74,7 +74,7 @@ static enum tenure_status open_all(struct tn_api *api, const struct tn_api_optio
         return tenure_fail(err, TENURE_UNAVAILABLE, "cannot make an event descriptor");
     while (n < TN_API_LISTENERS && o->listen[n])
         n++;
-    /* The program's own socket has the rest: nobody's visitors keep it from its state. */
+    /* The program's own socket has the rest: no connection of others keeps it from its state. */
     for (unsigned i = 0; !status && i < n; i++)
         status = listen_on(api, o->listen[i], (100 - TN_HTTP_STATE_SHARE) / n, err);
     /* Last: it looks at the servers. */

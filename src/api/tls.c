@@ -38,7 +38,7 @@ static void wipe(char *key)
 /* ---- Replaced? ----------------------------------------------------------- */
 
 /* What is known of a file now.  true: it is another one than the last time. */
-static bool look(struct tn_tls_watch *w, int which, const char *path, struct stat *st)
+static bool has_changed(struct tn_tls_watch *w, int which, const char *path, struct stat *st)
 {
     return stat(path, st) == 0 &&
            (st->st_mtim.tv_sec != w->mark[which].s || st->st_mtim.tv_nsec != w->mark[which].ns ||
@@ -113,11 +113,12 @@ void tn_api_tls_due(void *arg, struct tn_http_server *server)
     int64_t now = tenure_now();
     if (now - w->checked_ns >= CHECK_NS) {
         w->checked_ns = now;
-        bool cert = look(w, 0, w->cert_file, &st[0]), key = look(w, 1, w->key_file, &st[1]);
+        bool cert = has_changed(w, 0, w->cert_file, &st[0]),
+             key = has_changed(w, 1, w->key_file, &st[1]);
 
         if ((cert || key) && st[0].st_ino && st[1].st_ino)
             read_again(api, server, st);
-        if (w->ca_file && look(w, 2, w->ca_file, &st[2]))
+        if (w->ca_file && has_changed(w, 2, w->ca_file, &st[2]))
             read_ca_again(api, server, &st[2]);
     }
     /* Another listener may have been asked first. */
@@ -148,11 +149,11 @@ enum tenure_status tn_api_tls_open(struct tn_api *api, const struct tn_api_optio
     if (!o->tls_cert)
         return TENURE_OK;
     /* The marks first: what is replaced meanwhile is read again. */
-    if (look(w, 0, o->tls_cert, &st[0]))
+    if (has_changed(w, 0, o->tls_cert, &st[0]))
         remember(w, 0, &st[0]);
-    if (look(w, 1, o->tls_key, &st[1]))
+    if (has_changed(w, 1, o->tls_key, &st[1]))
         remember(w, 1, &st[1]);
-    if (o->tls_client_ca && look(w, 2, o->tls_client_ca, &st[2]))
+    if (o->tls_client_ca && has_changed(w, 2, o->tls_client_ca, &st[2]))
         remember(w, 2, &st[2]);
     w->checked_ns = tenure_now();
     if (!(api->cert = read_pem(o->tls_cert, err)) || !(api->key = read_pem(o->tls_key, err)) ||

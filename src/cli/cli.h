@@ -22,7 +22,7 @@
 enum {
     CLI_OK = 0,
     CLI_FAILED = 1,       /* the store or the system refused; a line says why */
-    CLI_USAGE = 2,        /* the command line makes no sense, or no store can be as it says */
+    CLI_USAGE = 2,        /* usage error or invalid store URL */
     CLI_NOT_HELD = 3,     /* status: nobody leads */
     CLI_UNSOUND = 4,      /* doctor: a promise is broken */
     CLI_WEAK = 5,         /* doctor --strict: a promise is weak */

@@ -46,8 +46,9 @@ static bool parse_epoch(const char *text, uint64_t *out)
  * to see what is damaged as it is (repair=yes), and then it is one that cannot be
  * used, like any other.  What was damaged stays as long as old records do.
  */
-static bool look(tenure_store **store, const struct cli_common *c, const struct cli_verb *verb,
-                 struct tenure_lease_view *view, int64_t deadline, struct tenure_error *err)
+static bool read_lease(tenure_store **store, const struct cli_common *c,
+                       const struct cli_verb *verb, struct tenure_lease_view *view,
+                       int64_t deadline, struct tenure_error *err)
 {
     enum tenure_status status = tenure_lease_look(*store, c->name, view, deadline, err);
 
@@ -148,7 +149,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         return code;
     code = CLI_FAILED;
     int64_t deadline = tenure_now() + c.timeout_ns;
-    if (!look(&store, &c, verb, &view, deadline, &err)) {
+    if (!read_lease(&store, &c, verb, &view, deadline, &err)) {
         cli_fail(verb, 0, "%s", err.text);
     } else if (view.state == TENURE_LEASE_ABSENT) {
         cli_fail(verb, 0, "%s has no lease record; nothing to reset", c.name);

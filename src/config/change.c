@@ -27,7 +27,7 @@ static bool same_probe(const struct tn_probe_options *a, const struct tn_probe_o
            a->threshold == b->threshold;
 }
 
-static void note(char out[TN_CHANGE_TEXT], const char *key)
+static void append_key(char out[TN_CHANGE_TEXT], const char *key)
 {
     size_t n = strlen(out);
 
@@ -37,7 +37,7 @@ static void note(char out[TN_CHANGE_TEXT], const char *key)
 #define TAKE(key, member, differs)                                                                 \
     do {                                                                                           \
         if (differs) {                                                                             \
-            note(change->done, key);                                                               \
+            append_key(change->done, key);                                                         \
             e->member = b->member;                                                                 \
         }                                                                                          \
     } while (0)
@@ -63,7 +63,7 @@ static void take_what_can(const struct tn_run_options *a, const struct tn_run_op
     bool notify = same(a->probe.spec, "notify") != same(b->probe.spec, "notify");
     TAKE("probe", probe, !notify && !same_probe(&a->probe, &b->probe));
     if (notify)
-        note(change->restart, "probe");
+        append_key(change->restart, "probe");
     TAKE("candidate_probe", candidate_probe, !same_probe(&a->candidate_probe, &b->candidate_probe));
 }
 
@@ -85,7 +85,7 @@ void tn_config_change_http(const struct tn_api_options *now, const struct tn_api
 
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         if (fixed[i].differs)
-            note(restart, fixed[i].key);
+            append_key(restart, fixed[i].key);
     }
 }
 
@@ -137,7 +137,7 @@ void tn_config_change(const struct tn_config_election *now, const struct tn_conf
     tn_config_change_http(&first->api, &b->api, change->restart);
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         if (fixed[i].differs)
-            note(change->restart, fixed[i].key);
+            append_key(change->restart, fixed[i].key);
     }
     take_what_can(a, b, &e, change);
     *effective = e;

@@ -322,7 +322,8 @@ static bool check_fields(struct tn_reader *r, const struct type *t, const struct
     return ok;
 }
 
-static bool keep(struct tn_reader *r, const char *text, const char *shown, struct tn_text *out)
+static bool copy_redacted(struct tn_reader *r, const char *text, const char *shown,
+                          struct tn_text *out)
 {
     char redacted[4 * TN_URL_MAX];
 
@@ -361,7 +362,7 @@ bool tn_place_url(struct tn_reader *r, const struct tn_place *place, unsigned li
             return false;
         }
         return check_url(r, line, path, place->url.text) &&
-               keep(r, place->url.text, place->url.shown, out);
+               copy_redacted(r, place->url.text, place->url.shown, out);
     }
     const char *word = place->type.text ? place->type.text : place->url.text;
     if (!word)
@@ -381,7 +382,7 @@ bool tn_place_url(struct tn_reader *r, const struct tn_place *place, unsigned li
     if (real.n > TN_URL_MAX || shown.n > TN_URL_MAX)
         tn_complain(r, line, "%s: the URL is longer than 2047 bytes", path);
     bool ok = r->n_complaints == before && check_url(r, line, path, real.text) &&
-              keep(r, real.text, shown.text, out);
+              copy_redacted(r, real.text, shown.text, out);
     explicit_bzero(&real, sizeof real);
     return ok;
 }

@@ -51,7 +51,7 @@ void tn_arena_free(struct tn_arena *arena)
 /* ---- Complaints ---------------------------------------------------------- */
 
 /* In the order of the file, in which they are repaired. */
-static void keep(struct tn_reader *r, unsigned line, const char *text)
+static void insert_complaint(struct tn_reader *r, unsigned line, const char *text)
 {
     unsigned at = r->n_complaints;
     char *copy = at < TN_CONFIG_COMPLAINTS ? tn_arena_copy(r->arena, text, strlen(text)) : NULL;
@@ -79,6 +79,6 @@ void tn_complain(struct tn_reader *r, unsigned line, const char *format, ...)
     va_end(args);
     /* One line, whatever was quoted in it. */
     tn_text_tame(text, '?');
-    keep(r, line, text);
+    insert_complaint(r, line, text);
     r->n_complaints++;
 }

@@ -119,7 +119,7 @@ static void check_deadline(struct tn_guard *g, int64_t now)
         start_kill(g, now);
     bool waiting = g->phase == TN_GUARD_STOPPING;
     if (!arm_for(g, word | TN_WORD_FIRED, waiting ? kill_at : TN_GUARD_NEVER))
-        check_deadline(g, now); /* given up already, and perhaps won anew */
+        check_deadline(g, now); /* given up already, and perhaps won again */
 }
 
 /* ---- The tree ------------------------------------------------------------ */

@@ -10,7 +10,7 @@
 
 #include "guard/guard.h"
 
-static void say(const struct tn_guard *g, const char *byte)
+static void write_byte(const struct tn_guard *g, const char *byte)
 {
     if (write(g->watchdog, byte, 1) < 0) {
         /* It bites then, which is what it is for. */
@@ -40,7 +40,7 @@ void tn_watchdog_pet(struct tn_guard *g, int64_t now)
 {
     if (g->watchdog < 0 || now < g->ping_at_ns)
         return;
-    say(g, "p");
+    write_byte(g, "p");
     g->ping_at_ns = now + (int64_t)g->page->watchdog_s * 1000000000 / 3;
 }
 
@@ -48,7 +48,7 @@ void tn_watchdog_stop(struct tn_guard *g)
 {
     if (g->watchdog < 0)
         return;
-    say(g, "V");
+    write_byte(g, "V");
     close(g->watchdog);
     g->watchdog = -1;
     g->ping_at_ns = TN_GUARD_NEVER;

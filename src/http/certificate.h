@@ -2,7 +2,7 @@
  * http/certificate.h - the certificate that clients are shown, which may be
  * replaced while connections are open.
  *
- * Each handshake takes the pair apart anew and gives it away: nothing that a
+ * Each handshake takes the pair apart again and gives it away: nothing that a
  * handshake uses is ours to free, and a new pair holds from the next one on.
  */
 #ifndef TN_HTTP_CERTIFICATE_H

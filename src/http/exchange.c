@@ -64,7 +64,7 @@ static struct tn_http_request request_of(struct tn_http_server *s, struct tn_exc
                                     .body_len = x->len,
                                     .local = from_ours(s, x->connection),
                                     .socket = s->listener.local,
-                                    .visit = tn_visitor_number(x->connection),
+                                    .connection_id = tn_connection_number(x->connection),
                                     .memo = &x->memo,
                                     .header = header,
                                     .query = query,
@@ -293,7 +293,7 @@ static enum MHD_Result begin(struct tn_http_server *s, struct tn_exchange *x, co
               "Transfer-Encoding)\"}\n");
         return send_reply(s, x, &reply);
     }
-    if (s->options.tls_client_ca && !tn_visitor_certified(s, x->connection)) {
+    if (s->options.tls_client_ca && !tn_connection_certified(s, x->connection)) {
         fixed(&reply, 403, "{\"error\":\"certificate\",\"detail\":\"show a certificate\"}\n");
         return send_reply(s, x, &reply);
     }
@@ -324,7 +324,7 @@ enum MHD_Result tn_exchange_step(void *server, struct MHD_Connection *connection
         *size = 0;
         return MHD_YES;
     }
-    tn_visitor_sent(connection);
+    tn_connection_sent(connection);
     return answer(s, x, url, method);
 }
 
@@ -336,7 +336,7 @@ void tn_exchange_end(void *server, struct MHD_Connection *connection, void **con
 
     (void)code;
     *context = NULL;
-    tn_visitor_waits(connection);
+    tn_connection_waits(connection);
     if (!x)
         return;
     assert(!x->parked); /* what is suspended does not end */

@@ -18,7 +18,7 @@
 #define TN_HTTP_CHANNELS 8
 #define TN_PEER_MAX      96 /* bytes of what peer() says, with its NUL */
 
-/* Per cent of the descriptors for visitors that the program's own socket has. */
+/* Per cent of the descriptors for connections that the program's own socket has. */
 #define TN_HTTP_STATE_SHARE 25
 
 /* The handler's own, a request long: zero at first, kept while it is parked. */
@@ -37,10 +37,10 @@ struct tn_http_request {
     const char *path;   /* decoded, without the query; starts with '/' */
     const unsigned char *body;
     size_t body_len;
-    bool local;     /* came over the Unix socket, from our own user or root */
-    bool socket;    /* came over the Unix socket, from whomever */
-    bool full;      /* parked, it is answered 503: nothing must be begun for it */
-    uint64_t visit; /* what enter() said of its connection; 0: unknown */
+    bool local;             /* came over the Unix socket, from our own user or root */
+    bool socket;            /* came over the Unix socket, from whomever */
+    bool full;              /* parked, it is answered 503: nothing must be begun for it */
+    uint64_t connection_id; /* what enter() said of its connection; 0: unknown */
     struct tn_http_memo *memo;
     /* Look up a header or a query parameter; NULL if it is not there. */
     const char *(*header)(const struct tn_http_request *request, const char *name);
@@ -91,7 +91,7 @@ struct tn_http_options {
     size_t body_max;          /* longer bodies are answered 413; 0: 1 MiB + 4 KiB */
     size_t bodies_max;        /* of all requests together; 0: 8 MiB */
     unsigned connections_max; /* 0: 2048; streams and parked requests take three quarters */
-    unsigned share; /* of the descriptors that visitors may take, in per cent; 0: all of them */
+    unsigned share; /* of the descriptors that connections may take, in per cent; 0: all of them */
     uint32_t user;  /* Unix: also counts as our own; 0: nobody else does */
     const char *tls_cert, *tls_key; /* PEM texts; NULL: no TLS */
     const char *tls_client_ca;      /* PEM text: who shows no certificate of it is refused */

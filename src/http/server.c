@@ -23,7 +23,7 @@
 
 /* ---- Life ---------------------------------------------------------------- */
 
-/* The store needs descriptors too, and so do the other servers of this process: or visitors
+/* The store needs descriptors too, and so do the other servers of this process: or connections
  * could cost leadership. */
 static unsigned connection_limit(unsigned wish, unsigned percent)
 {
@@ -105,8 +105,8 @@ static struct MHD_Daemon *start_daemon(struct tn_http_server *s, unsigned connec
     }
     more[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
     return MHD_start_daemon(flags, 0, NULL, NULL, tn_exchange_step, s, MHD_OPTION_NOTIFY_COMPLETED,
-                            tn_exchange_end, s, MHD_OPTION_NOTIFY_CONNECTION, tn_visitor_notify, s,
-                            MHD_OPTION_CONNECTION_LIMIT, connections,
+                            tn_exchange_end, s, MHD_OPTION_NOTIFY_CONNECTION, tn_connection_notify,
+                            s, MHD_OPTION_CONNECTION_LIMIT, connections,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
                             MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_UNESCAPE_CALLBACK,
                             unescape, NULL, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
@@ -182,7 +182,7 @@ static void count(struct tn_http_server *s, struct tn_http_counts *l)
 {
     *l = (struct tn_http_counts){.requests = atomic_load(&s->requests)};
     pthread_mutex_lock(&s->lock);
-    l->connections = s->n_visitors;
+    l->connections = s->n_connections;
     l->parked = s->n_parked;
     for (int i = 0; i < TN_HTTP_CHANNELS; i++)
         l->streams += s->channels[i].n_streams;
@@ -198,7 +198,7 @@ const struct tn_http_ops tenure_http_module = {
     .port = port,
     .publish = publish,
     .wake = wake,
-    .sweep = tn_visitor_sweep,
+    .sweep = tn_connection_sweep,
     .count = count,
     .certificate = tn_certificate_set,
     .trust = tn_certificate_trust,

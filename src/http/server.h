@@ -1,4 +1,4 @@
-/* http/server.h - the server's state; server.c, exchange.c and visitor.c share it. */
+/* http/server.h - the server's state; server.c, exchange.c and connection.c share it. */
 #ifndef TN_HTTP_SERVER_H
 #define TN_HTTP_SERVER_H
 
@@ -24,11 +24,11 @@ struct tn_exchange {
 };
 
 /* One connection. */
-struct tn_visitor {
-    struct tn_visitor *prev, *next;
+struct tn_connection {
+    struct tn_connection *prev, *next;
     int fd;
-    uint64_t visit;                 /* the handler's number */
-    _Atomic int64_t waits_since_ns; /* for a whole request of his; 0: it is our turn */
+    uint64_t id;                    /* the handler's number */
+    _Atomic int64_t waits_since_ns; /* for a whole request of its; 0: it is our turn */
 };
 
 struct tn_http_server {
@@ -48,8 +48,8 @@ struct tn_http_server {
     struct tn_channel channels[TN_HTTP_CHANNELS];
     struct tn_exchange *parked;
     unsigned n_parked;
-    struct tn_visitor *visitors;
-    unsigned n_visitors;
+    struct tn_connection *connections;
+    unsigned n_connections;
 };
 
 /* exchange.c: what the library calls. */
@@ -65,15 +65,15 @@ void tn_exchange_wake(struct tn_http_server *s, bool closing);
 bool tn_framing_is_clear(struct MHD_Connection *connection, const char *method,
                          const char *version);
 
-/* visitor.c */
-void tn_visitor_notify(void *server, struct MHD_Connection *connection, void **context,
-                       enum MHD_ConnectionNotificationCode code);
-/* His request is here; he is to send the next one. */
-void tn_visitor_sent(struct MHD_Connection *connection);
-void tn_visitor_waits(struct MHD_Connection *connection);
-uint64_t tn_visitor_number(struct MHD_Connection *connection);
-void tn_visitor_sweep(struct tn_http_server *s, int64_t longer_than_ns);
-/* Has he shown a certificate that our CA signed? */
-bool tn_visitor_certified(const struct tn_http_server *s, struct MHD_Connection *connection);
+/* connection.c */
+void tn_connection_notify(void *server, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code);
+/* Its request is here; it is to send the next one. */
+void tn_connection_sent(struct MHD_Connection *connection);
+void tn_connection_waits(struct MHD_Connection *connection);
+uint64_t tn_connection_number(struct MHD_Connection *connection);
+void tn_connection_sweep(struct tn_http_server *s, int64_t longer_than_ns);
+/* Has its peer shown a certificate that our CA signed? */
+bool tn_connection_certified(const struct tn_http_server *s, struct MHD_Connection *connection);
 
 #endif

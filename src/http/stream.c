@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Copy what comes next into buffer; 0 if there is nothing.  Under the lock. */
-static size_t take(struct tn_stream *s, char *buffer, size_t max)
+static size_t copy_next(struct tn_stream *s, char *buffer, size_t max)
 {
     struct tn_channel *c = s->channel;
 
@@ -41,7 +41,7 @@ static ssize_t next_bytes(void *cls, uint64_t position, char *buffer, size_t max
 
     (void)position;
     pthread_mutex_lock(s->channel->lock);
-    size_t n = take(s, buffer, max);
+    size_t n = copy_next(s, buffer, max);
     if (n == (size_t)-1 || (n == 0 && s->channel->closed)) {
         result = MHD_CONTENT_READER_END_OF_STREAM;
     } else {

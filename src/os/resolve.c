@@ -59,7 +59,7 @@ static bool numeric(const char *host)
     return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, plain, &address) == 1;
 }
 
-static void keep(const struct addrinfo *found, struct tn_addresses *out)
+static void copy_addresses(const struct addrinfo *found, struct tn_addresses *out)
 {
     out->n = 0;
     for (; found && out->n < TN_RESOLVE_MAX; found = found->ai_next) {
@@ -123,7 +123,7 @@ enum tenure_status tn_resolve(const char *host, int wake_fd, int64_t deadline,
         status = tenure_fail(err, TENURE_UNAVAILABLE, "the name %s cannot be resolved: %s", host,
                              gai_strerror(l->rc));
     else
-        keep(l->found, out);
+        copy_addresses(l->found, out);
     let_go(l);
     return status;
 }

@@ -25,7 +25,7 @@ static void append(struct tn_task **list, struct tn_task *task)
 }
 
 /* Under the lock. */
-static struct tn_task *take(struct tn_task **list)
+static struct tn_task *pop_task(struct tn_task **list)
 {
     struct tn_task *task = *list;
 
@@ -52,7 +52,7 @@ static void complete(struct tn_call *call)
 
     for (;;) {
         pthread_mutex_lock(&w->lock);
-        struct tn_task *task = take(&w->finished);
+        struct tn_task *task = pop_task(&w->finished);
         pthread_mutex_unlock(&w->lock);
         if (!task)
             return;
@@ -81,7 +81,7 @@ static void *worker_main(void *arg)
 
     tn_thread_name(w->name);
     pthread_mutex_lock(&w->lock);
-    while ((task = take(&w->queue))) {
+    while ((task = pop_task(&w->queue))) {
         w->busy = true;
         pthread_mutex_unlock(&w->lock);
         task->run(task);
@@ -136,7 +136,7 @@ void tn_worker_free(struct tn_worker *w)
     pthread_mutex_lock(&w->lock);
     tn_loop_cancel(w->loop, &w->call);
     w->loop = NULL;
-    while ((task = take(&w->queue)) || (task = take(&w->finished)))
+    while ((task = pop_task(&w->queue)) || (task = pop_task(&w->finished)))
         task->free(task);
     release(w);
 }

@@ -73,7 +73,7 @@ void tn_election_trace(struct tn_election *e, const struct tenure_trace *trace);
 void tn_election_control(struct tn_election *e);
 /* A term began: counted, and written into the history, a little later.  Again: nothing. */
 void tn_election_began(struct tn_election *e, uint64_t epoch);
-/* Why the term in hand could begin, in words that live on. */
+/* Why the current term could begin, in words that live on. */
 const char *tn_election_cause(struct tn_election *e);
 /* Its program runs, or does not; for /readyz. */
 void tn_election_running(struct tn_election *e, bool running);

@@ -261,8 +261,8 @@ static void ours(const struct page *p)
     each(p, "tenure_ready", "gauge", "1: it leads, and its program runs.", ready);
     each(p, "tenure_sealing", "gauge",
          "1: it has won a term, and its program waits until the state is sealed.", sealing);
-    each(p, "tenure_epoch", "gauge", "Epoch of the term in hand; 0 if none is.", epoch);
-    each(p, "tenure_leader_epoch", "gauge", "Epoch of whoever leads, as last seen; 0: nobody.",
+    each(p, "tenure_epoch", "gauge", "Epoch of the current term; 0: none.", epoch);
+    each(p, "tenure_leader_epoch", "gauge", "Epoch of the current leader, as last seen; 0: none.",
          leader_epoch);
     each(p, "tenure_lease_left_seconds", "gauge",
          "Until the work must have ended, if nothing is renewed.", left);

@@ -246,8 +246,9 @@ static size_t unknown_of(const struct tn_watcher *w, const struct tenure_watch *
 }
 
 /* A wait may be too short for an answer: that says nothing about the server. */
-static enum tenure_status ask(struct tn_watcher *w, const struct tenure_watch *const *watches,
-                              size_t n, int64_t by, bool *changed, struct tenure_error *err)
+static enum tenure_status compare_all(struct tn_watcher *w,
+                                      const struct tenure_watch *const *watches, size_t n,
+                                      int64_t by, bool *changed, struct tenure_error *err)
 {
     unsigned before = w->unanswered ? *w->unanswered : 0;
     bool short_of_time = by - tenure_now() < ATTEMPT_MIN_NS;
@@ -267,7 +268,7 @@ static enum tenure_status compare(struct tn_watcher *w, int64_t by, struct tenur
 
     w->compared = true;
     if (n)
-        status = ask(w, unknown, n, by, &changed, err);
+        status = compare_all(w, unknown, n, by, &changed, err);
     w->compared_ns = tenure_now(); /* a server that is slow is not asked without a pause */
     if (status)
         return status;

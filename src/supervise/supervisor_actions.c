@@ -300,7 +300,7 @@ static void perform_on_term(struct tn_supervisor *s, const struct tn_machine_act
     }
 }
 
-static void tell(struct tn_supervisor *s, const struct tn_machine_action *a)
+static void report_action(struct tn_supervisor *s, const struct tn_machine_action *a)
 {
     switch (a->kind) {
     case TN_DO_NO_HOOK:
@@ -358,7 +358,7 @@ static struct tn_machine_event step_once(struct tn_supervisor *s, struct tn_mach
         assert(then.kind == NO_EVENT); /* what is answered comes last */
         then.kind = perform_on_program(s, &todo.list[i], &then.ok);
         perform_on_term(s, &todo.list[i]);
-        tell(s, &todo.list[i]);
+        report_action(s, &todo.list[i]);
     }
     return then;
 }

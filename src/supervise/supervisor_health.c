@@ -35,7 +35,8 @@ void tn_supervisor_health_notified(void *arg, short events)
 
 /* ---- The loop's side ----------------------------------------------------- */
 
-static void ask(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind kind, int64_t now)
+static void start_probe(struct tn_supervisor *s, struct tn_probe *p, enum tn_helper_kind kind,
+                        int64_t now)
 {
     struct tn_program_env_spec spec = {.name = s->options->elector.name,
                                        .id = s->id,
@@ -55,14 +56,14 @@ static void ask_program(void *arg, int64_t now)
 {
     struct tn_supervisor *s = arg;
 
-    ask(s, &s->probe, TN_HELPER_PROBE, now);
+    start_probe(s, &s->probe, TN_HELPER_PROBE, now);
 }
 
 static void ask_candidate(void *arg, int64_t now)
 {
     struct tn_supervisor *s = arg;
 
-    ask(s, &s->candidate_probe, TN_HELPER_CANDIDATE_PROBE, now);
+    start_probe(s, &s->candidate_probe, TN_HELPER_CANDIDATE_PROBE, now);
 }
 
 void tn_supervisor_health_init(struct tn_supervisor *s)
@@ -109,7 +110,7 @@ void tn_supervisor_health_program(struct tn_supervisor *s, bool runs)
 }
 
 /* Results come from several sides; they are counted where all of them pass. */
-static void tell(struct tn_supervisor *s, struct tn_probe *p, enum tn_probe_of which)
+static void report_results(struct tn_supervisor *s, struct tn_probe *p, enum tn_probe_of which)
 {
     const char *whose = which == TN_PROBE_OF_PROGRAM ? "program" : "candidate";
 
@@ -125,8 +126,8 @@ static void tell(struct tn_supervisor *s, struct tn_probe *p, enum tn_probe_of w
 
 void tn_supervisor_health_judge(struct tn_supervisor *s)
 {
-    tell(s, &s->probe, TN_PROBE_OF_PROGRAM);
-    tell(s, &s->candidate_probe, TN_PROBE_OF_CANDIDATE);
+    report_results(s, &s->probe, TN_PROBE_OF_PROGRAM);
+    report_results(s, &s->candidate_probe, TN_PROBE_OF_CANDIDATE);
     judge(s);
     if (s->probe.failed)
         tn_supervisor_step(s, &(struct tn_machine_event){.kind = TN_ON_UNHEALTHY,

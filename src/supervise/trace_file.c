@@ -53,7 +53,7 @@ static bool put(int fd, const char *data, size_t len)
 }
 
 /* Takes the line.  A line is one write below PIPE_BUF: it is queued whole or not at all. */
-static void tell(struct tn_trace_file *f, json_t *line)
+static void write_line(struct tn_trace_file *f, json_t *line)
 {
     unsigned lost = atomic_exchange(&f->lost, 0);
     char text[PIPE_BUF];
@@ -151,15 +151,15 @@ void tn_trace_file_event(struct tn_trace_file *f, const struct tenure_trace *t)
         json_object_set_new(line, "status", json_string(tenure_status_word(t->status)));
     if (line && t->text[0])
         json_object_set_new(line, "text", json_string(t->text));
-    tell(f, line);
+    write_line(f, line);
 }
 
 void tn_trace_file_program(struct tn_trace_file *f, const char *id, const char *event,
                            uint64_t epoch, int64_t at_ns)
 {
     if (f)
-        tell(f, json_pack("{s:I, s:s, s:s, s:I}", "at_ns", (json_int_t)at_ns, "id", id, "event",
-                          event, "epoch", (json_int_t)epoch));
+        write_line(f, json_pack("{s:I, s:s, s:s, s:I}", "at_ns", (json_int_t)at_ns, "id", id,
+                                "event", event, "epoch", (json_int_t)epoch));
 }
 
 /* ---- Life ---------------------------------------------------------------- */

@@ -122,7 +122,7 @@ static bool send_request(struct tn_state_queue *queue, const char *method,
                          struct tn_http_memo *memo, const char *path, struct tn_http_reply *reply)
 {
     struct tn_http_request request = {
-        .method = method, .path = path, .visit = 3, .memo = memo, .header = no_header};
+        .method = method, .path = path, .connection_id = 3, .memo = memo, .header = no_header};
 
     *reply = (struct tn_http_reply){0};
     tn_state_queue_handle(queue, &request, reply);

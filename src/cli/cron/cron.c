@@ -79,7 +79,7 @@ static int64_t wall_s(void)
 
 /* ---- The command line ---------------------------------------------------- */
 
-static void take(void *arg, int opt)
+static void take_option(void *arg, int opt)
 {
     static const char *const catch_ups[] = {"once", "skip", "all", NULL};
     struct cron *c = arg;
@@ -218,7 +218,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "list") == 0)
         return cli_cron_list(verb, argc - 1, argv + 1);
     c.period.command.verb = verb;
-    if (!cli_command_take(&c.period.command, verb, argc, argv, own, take, &c, &code))
+    if (!cli_command_take(&c.period.command, verb, argc, argv, own, take_option, &c, &code))
         return code;
     if (!settle(&c))
         return CLI_USAGE;

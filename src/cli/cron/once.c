@@ -31,7 +31,7 @@ struct once {
     const char *text;
 };
 
-static void take(void *arg, int opt)
+static void take_option(void *arg, int opt)
 {
     struct once *o = arg;
 
@@ -57,7 +57,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     int code;
 
     p->command.verb = verb;
-    if (!cli_command_take(&p->command, verb, argc, argv, own, take, &o, &code))
+    if (!cli_command_take(&p->command, verb, argc, argv, own, take_option, &o, &code))
         return code;
     if (!o.text || !*o.text || strlen(o.text) > TN_PERIOD_MAX || !tn_text_is_utf8(o.text))
         return cli_misuse(verb, "give --period PERIOD: a text of 1 to %d bytes, in UTF-8",

@@ -86,7 +86,7 @@ struct listing {
     bool tombstone;
 };
 
-static bool note(void *arg, const char *key, const struct tenure_value *value)
+static bool list_key(void *arg, const char *key, const struct tenure_value *value)
 {
     struct listing *l = arg;
 
@@ -101,7 +101,7 @@ static bool list(struct doctor *d, const char *prefix, const char *after, struct
                  char mark[TENURE_VERSION_MAX + 1])
 {
     enum tenure_status status =
-        tenure_store_list(d->store, prefix, after, note, l, mark, doctor_by(d), &d->err);
+        tenure_store_list(d->store, prefix, after, list_key, l, mark, doctor_by(d), &d->err);
 
     if (status)
         doctor_say_error(d, "list", status);

@@ -8,7 +8,7 @@
 
 #define QUIET (200 * TN_MS)
 
-static void tell(struct doctor *d, const char *what, const struct crew_answer *a)
+static void report_wake(struct doctor *d, const char *what, const struct crew_answer *a)
 {
     if (a->status == TENURE_TIMEOUT) {
         doctor_say(d, DOCTOR_BROKEN, "%s did not wake the waiter: a standby would keep sleeping",
@@ -27,7 +27,7 @@ static bool noticed(struct doctor *d, unsigned who, const struct crew_order *ord
     if (!doctor_crew_ask(&d->crew, who, order, &a))
         doctor_say(d, DOCTOR_BROKEN, "wait did not return, long after its deadline");
     else if (a.status)
-        tell(d, what, &a);
+        report_wake(d, what, &a);
     return doctor_well(d);
 }
 
@@ -143,7 +143,7 @@ void doctor_check_notify(struct doctor *d)
         if (status)
             break;
         if (a.status) {
-            tell(d, "a change, made while somebody waited,", &a);
+            report_wake(d, "a change, made while somebody waited,", &a);
             return;
         }
         doctor_sample(&d->notes, a.end_ns > sent ? a.end_ns - sent : 0);

@@ -56,7 +56,7 @@ static int number(const struct lock *l, const char *option, int min, int max)
     return (int)n;
 }
 
-static void take(void *arg, int opt)
+static void take_option(void *arg, int opt)
 {
     struct lock *l = arg;
 
@@ -168,7 +168,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     int code;
 
     l.command.verb = verb;
-    if (!cli_command_take(&l.command, verb, argc, argv, own, take, &l, &code))
+    if (!cli_command_take(&l.command, verb, argc, argv, own, take_option, &l, &code))
         return code;
     if (l.try && l.waits)
         return cli_misuse(verb, "give --try or --wait, not both");

@@ -25,8 +25,8 @@ static unsigned random_below(unsigned n)
     return r % n;
 }
 
-static enum tenure_status look(const struct cli_places *p, struct cli_place *place,
-                               int64_t deadline, struct tenure_error *err)
+static enum tenure_status read_place(const struct cli_places *p, struct cli_place *place,
+                                     int64_t deadline, struct tenure_error *err)
 {
     struct tenure_lease_view view = TENURE_LEASE_VIEW;
     enum tenure_status status = tenure_lease_look(p->store, place->election, &view, deadline, err);
@@ -61,7 +61,7 @@ enum tenure_status cli_places_choose(struct cli_places *p, unsigned *found, bool
     *silent = false;
     for (unsigned i = 0; i < p->n; i++) {
         struct cli_place *place = &p->place[(first + i) % p->n];
-        enum tenure_status status = look(p, place, deadline, err);
+        enum tenure_status status = read_place(p, place, deadline, err);
 
         if (status) {
             *found = 0;

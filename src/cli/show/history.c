@@ -32,8 +32,8 @@ struct shown {
 };
 
 /* The terms first: who leads then is in none of them, or in the last. */
-static enum tenure_status look(tenure_store *store, const char *name, struct shown *s, int64_t by,
-                               struct tenure_error *err)
+static enum tenure_status read_terms(tenure_store *store, const char *name, struct shown *s,
+                                     int64_t by, struct tenure_error *err)
 {
     struct tenure_lease_view lease = TENURE_LEASE_VIEW;
     s->history.size = sizeof s->history;
@@ -129,7 +129,7 @@ static enum tenure_status look_again(tenure_store *store, const char *name,
     if (!status)
         watch->seen = value.token;
     tenure_value_free(&value);
-    return status ? status : look(store, name, s, by, err);
+    return status ? status : read_terms(store, name, s, by, err);
 }
 
 static void print_news(const struct cli_common *c, const struct shown *s,
@@ -204,7 +204,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
         goto done;
     if (follows)
         code = follow(verb, &c, store, s);
-    else if (look(store, c.name, s, tenure_now() + c.timeout_ns, &err))
+    else if (read_terms(store, c.name, s, tenure_now() + c.timeout_ns, &err))
         code = cli_fail_with(verb, &err);
     else
         code = c.json ? print_json(c.name, s) : print_table(c.name, s);

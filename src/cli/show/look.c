@@ -50,7 +50,8 @@ static bool keep_candidate(void *arg, const struct tenure_candidate *candidate)
 }
 
 /* Without the rest the lease is still worth showing. */
-static void note(struct cli_look *l, enum tenure_status status, const struct tenure_error *err)
+static void remember_failure(struct cli_look *l, enum tenure_status status,
+                             const struct tenure_error *err)
 {
     if (status)
         snprintf(l->partly, sizeof l->partly, "%.250s", err->text);
@@ -78,9 +79,9 @@ enum tenure_status cli_look_again(struct cli_look *l, tenure_store *store, const
     l->lease = lease;
     l->n_candidates = 0;
     l->partly[0] = '\0';
-    note(l, tenure_candidates(store, name, keep_candidate, l, deadline, &why), &why);
-    note(l, tenure_history_look(store, name, &l->history, deadline, &why), &why);
-    note(l, tenure_control_look(store, name, &l->control, deadline, &why), &why);
+    remember_failure(l, tenure_candidates(store, name, keep_candidate, l, deadline, &why), &why);
+    remember_failure(l, tenure_history_look(store, name, &l->history, deadline, &why), &why);
+    remember_failure(l, tenure_control_look(store, name, &l->control, deadline, &why), &why);
     return TENURE_OK;
 }
 

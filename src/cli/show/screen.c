@@ -39,7 +39,7 @@ static bool stop_at_once(void *arg, const char *key, const struct tenure_value *
 }
 
 /* What cannot be read stays as it was, with its age. */
-static void ask(struct screen *s)
+static void refresh(struct screen *s)
 {
     int64_t now = tenure_now(), by = now + s->common->timeout_ns;
     const char *name = s->common->name;
@@ -189,7 +189,7 @@ int cli_screen(const struct cli_verb *verb, const struct cli_common *c, tenure_s
         snprintf(s.prefix, sizeof s.prefix, "%.254s/", c->name);
     if (!s.look)
         return cli_fail(verb, CLI_FAILED, "out of memory");
-    ask(&s);
+    refresh(&s);
     if (!cli_may_pass(s.trouble.code)) {
         code = cli_fail_with(verb, &s.trouble);
     } else if (cli_terminal_take()) {
@@ -202,7 +202,7 @@ int cli_screen(const struct cli_verb *verb, const struct cli_common *c, tenure_s
                 break;
             }
             if (again)
-                ask(&s);
+                refresh(&s);
         }
         cli_terminal_give_back();
     }

@@ -36,7 +36,7 @@ static void put(const char *text, size_t len)
     }
 }
 
-static void take(void)
+static void enter_screen(void)
 {
     if (taken)
         return;
@@ -76,7 +76,7 @@ static void on_stop(int number)
     (void)number;
     cli_terminal_give_back();
     raise(SIGSTOP);
-    take(); /* and here it goes on */
+    enter_screen(); /* and here it goes on */
     wake();
     errno = saved;
 }
@@ -132,7 +132,7 @@ bool cli_terminal_take(void)
     handle(SIGABRT, on_end);
     handle(SIGTSTP, on_stop);
     handle(SIGWINCH, on_resize);
-    take();
+    enter_screen();
     return true;
 }
 

@@ -44,7 +44,8 @@ static void print_line(const char *name, const struct tenure_lease_view *v)
 }
 
 /* false: nobody reads any more. */
-static bool tell(const struct cli_common *c, const char *name, const struct tenure_lease_view *v)
+static bool print_lease(const struct cli_common *c, const char *name,
+                        const struct tenure_lease_view *v)
 {
     if (c->json)
         return cli_print_json(cli_lease_json(name, v, NULL)) == CLI_OK;
@@ -101,7 +102,7 @@ static void follow_one(struct follower *f)
             continue;
         }
         if (!f->begun || !same_term(&shown, &view)) {
-            if (!tell(c, c->name, &view))
+            if (!print_lease(c, c->name, &view))
                 return;
             shown = view;
         }
@@ -127,7 +128,7 @@ static bool tell_news(const struct cli_common *c, const struct cli_rows *old,
             j++;
         bool known = j < old->n && strcmp(old->row[j].election.name, e->name) == 0;
         if (!(known && same_term(&old->row[j].election.lease, &e->lease)) &&
-            !tell(c, e->name, &e->lease))
+            !print_lease(c, e->name, &e->lease))
             return false;
     }
     return true;

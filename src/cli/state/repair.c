@@ -37,8 +37,8 @@ static bool last_grant(struct cli_state_call *c, struct tenure_grant *grant,
     return true;
 }
 
-static int tell(const struct cli_state_call *c, const char *collection, const char *id,
-                const char *kept)
+static int print_kept(const struct cli_state_call *c, const char *collection, const char *id,
+                      const char *kept)
 {
     if (!c->common.json) {
         printf("repaired; what was there is kept in ");
@@ -84,5 +84,5 @@ int cli_state_repair(struct cli_state_call *c)
     free(text);
     if (status) /* INVALID too: what is well is not repaired */
         return cli_fail(c->verb, CLI_FAILED, "%s", err.text);
-    return tell(c, collection, id, kept);
+    return print_kept(c, collection, id, kept);
 }

@@ -160,7 +160,7 @@ static struct parked *new_parked(const struct tn_http_request *request)
                                            .epoch = p->epoch,
                                            .came_ns = tenure_now(),
                                            .by_program = true,
-                                           .program = request->visit,
+                                           .program = request->connection_id,
                                            .body = request->body,
                                            .len = request->body_len};
     return p;

@@ -26,7 +26,7 @@ struct tn_state_socket_options {
     void (*fenced)(void *arg, uint64_t floor);
     /* OPTIONAL: a commit is durable.  On the thread that answers. */
     void (*committed)(void *arg, const char *collection, const char *id, uint64_t seq);
-    /* Nanoseconds that the term in hand may still last; 0: it is over. */
+    /* Nanoseconds that the current term may still last; 0: it is over. */
     int64_t (*time_left)(void *arg);
     /* The epoch of the term in which the program works: its state is sealed.  0: there is none.
      * *draining: the program is to stop.  Any thread. */

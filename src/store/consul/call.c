@@ -124,9 +124,10 @@ static enum tenure_status post(struct tn_consul *h, const struct question *q, in
 }
 
 /* 200, and 404 and 409 where they are answers, are OK here. */
-static enum tenure_status ask(struct tn_consul *h, const struct question *q, int64_t connect_by,
-                              int64_t deadline, struct tn_http_answer *answer, struct outcome *o,
-                              struct tenure_error *err)
+static enum tenure_status send_request(struct tn_consul *h, const struct question *q,
+                                       int64_t connect_by, int64_t deadline,
+                                       struct tn_http_answer *answer, struct outcome *o,
+                                       struct tenure_error *err)
 {
     bool definite = false;
     enum tenure_status status = post(h, q, connect_by, deadline, answer, err);
@@ -166,7 +167,7 @@ static enum tenure_status ask_all(struct tn_consul *h, const struct question *q,
         if (now >= deadline)
             return status ? status : tenure_fail(err, TENURE_TIMEOUT, "consul: no time was left");
         /* A change that has left must be waited for; a read can be asked elsewhere. */
-        status = ask(h, q, share, q->change ? deadline : share, answer, &o, err);
+        status = send_request(h, q, share, q->change ? deadline : share, answer, &o, err);
         *lost = o.lost;
         if (!status)
             return status;

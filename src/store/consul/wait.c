@@ -73,8 +73,8 @@ static bool take_token(const struct tn_consul *h, const char *key, const json_t 
 }
 
 /* Names that came.  True if they are not those of before. */
-static bool see(struct tn_consul *h, const struct tn_followed *one, const json_t *names,
-                unsigned long long index)
+static bool names_changed(struct tn_consul *h, const struct tn_followed *one, const json_t *names,
+                          unsigned long long index)
 {
     struct feed *feed = one->feed;
     char mark[TENURE_VERSION_MAX + 1];
@@ -100,7 +100,7 @@ static enum tenure_status ask_names(struct tn_consul *h, const struct tn_followe
     name_of(h, one, name);
     status = tn_consul_names(h, name, by, &names, &index, err);
     if (!status)
-        see(h, one, names, index);
+        names_changed(h, one, names, index);
     json_decref(names);
     return status;
 }
@@ -193,7 +193,7 @@ static void take_answer(struct tn_consul *h, struct tn_followed *one)
         return;
     }
     tn_watcher_heard(&h->watcher, one);
-    if (see(h, one, names, index)) {
+    if (names_changed(h, one, names, index)) {
         bool known = !one->prefix && feed->clear;
 
         if (one->prefix)

@@ -197,7 +197,7 @@ static enum tenure_status parse(struct tn_http_answer *answer, json_t **out,
 }
 
 /*
- * A member that lost its data and was made anew as a cluster of its own knows
+ * A member that lost its data and was made again as a cluster of its own knows
  * nothing of any lease, and would let everybody lead who comes to it.  So the
  * cluster that answered first counts, until most endpoints say another one: that
  * is a restore, or a move.
@@ -225,9 +225,9 @@ struct outcome {
     bool lost;
 };
 
-static enum tenure_status ask(struct tn_etcd *h, const char *path, const char *body, bool change,
-                              int64_t connect_by, int64_t deadline, json_t **out, struct outcome *o,
-                              struct tenure_error *err)
+static enum tenure_status send_request(struct tn_etcd *h, const char *path, const char *body,
+                                       bool change, int64_t connect_by, int64_t deadline,
+                                       json_t **out, struct outcome *o, struct tenure_error *err)
 {
     struct tn_http_answer answer;
     bool definite = false;
@@ -283,7 +283,8 @@ static enum tenure_status try_all(struct tn_etcd *h, const char *path, const cha
         if (now >= deadline)
             return status ? status : tenure_fail(err, TENURE_TIMEOUT, "etcd: no time was left");
         /* A change that has left must be waited for; a read can be asked elsewhere. */
-        status = ask(h, path, body, change, share, change ? deadline : share, answer, &o, err);
+        status =
+            send_request(h, path, body, change, share, change ? deadline : share, answer, &o, err);
         *lost = o.lost;
         if (!status)
             return status;

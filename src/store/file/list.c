@@ -21,8 +21,8 @@ struct listing {
 
 /* The register's slot, without a hint of the handle's: thousands of keys would
  * push out the few that matter. */
-static enum tenure_status look(struct listing *l, const char *key, bool data, struct tn_slot *slot,
-                               struct tenure_error *err)
+static enum tenure_status read_slot(struct listing *l, const char *key, bool data,
+                                    struct tn_slot *slot, struct tenure_error *err)
 {
     struct tn_file_hint hint = {0};
     int dir;
@@ -139,7 +139,7 @@ static enum tenure_status visit_key(void *arg, const char *key, struct tenure_er
                            key);
     if (tn_journal_group(l->f, key, group, &name))
         return visit_grouped(l, group, name, key, wanted, err);
-    enum tenure_status status = look(l, key, wanted, &slot, err);
+    enum tenure_status status = read_slot(l, key, wanted, &slot, err);
     if (status || slot.number == 0)
         return status;
     if (l->mark)

@@ -58,7 +58,7 @@ static struct news drain(int fd)
     return news;
 }
 
-static bool keep(struct round *r, int wd)
+static bool add_watch(struct round *r, int wd)
 {
     if (r->n == r->cap) {
         size_t cap = r->cap ? 2 * r->cap : 8;
@@ -96,7 +96,7 @@ static bool watch(struct round *r, const char *below)
     int wd = inotify_add_watch(r->f->watches.fd, path, mask_of(r->f, below));
     if (wd < 0 && errno == ENOENT)
         return false;
-    if (wd < 0 || !keep(r, wd))
+    if (wd < 0 || !add_watch(r, wd))
         r->poll = true;
     return true;
 }

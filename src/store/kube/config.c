@@ -229,8 +229,8 @@ static enum tenure_status take_user(const json_t *user, const char *folder,
     return TENURE_OK;
 }
 
-static enum tenure_status take(const json_t *all, const char *wanted, const char *paths,
-                               struct tn_kube_access *a, struct tenure_error *err)
+static enum tenure_status read_context(const json_t *all, const char *wanted, const char *paths,
+                                       struct tn_kube_access *a, struct tenure_error *err)
 {
     const char *name = wanted ? wanted : text(all, "current-context"), *folder = NULL;
     const json_t *context = name ? entry(all, "contexts", name, "context", &folder) : NULL;
@@ -263,7 +263,7 @@ enum tenure_status tn_kube_config_load(const char *paths, const char *context,
         all ? read_all(paths, all, err) : tenure_fail(err, TENURE_NOMEM, "kube: out of memory");
 
     if (!status) {
-        status = take(all, context, paths, access, err);
+        status = read_context(all, context, paths, access, err);
         if (status)
             tenure_fail_context(err, "kube: %s", paths);
     }

@@ -117,7 +117,7 @@ static int spawn(const json_t *exec, int out, pid_t *pid)
 }
 
 /* All that it prints.  False: too much, or too slow. */
-static bool drink(int fd, char *out, int64_t deadline)
+static bool read_output(int fd, char *out, int64_t deadline)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     size_t n = 0;
@@ -173,7 +173,7 @@ static enum tenure_status run(const json_t *exec, char *out, int64_t deadline,
         return tenure_fail(err, TENURE_CONFIG, "kube: plug-in %.100s: %s%s%.100s", command,
                            strerror(error), hint ? "; " : "", hint ? hint : "");
     }
-    all = drink(pipes[0], out, deadline);
+    all = read_output(pipes[0], out, deadline);
     close(pipes[0]);
     if (!reap(pid, all, deadline, &state))
         return tenure_fail(err, TENURE_UNAVAILABLE,

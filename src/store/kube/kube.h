@@ -17,7 +17,7 @@
  * while holderIdentity and renewTime are those that they were written with.
  *
  * The version is "RESOURCEVERSION.UID": a PUT carries both, because an update of
- * an object that is gone would create it anew.
+ * an object that is gone would create it again.
  */
 #ifndef TN_STORE_KUBE_KUBE_H
 #define TN_STORE_KUBE_KUBE_H

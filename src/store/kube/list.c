@@ -97,8 +97,9 @@ static bool is_plain(const char *text)
            strlen(text);
 }
 
-static enum tenure_status ask(struct tn_kube *h, const char *query, int64_t deadline, json_t **root,
-                              char rv[TN_KUBE_RV_MAX + 1], struct tenure_error *err)
+static enum tenure_status fetch_page(struct tn_kube *h, const char *query, int64_t deadline,
+                                     json_t **root, char rv[TN_KUBE_RV_MAX + 1],
+                                     struct tenure_error *err)
 {
     struct tn_kube_request rq = {.method = "GET", .query = query};
     struct tn_kube_answer answer;
@@ -131,7 +132,7 @@ static enum tenure_status collect(struct listing *l, struct tenure_error *err)
 
         snprintf(query, sizeof query, "labelSelector=tenure%%2Fscope%%3D%s&limit=" PAGE "%s%s",
                  h->scope, *next ? "&continue=" : "", next);
-        status = ask(h, query, l->pager.deadline, &root, rv, err);
+        status = fetch_page(h, query, l->pager.deadline, &root, rv, err);
         if (status)
             break;
         /* All pages show what the first one did: its version is that of the whole. */
@@ -204,7 +205,7 @@ enum tenure_status tn_kube_list_version(struct tn_kube *h, int64_t deadline,
     enum tenure_status status;
 
     snprintf(query, sizeof query, "limit=1&labelSelector=tenure%%2Fscope%%3D%s", h->scope);
-    status = ask(h, query, deadline, &root, rv, err);
+    status = fetch_page(h, query, deadline, &root, rv, err);
     json_decref(root);
     return status;
 }

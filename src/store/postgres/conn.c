@@ -130,7 +130,7 @@ static enum tenure_status begin(struct tn_pg *pg, int64_t deadline, struct tenur
     return TENURE_OK;
 }
 
-static enum tenure_status greet(struct tn_pg *pg, int64_t by, struct tenure_error *err)
+static enum tenure_status finish_login(struct tn_pg *pg, int64_t by, struct tenure_error *err)
 {
     const struct tn_pg_target *t = &pg->plan.targets[which(pg)];
 
@@ -182,7 +182,7 @@ static enum tenure_status advance(struct tn_pg *pg, int64_t deadline, int64_t si
 
     do {
         by = tn_min_ns(deadline, pg->heard_ns + silence);
-        status = pg->phase == TN_PG_GREETING ? greet(pg, by, err) : TENURE_OK;
+        status = pg->phase == TN_PG_GREETING ? finish_login(pg, by, err) : TENURE_OK;
         if (!status)
             status = tn_pg_set_up(pg, by, err);
     } while (status == TENURE_TIMEOUT && by < deadline && by < pg->heard_ns + silence);

@@ -152,8 +152,8 @@ enum tenure_status tn_pg_connect_fail(struct tn_pg *pg, const struct tn_pg_targe
 enum tenure_status tn_pg_garbled(const struct tn_pg *pg, const char *what, struct tenure_error *err)
 {
     return tenure_fail(err, TENURE_CORRUPT,
-                       "%s: \"%s\".register: the server's answer about %s makes no sense",
-                       pg->scheme, pg->conf.schema, what);
+                       "%s: \"%s\".register: the server's answer about %s is malformed", pg->scheme,
+                       pg->conf.schema, what);
 }
 
 enum tenure_status tn_pg_standby(const struct tn_pg *pg, struct tenure_error *err)

@@ -95,7 +95,7 @@ enum tenure_status tn_pg_lost(struct tn_pg *pg, struct tenure_error *err)
 
 /* Keep the error, if there is one: a commit that fails comes behind the answer
  * to the statement that it undoes. */
-static void keep(PGresult **kept, PGresult *next)
+static void keep_error(PGresult **kept, PGresult *next)
 {
     if (*kept && PQresultStatus(*kept) == PGRES_FATAL_ERROR) {
         PQclear(next);
@@ -124,7 +124,7 @@ static bool take_next(struct tn_pg *pg, PGresult **kept, bool *paused)
     if (PQresultStatus(next) == PGRES_COMMAND_OK)
         pg->prepared |= pg->preparing;
     pg->preparing = 0;
-    keep(kept, next);
+    keep_error(kept, next);
     return true;
 }
 
@@ -205,7 +205,7 @@ enum tenure_status tn_pg_judge(struct tn_pg *pg, PGresult *answer, PGresult **re
     status = tn_pg_result_fail(pg, answer, &fatal, err);
     /* Not known, or known already: somebody shares this session with us. */
     bool strange = code && (strcmp(code, "26000") == 0 || strcmp(code, "42P05") == 0);
-    /* The table was made anew, and the old plans do not fit it. */
+    /* The table was made again, and the old plans do not fit it. */
     bool stale = code && pg->prepared && strcmp(code, "0A000") == 0;
     pg->missing = code && (strcmp(code, "42P01") == 0 || strcmp(code, "3F000") == 0);
     PQclear(answer);

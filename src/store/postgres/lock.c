@@ -305,7 +305,7 @@ static enum tenure_status held_swap(struct tn_pg *pg, struct tenure_swap *swap,
     bool fresh;
 
     snprintf(idle, sizeof idle, "%u", ttl_ms);
-    /* A lost session is noticed before it is relied on; then the lock is taken anew. */
+    /* A lost session is noticed before it is relied on; then the lock is taken again. */
     if (pg->lock.held)
         status = tn_pg_ready(pg, deadline, err);
     if (status)

@@ -23,7 +23,7 @@ static const char *value_of(const PQconninfoOption *options, const char *name)
  * libpq merges the three, and shows the outcome only on a connection.  So one
  * is begun that it refuses itself, after everything is merged and checked and
  * before it touches the network: its last check is that of
- * target_session_attrs.  Begun anew at every connect, so that a service file
+ * target_session_attrs.  Begun again at every connect, so that a service file
  * that was changed counts.
  */
 static enum tenure_status merge(const struct tn_pg *pg, PQconninfoOption **options,

@@ -128,8 +128,8 @@ static bool make_reader(struct tn_redis_link *l)
 }
 
 /* A complete reply that is already here and wanted, or NULL. */
-static enum tenure_status take(struct tn_redis_link *l, redisReply **reply,
-                               struct tenure_error *err)
+static enum tenure_status next_reply(struct tn_redis_link *l, redisReply **reply,
+                                     struct tenure_error *err)
 {
     void *object = NULL;
 
@@ -169,7 +169,7 @@ enum tenure_status tn_redis_link_try_reply(struct tn_redis_link *l, redisReply *
 
     *reply = NULL;
     for (;;) {
-        enum tenure_status status = take(l, reply, err);
+        enum tenure_status status = next_reply(l, reply, err);
 
         if (status || *reply || !got)
             return status;
@@ -187,7 +187,7 @@ enum tenure_status tn_redis_link_reply(struct tn_redis_link *l, int64_t deadline
     short want = POLLIN;
 
     for (;;) {
-        enum tenure_status status = take(l, &r, err);
+        enum tenure_status status = next_reply(l, &r, err);
 
         if (!status && r) {
             *reply = r;

@@ -93,7 +93,7 @@ static bool parse_moved(const char *text, struct tn_remote_addr *moved)
                               strlen(colon + 1));
 }
 
-static void say(const char *text, struct tenure_error *err, enum tenure_status status)
+static void quote_server(const char *text, struct tenure_error *err, enum tenure_status status)
 {
     tenure_fail(err, status, "the server says: %.200s%s%s", text,
                 status == TENURE_DENIED ? "; " : "", status == TENURE_DENIED ? FIX_RIGHTS : "");
@@ -118,7 +118,7 @@ enum tn_redis_fault tn_redis_fault(const redisReply *reply, struct tn_remote_add
         if (codes[i].words)
             tenure_fail(err, codes[i].status, "%s", codes[i].words);
         else
-            say(text, err, codes[i].status);
+            quote_server(text, err, codes[i].status);
         if (codes[i].fault == TN_REDIS_FAULT_MOVED && !(moved && parse_moved(text, moved)))
             return TN_REDIS_FAULT_FINAL;
         return codes[i].fault;
@@ -129,7 +129,7 @@ enum tn_redis_fault tn_redis_fault(const redisReply *reply, struct tn_remote_add
             return TN_REDIS_FAULT_FINAL;
         }
     }
-    say(text, err, TENURE_UNAVAILABLE);
+    quote_server(text, err, TENURE_UNAVAILABLE);
     return TN_REDIS_FAULT_FINAL;
 }
 

@@ -13,7 +13,7 @@
  * digits of the server's replication id, which changes whenever a replica is
  * promoted or the server restarts, that is whenever Redis may have forgotten
  * writes.  So a fail-over looks like a change of every register: observers
- * start to count anew, and nobody swaps on what an older master told (ADR 7).
+ * start to count from zero, and nobody swaps on what an older master told (ADR 7).
  */
 #ifndef TN_STORE_REDIS_REPLY_H
 #define TN_STORE_REDIS_REPLY_H

@@ -4,7 +4,7 @@
  *
  * SQLite would do it by itself every thousand pages, without the writer's
  * lock.  Up to 3.51.2 (Debian 12 has 3.40) that races with a writer who begins
- * the log anew at that very moment: the checkpoint then marks frames as copied
+ * the log again at that very moment: the checkpoint then marks frames as copied
  * that it has never seen, and commits that were answered OK are lost - the
  * "WAL-reset bug".  A lease that forgets a grant breaks I1, so the built-in
  * checkpoints are turned off, and ours run only while nobody can write: a

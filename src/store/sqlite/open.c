@@ -120,7 +120,7 @@ sqlite3_stmt *tn_sqlite_stmt(struct tn_sqlite *h, enum tn_sqlite_stmt which, int
 }
 
 /* The first column of the first row, as text. */
-static int ask(sqlite3 *db, const char *question, char answer[32])
+static int query_text(sqlite3 *db, const char *question, char answer[32])
 {
     sqlite3_stmt *stmt = NULL;
     int rc = sqlite3_prepare_v2(db, question, -1, &stmt, NULL);
@@ -142,7 +142,7 @@ static int ask(sqlite3 *db, const char *question, char answer[32])
 static int ask_number(sqlite3 *db, const char *question, long *number)
 {
     char answer[32];
-    int rc = ask(db, question, answer);
+    int rc = query_text(db, question, answer);
 
     if (rc == SQLITE_OK)
         *number = strtol(answer, NULL, 10);
@@ -260,7 +260,7 @@ static enum tenure_status create(struct tn_sqlite *h, bool empty, char mode[32],
         sqlite3_exec(h->db, "PRAGMA synchronous = OFF; PRAGMA page_size = 2048;", NULL, NULL, NULL);
 
     if (rc == SQLITE_OK)
-        rc = ask(h->db, "PRAGMA journal_mode = WAL", mode);
+        rc = query_text(h->db, "PRAGMA journal_mode = WAL", mode);
     if (rc == SQLITE_OK && empty)
         rc = flush_database(h->db);
     if (rc != SQLITE_OK)
@@ -300,7 +300,7 @@ static enum tenure_status prepare(struct tn_sqlite *h, bool make, struct tenure_
                            h->path);
     rc = sqlite3_exec(h->db, "COMMIT", NULL, NULL, NULL);
     if (rc == SQLITE_OK && stage == BEGUN)
-        rc = ask(h->db, "PRAGMA journal_mode = WAL", mode); /* which stays so for ever */
+        rc = query_text(h->db, "PRAGMA journal_mode = WAL", mode); /* which stays so for ever */
     if (rc != SQLITE_OK)
         return tn_sqlite_fail(h, rc, err);
     if (stage != BEGUN)

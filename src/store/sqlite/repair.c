@@ -154,7 +154,7 @@ static enum tenure_status replace(struct tn_sqlite *h, struct tenure_swap *swap,
         return tn_sqlite_no_room(h, err);
     if (rc == SQLITE_OK)
         rc = put_row(h, swap, *version);
-    /* The row does not agree with the index of its version any more: make that anew. */
+    /* The row does not agree with the index of its version any more: make that again. */
     if (rc == SQLITE_CORRUPT_INDEX) {
         rc = sqlite3_exec(h->db, "REINDEX register", NULL, NULL, NULL);
         if (rc == SQLITE_OK)

@@ -282,7 +282,7 @@ enum tenure_status tn_release_when_told(int socket, int fd, struct tenure_error 
     setpriority(PRIO_PROCESS, 0, -10);
     if (!await_word(socket, fd, &store))
         goto done;
-    /* Anew: there may have been other grants since. */
+    /* Read again: there may have been other grants since. */
     if (!read_ticket(fd, &ticket, text)) {
         status = tenure_fail(err, TENURE_INVALID, "the release ticket is not complete");
         goto done;

@@ -23,7 +23,7 @@
 
 #include "store/file/journal/journal.h"
 
-#define LONG_BYTES (UINT64_C(4) << 20) /* a journal is not begun anew below this */
+#define LONG_BYTES (UINT64_C(4) << 20) /* a journal is not begun again below this */
 #define CLEAN_MAX  64                  /* removed at once */
 /* For what is left after the link: a flush, and a look at those that were not filled.  To give up
  * there would cost everybody a journal. */

@@ -43,7 +43,7 @@ static bool named_well(const struct tn_journal *j, const struct tn_journal_entry
 }
 
 /* Take it over, if it is newer than what is known; its data goes behind j->end of j->fd. */
-static bool take(struct tn_journal *j, const struct tn_journal_entry *e)
+static bool adopt_entry(struct tn_journal *j, const struct tn_journal_entry *e)
 {
     const struct tn_journal_reg *reg = tn_journal_find(j, e->name, e->name_len);
 
@@ -71,7 +71,7 @@ static bool scan(struct tn_journal *j, const unsigned char *bytes, size_t size)
         struct tn_journal_entry e;
         size_t n = tn_entry_decode(bytes + at, size - at, &e);
 
-        if (n && named_well(j, &e) && !take(j, &e))
+        if (n && named_well(j, &e) && !adopt_entry(j, &e))
             return false;
         at += n ? n : STEP;
     }

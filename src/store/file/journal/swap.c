@@ -229,7 +229,7 @@ static enum tenure_status write_frame(struct batch *b)
 }
 
 /* What was written is known by now: it goes into the table. */
-static void take(struct batch *b)
+static void update_table(struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
         struct op *op = &b->ops[i];
@@ -267,7 +267,7 @@ static void commit(struct batch *b)
     }
     int newest = tn_journal_newest(b->f, j);
     if (newest > 0) {
-        take(b);
+        update_table(b);
         return;
     }
     if (newest < 0) {
