@@ -30,6 +30,28 @@ const struct tn_option tn_s3_options[] = {
     {0},
 };
 
+const struct tn_option tn_azure_options[] = {
+    TN_TEXT_OPTION("endpoint", AT(endpoint), "http(s)://host[:port]", NULL,
+                   "the server, if it is not Azure's"),
+    TN_TEXT_OPTION("account", AT(remote.user), "a name", NULL,
+                   "the storage account; else AZURE_STORAGE_ACCOUNT"),
+    TN_WORD_OPTION("addressing", AT(addressing), "auto|path|virtual", "auto", NULL,
+                   "the account's name stands in the path, or in the host's name"),
+    TN_TEXT_OPTION("password_file", AT(remote.password.file), "a file", NULL,
+                   "its first line is the account's key; read again when it is refused"),
+    TN_TEXT_OPTION("password_env", AT(remote.password.env), "a variable", NULL,
+                   "the environment variable that holds the account's key"),
+    TN_TEXT_OPTION("sas_file", AT(sas.file), "a file", NULL,
+                   "its first line is a shared access signature; read again when it is refused"),
+    TN_TEXT_OPTION("sas_env", AT(sas.env), "a variable", NULL,
+                   "the environment variable that holds a shared access signature"),
+    TN_TIME_OPTION("poll", AT(poll_ns), S / 100, 60 * S, "1s", NULL,
+                   "how often a standby asks whether something has changed"),
+    TN_REPAIR_OPTION(AT(repair)),
+    TN_REMOTE_TLS(struct tn_object_conf, remote, NULL),
+    {0},
+};
+
 static enum tenure_status parse_bucket(struct tn_object_conf *c, struct tenure_error *err)
 {
     const char *name = c->remote.url.hosts;
@@ -49,10 +71,8 @@ static enum tenure_status parse_bucket(struct tn_object_conf *c, struct tenure_e
 enum tenure_status tn_object_conf_parse(const char *url, const struct tn_option *options,
                                         struct tn_object_conf *c, struct tenure_error *err)
 {
-    const struct tn_secret *password = &c->remote.password;
     const char *prefix;
     enum tenure_status status = tn_remote_parse(url, options, c, &c->remote, err);
-    bool secret;
 
     if (!status)
         status = parse_bucket(c, err);
@@ -61,10 +81,6 @@ enum tenure_status tn_object_conf_parse(const char *url, const struct tn_option 
     if (status)
         return status;
     snprintf(c->base, sizeof c->base, "%s/", prefix);
-    secret = password->text || password->file || password->env;
-    if (!c->remote.user != !secret)
-        return tenure_fail(err, TENURE_CONFIG, "%s: a user and a password go together",
-                           c->remote.url.scheme);
     c->http = tn_http_conf_of(&c->remote);
     return TENURE_OK;
 }

@@ -147,5 +147,6 @@ static enum tenure_status object_read_many(void *impl, struct tenure_read *reads
     }
 
 TABLE(s3, "s3", tn_s3, tn_s3_options);
+TABLE(azblob, "azblob", tn_azure, tn_azure_options);
 
-const struct tenure_store_ops *const tenure_store_module[] = {&s3, NULL};
+const struct tenure_store_ops *const tenure_store_module[] = {&s3, &azblob, NULL};

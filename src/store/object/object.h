@@ -1,5 +1,5 @@
 /*
- * store/object/object.h - registers as objects of a bucket: s3:, and what is like it.
+ * store/object/object.h - registers as objects of a bucket: s3:, azblob:.
  *
  * The register KEY is the object PREFIX/KEY!, whose bytes are framed (store/frame.h).  The '!' is
  * there for servers that keep objects as files, on which "a" and "a/b" are in each other's way; it
@@ -32,8 +32,9 @@ struct tn_object;
 
 struct tn_object_conf {
     struct tn_remote remote;
-    const char *endpoint; /* NULL: the vendor's own */
-    const char *region, *profile;
+    const char *endpoint;            /* NULL: the vendor's own */
+    const char *region, *profile;    /* s3 */
+    struct tn_secret sas;            /* azblob */
     int addressing;                  /* enum tn_object_addressing */
     char bucket[64];                 /* its name */
     char base[TN_OBJECT_PREFIX + 2]; /* "PREFIX/", or "" */
@@ -123,14 +124,14 @@ struct tn_object {
     struct tn_http *http, *several; /* for one request, for several at once; NULL until then */
     char server[300];               /* "https://host:port", where requests go */
     char host[280];                 /* "host:port", as the header says it */
-    char path[70];                  /* before the objects' names: "/BUCKET" or "" */
+    char path[140];                 /* before the objects' names: "/BUCKET", or "" */
     void *own;                      /* the vendor's */
     bool unready;                   /* the last one that answered had trouble of its own */
     unsigned unanswered;            /* requests so far that nobody answered */
 };
 
 /* ---- conf.c */
-extern const struct tn_option tn_s3_options[];
+extern const struct tn_option tn_s3_options[], tn_azure_options[];
 /* Into a zeroed one, which is freed on failure too. */
 enum tenure_status tn_object_conf_parse(const char *url, const struct tn_option *options,
                                         struct tn_object_conf *conf, struct tenure_error *err);
@@ -190,7 +191,28 @@ void tn_object_watcher_init(struct tn_object *h);
 /* Refuse a server that does not keep conditions: CONFIG. */
 enum tenure_status tn_object_probe(struct tn_object *h, int64_t deadline, struct tenure_error *err);
 
-/* ---- s3.c */
-extern const struct tn_object_vendor tn_s3;
+/* ---- answer.c */
+
+/*
+ * What a code of an error means.  A change that was refused like that was certainly not carried
+ * out if it is definite; of anything else, but for other refusals (4xx), that cannot be known.
+ */
+struct tn_object_fault {
+    const char *code; /* NULL ends a table */
+    enum tenure_status status;
+    bool definite, fresh; /* fresh: other credentials may be there by now */
+    const char *words;
+};
+/* The code and the message of an error, "" where there is none. */
+void tn_object_error(const struct tn_object_exchange *x, char *code, size_t code_size,
+                     char *message, size_t message_size);
+/* Sets status, err, lost and again by the table, or by the HTTP code. */
+void tn_object_fail(struct tn_object_exchange *x, const struct tn_object_fault *faults,
+                    const char *service, const char *code, const char *message);
+/* An ETag, with quotes or without. */
+bool tn_object_etag(const char *header, char tag[TN_OBJECT_TAG_MAX + 1]);
+
+/* ---- s3.c, azure.c */
+extern const struct tn_object_vendor tn_s3, tn_azure;
 
 #endif

@@ -24,8 +24,8 @@ static enum tenure_status refuse(const struct tn_object *h, const char *what, un
     return tenure_fail(err, TENURE_CONFIG,
                        "%s: %s does not keep conditions on writes (%u of %d rivals wrote %s): two "
                        "could lead at once; use a server that does, "
-                       "see docs/reference/stores/s3.md",
-                       h->vendor->scheme, h->server, winners, RIVALS, what);
+                       "see docs/reference/stores/%s.md",
+                       h->vendor->scheme, h->server, winners, RIVALS, what, h->vendor->scheme);
 }
 
 static void name_mark(const struct tn_object *h, struct tn_object_exchange *x)

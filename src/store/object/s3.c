@@ -38,12 +38,15 @@ static void find_region(const struct tn_object *h, struct s3 *s)
 
 static enum tenure_status configure(struct tn_object *h, struct tenure_error *err)
 {
+    const struct tn_secret *password = &h->conf.remote.password;
     struct s3 *s = h->own = calloc(1, sizeof *s);
     char amazon[128];
     bool virtual;
 
     if (!s)
         return tenure_fail(err, TENURE_NOMEM, "s3: out of memory");
+    if (!h->conf.remote.user != !(password->text || password->file || password->env))
+        return tenure_fail(err, TENURE_CONFIG, "s3: a user and a password go together");
     find_region(h, s);
     if (strspn(s->region, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") !=
         strlen(s->region))
@@ -163,32 +166,7 @@ static enum tenure_status compose(struct tn_object *h, const struct tn_object_ex
 
 /* ---- Answers ------------------------------------------------------------- */
 
-static bool take_tag(const char *header, char tag[TN_OBJECT_TAG_MAX + 1])
-{
-    size_t n = strlen(header);
-
-    if (n > 2 && header[0] == '"' && header[n - 1] == '"') {
-        header++;
-        n -= 2;
-    }
-    if (n == 0 || n > TN_OBJECT_TAG_MAX ||
-        strspn(header, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-") < n)
-        return false;
-    memcpy(tag, header, n);
-    tag[n] = '\0';
-    return true;
-}
-
-/*
- * By the code of the error.  A change that was refused like that was certainly not carried out if
- * it is definite; of anything else, but for other refusals (4xx), that cannot be known.
- */
-static const struct {
-    const char *code;
-    enum tenure_status status;
-    bool definite, fresh; /* fresh: other credentials may be there by now */
-    const char *words;
-} errors[] = {
+static const struct tn_object_fault faults[] = {
     {"InvalidAccessKeyId", TENURE_DENIED, true, true,
      "the login is refused: the server does not know the access key's ID"},
     {"SignatureDoesNotMatch", TENURE_DENIED, true, true,
@@ -213,48 +191,15 @@ static const struct {
      "the server does not know conditional writes: use one that does"},
     {"XMinioStorageFull", TENURE_UNAVAILABLE, false, false, "the server's disk is full"},
     {"SlowDown", TENURE_UNAVAILABLE, false, false, "the server has too many requests"},
+    {NULL},
 };
-
-static void fail_by_code(struct tn_object_exchange *x, const char *code, const char *message)
-{
-    long http = x->answer.code;
-    bool definite = (http >= 300 && http < 500 && http != 408);
-
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-        if (strcmp(errors[i].code, code) != 0)
-            continue;
-        x->status = tenure_fail(&x->err, errors[i].status, "%s", errors[i].words);
-        x->again = errors[i].fresh;
-        x->lost = x->verb == TN_OBJECT_PUT && !errors[i].definite;
-        return;
-    }
-    if (http >= 300 && http < 400)
-        x->status =
-            tenure_fail(&x->err, TENURE_CONFIG,
-                        "HTTP %ld: the bucket is elsewhere: set region= or endpoint=", http);
-    else if (http == 401 || http == 403)
-        x->status =
-            tenure_fail(&x->err, TENURE_DENIED, "HTTP %ld %s: the login is refused", http, code);
-    else if (http == 404 || http == 405)
-        x->status =
-            tenure_fail(&x->err, TENURE_CONFIG,
-                        "HTTP %ld: this does not answer as S3 does; check the endpoint", http);
-    else
-        x->status = tenure_fail(&x->err, TENURE_UNAVAILABLE, "HTTP %ld%s%s%s%s", http,
-                                *code ? " " : "", code, *message ? ": " : "", message);
-    x->lost = x->verb == TN_OBJECT_PUT && !definite;
-}
 
 static void explain(struct tn_object *h, struct tn_object_exchange *x)
 {
-    struct tn_xml all = {x->answer.body, x->answer.body + x->answer.len}, error;
-    char code[64] = "", message[160] = "";
+    char code[64], message[160];
 
     (void)h;
-    if (tn_xml_next(&all, "Error", &error)) {
-        tn_xml_text(error, "Code", code, sizeof code);
-        tn_xml_text(error, "Message", message, sizeof message);
-    }
+    tn_object_error(x, code, sizeof code, message, sizeof message);
     /* Absent is what the server says is absent: a bucket, or a page of somebody else, is not. */
     if (x->answer.code == 404 && strcmp(code, "NoSuchKey") == 0 && x->verb != TN_OBJECT_LIST &&
         (x->verb == TN_OBJECT_GET || x->tag))
@@ -262,7 +207,7 @@ static void explain(struct tn_object *h, struct tn_object_exchange *x)
     else if (x->answer.code == 409 && x->verb == TN_OBJECT_PUT && x->tag)
         x->outcome = TN_OBJECT_CONFLICT; /* another write of it was under way */
     else
-        fail_by_code(x, code, message);
+        tn_object_fail(x, faults, "S3", code, message);
 }
 
 static enum tenure_status take_page(const char *body, size_t len, struct tn_object_page *page,
@@ -282,7 +227,7 @@ static enum tenure_status take_page(const char *body, size_t len, struct tn_obje
     while (tn_xml_next(&result, "Contents", &row)) {
         if (!tn_xml_text(row, "Key", name, sizeof name))
             continue; /* longer than any of ours, or in letters that none of ours has */
-        if (!tn_xml_text(row, "ETag", tag, sizeof tag) || !take_tag(tag, clean))
+        if (!tn_xml_text(row, "ETag", tag, sizeof tag) || !tn_object_etag(tag, clean))
             return tenure_fail(err, TENURE_UNAVAILABLE, "the listing has no ETag of '%.80s'", name);
         if (!tn_object_page_add(page, name, clean))
             return tenure_fail(err, TENURE_NOMEM, "out of memory");
@@ -306,7 +251,7 @@ const struct tn_object_vendor tn_s3 = {
     .credentials = credentials,
     .forget_credentials = forget_credentials,
     .compose = compose,
-    .tag = take_tag,
+    .tag = tn_object_etag,
     .explain = explain,
     .page = take_page,
 };
