@@ -80,7 +80,7 @@ _tenure()
     fi
     case $previous in
     --store | --state | --lease)
-        mapfile -t COMPREPLY < <(compgen -W "sqlite: file: postgres: redis: etcd: consul: zookeeper: nats: kube: s3: memory: noop:" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "sqlite: file: postgres: redis: etcd: consul: zookeeper: nats: kube: s3: azblob: memory: noop:" -- "$current")
         return
         ;;
     --name)

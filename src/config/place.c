@@ -45,6 +45,7 @@ static const struct type {
     {"natss", "nats_tls", "natss", HOSTS | LOGIN | BUCKET | OPTIONS | PASSWORD_FILE},
     {"mongodb", "mongo", "mongodb", HOSTS | LOGIN | DATABASE | OPTIONS},
     {"s3", NULL, "s3", BUCKET | PREFIX | OPTIONS},
+    {"azblob", "azure", "azblob", BUCKET | PREFIX | OPTIONS},
     {"gcs", "gs", "gs", BUCKET | PREFIX | OPTIONS},
 };
 #define N_TYPES (sizeof types / sizeof types[0])

@@ -171,22 +171,10 @@ static void renounce(const struct tn_yaml *map, struct tn_place *place)
 /* ---- coordinate ---------------------------------------------------------- */
 
 /* Blocks that are named like a type hold keys of that type. */
-static const char *const blocks[] = {"file_lease",
-                                     "k8s_lease",
-                                     "kubernetes_lease",
-                                     "lease_config",
-                                     "postgres",
-                                     "postgres_advisory",
-                                     "redis",
-                                     "etcd",
-                                     "sqlite",
-                                     "zookeeper",
-                                     "consul",
-                                     "nats",
-                                     "mongodb",
-                                     "s3",
-                                     "gcs",
-                                     NULL};
+static const char *const blocks[] = {
+    "file_lease", "k8s_lease", "kubernetes_lease", "lease_config", "postgres", "postgres_advisory",
+    "redis",      "etcd",      "sqlite",           "zookeeper",    "consul",   "nats",
+    "mongodb",    "s3",        "azblob",           "gcs",          NULL};
 
 static bool is_block(const char *key)
 {

@@ -11,17 +11,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void list(const struct tn_object_vendor *vendor, const char *text, size_t size)
 {
     struct tn_object_page page = {0};
     struct tenure_error err = {0};
-    char *text = malloc(size + 1);
-    enum tenure_status status;
+    enum tenure_status status = vendor->page(text, size, &page, &err);
 
-    assert(text);
-    memcpy(text, data, size);
-    text[size] = '\0';
-    status = tn_s3.page(text, size, &page, &err);
     assert(!status || (status == err.code && err.text[0]));
     assert(page.n <= size && page.n <= page.cap);
     for (size_t i = 0; i < page.n; i++) {
@@ -29,6 +24,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(page.rows[i].tag[0] && strlen(page.rows[i].tag) <= TN_OBJECT_TAG_MAX);
     }
     tn_object_page_free(&page);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+
+    assert(text);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    list(&tn_s3, text, size);
+    list(&tn_azure, text, size);
     free(text);
     return 0;
 }

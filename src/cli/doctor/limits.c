@@ -56,6 +56,11 @@ static const struct {
       "replication to another region follows later: fail over to a replica and the last renewals "
       "are missing there; versioning and object lock are no protection of a lease",
       EVERYWHERE}},
+    {"azblob",
+     {"as good as the server's conditional writes: they were raced here, and once when the prefix "
+      "was first used; Azure's are strongly consistent within a region",
+      "after a fail-over of the account to its other region the last renewals are missing there",
+      EVERYWHERE}},
     {"memory", {"one process: it ends with it, and excludes nobody else"}},
     {"noop", {"it excludes nobody: everybody leads"}},
     {"", {EVERYWHERE}},

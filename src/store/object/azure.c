@@ -11,6 +11,9 @@
 #include "store/object/xml.h"
 
 #define VERSION "2021-08-06"
+#define DENIED_WORDS                                                                               \
+    "the login is wrong, or may not read, write and list these blobs, see "                        \
+    "docs/reference/stores/azblob.md"
 
 /* The vendor's part of a handle. */
 struct azure {
@@ -208,16 +211,13 @@ static enum tenure_status compose(struct tn_object *h, const struct tn_object_ex
 /* By the code of the error: see s3.c. */
 static const struct tn_object_fault faults[] = {
     {"AuthenticationFailed", TENURE_DENIED, true, true,
-     "the login is refused: the account's key is wrong, a signature has expired, this machine's "
-     "clock is wrong by more than 15 minutes, or something on the way changes requests"},
+     "the login is wrong: the account's key, a signature that has expired, this machine's "
+     "clock by more than 15 minutes, or something on the way changes requests"},
     {"InvalidAuthenticationInfo", TENURE_DENIED, true, true,
      "the login is refused: the token is wrong or has expired"},
-    {"AuthorizationFailure", TENURE_DENIED, true, true,
-     "it may not read, write and list these blobs, see docs/reference/stores/azblob.md"},
-    {"AuthorizationPermissionMismatch", TENURE_DENIED, true, true,
-     "it may not read, write and list these blobs, see docs/reference/stores/azblob.md"},
-    {"AuthorizationResourceTypeMismatch", TENURE_DENIED, true, true,
-     "it may not read, write and list these blobs, see docs/reference/stores/azblob.md"},
+    {"AuthorizationFailure", TENURE_DENIED, true, true, DENIED_WORDS},
+    {"AuthorizationPermissionMismatch", TENURE_DENIED, true, true, DENIED_WORDS},
+    {"AuthorizationResourceTypeMismatch", TENURE_DENIED, true, true, DENIED_WORDS},
     {"AccountIsDisabled", TENURE_DENIED, true, false, "the account is disabled"},
     {"KeyBasedAuthenticationNotPermitted", TENURE_DENIED, true, false,
      "the account does not allow its key to be used"},
