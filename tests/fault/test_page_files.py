@@ -70,8 +70,9 @@ def test_what_the_browser_has_is_not_sent_again(agent, path):
 
 
 def parts(index):
-    """The scripts and styles that a page names."""
-    return re.findall(r'(?:<script src|rel="stylesheet" href)="([^"]+)"', (ROOT / "src/api/page" / index).read_text())
+    """The parts, scripts and styles that a page names."""
+    return re.findall(r'(?:<script src="|rel="stylesheet" href="|<!-- include )([^" ]+)',
+                      (ROOT / "src/api/page" / index).read_text())
 
 
 def check_document(text, policy, index):
