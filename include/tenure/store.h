@@ -192,7 +192,7 @@ struct tenure_store_ops {
     const struct tn_option *options;
     /*
      * OPTIONAL (NULL: one read() after the other), may block.  Answers the first *done of n >= 1
-     * reads, at least one unless it fails: as many as are worth sending together.  Each read is
+     * reads, as many as are worth sending together; OK and 0: the first is left to read().  Each is
      * as linearizable as a single one (C1).  A damaged register is CORRUPT in its own status and
      * ends nothing.  Returns OK, or why none of them was answered.
      */

@@ -3,6 +3,7 @@
  * document of a state, and another one goes on behind all of them: there may be any number.
  */
 #include "tenure/elections.h"
+#include "base/grow.h"
 #include "base/key.h"
 
 #include <stdio.h>
@@ -30,16 +31,9 @@ static struct tenure_election *row_of(struct found *f, const char *name, size_t 
         if (strncmp(e->name, name, len) == 0 && !e->name[len])
             return e;
     }
-    if (f->n == f->room) {
-        size_t room = f->room ? 2 * f->room : 16;
-        struct tenure_election *rows = realloc(f->rows, room * sizeof *rows);
-
-        if (!rows) {
-            f->no_memory = true;
-            return NULL;
-        }
-        f->rows = rows;
-        f->room = room;
+    if (!tn_grow(&f->rows, &f->room, f->n, sizeof *f->rows)) {
+        f->no_memory = true;
+        return NULL;
     }
     struct tenure_election *e = &f->rows[f->n++];
     memset(e, 0, sizeof *e);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/decimal.h"
+#include "base/grow.h"
 #include "base/key.h"
 #include "state/inner.h"
 
@@ -28,15 +29,8 @@ void tn_root_free(struct tn_root *root)
 
 static bool push(struct tn_root *root, struct tn_entry *entry)
 {
-    if (root->n_announced == root->room) {
-        size_t room = root->room ? 2 * root->room : 16;
-        struct tn_entry **grown = realloc(root->announced, room * sizeof(struct tn_entry *));
-
-        if (!grown)
-            return false;
-        root->announced = grown;
-        root->room = room;
-    }
+    if (!tn_grow(&root->announced, &root->room, root->n_announced, sizeof(struct tn_entry *)))
+        return false;
     entry->announced = true;
     root->announced[root->n_announced++] = entry;
     return true;

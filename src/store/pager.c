@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "store/damaged.h"
 
 enum tenure_status tn_pager_list(struct tn_pager *p, const struct tn_pager_ops *ops, void *impl,
@@ -37,18 +38,8 @@ enum tenure_status tn_pager_list(struct tn_pager *p, const struct tn_pager_ops *
 
 enum tenure_status tn_pager_push_key(struct tn_pager *p, const char *key, struct tenure_error *err)
 {
-    char *copy;
+    char *copy = tn_grow(&p->keys, &p->keys_cap, p->n_keys, sizeof(char *)) ? strdup(key) : NULL;
 
-    if (p->n_keys == p->keys_cap) {
-        size_t cap = p->keys_cap ? 2 * p->keys_cap : 64;
-        char **more = realloc(p->keys, cap * sizeof *more);
-
-        if (!more)
-            return tenure_fail(err, TENURE_NOMEM, "out of memory");
-        p->keys = more;
-        p->keys_cap = cap;
-    }
-    copy = strdup(key);
     if (!copy)
         return tenure_fail(err, TENURE_NOMEM, "out of memory");
     p->keys[p->n_keys++] = copy;

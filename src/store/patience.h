@@ -38,4 +38,12 @@ static inline int64_t tn_attempt_until(int64_t deadline, unsigned left, unsigned
     return deadline - now < span ? deadline : now + span;
 }
 
+/* Is it worth another attempt, with another connection or server?  left: attempts, with this one.
+ */
+static inline bool tn_attempt_again(enum tenure_status status, unsigned left, int64_t deadline)
+{
+    return (status == TENURE_UNAVAILABLE || status == TENURE_TIMEOUT) && left > 1 &&
+           tenure_now() < deadline;
+}
+
 #endif

@@ -25,6 +25,17 @@ enum tenure_status tn_raw_read(const struct tn_raw_ops *ops, void *impl, const c
     return status;
 }
 
+enum tenure_status tn_raw_read_known(const struct tn_raw_ops *ops, struct tn_watcher *watcher,
+                                     const char *key, bool repair, struct tenure_value *value,
+                                     int64_t deadline, struct tenure_error *err)
+{
+    enum tenure_status status = tn_raw_read(ops, watcher->impl, key, repair, value, deadline, err);
+
+    if (!status)
+        tn_watcher_learn(watcher, key, &value->token);
+    return status;
+}
+
 enum tenure_status tn_raw_swap(const struct tn_raw_ops *ops, void *impl, struct tenure_swap *swap,
                                int64_t deadline, struct tenure_error *err)
 {

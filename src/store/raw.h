@@ -10,6 +10,7 @@
 #define TN_STORE_RAW_H
 
 #include "store/damaged.h"
+#include "store/watcher.h"
 
 struct tn_raw_ops {
     /* All of a register as the server has it; *raw is NULL if nothing is there. */
@@ -32,6 +33,10 @@ struct tn_raw_ops {
 enum tenure_status tn_raw_read(const struct tn_raw_ops *ops, void *impl, const char *key,
                                bool repair, struct tenure_value *value, int64_t deadline,
                                struct tenure_error *err);
+/* The same of a back end that has a watcher, which then knows what was read. */
+enum tenure_status tn_raw_read_known(const struct tn_raw_ops *ops, struct tn_watcher *watcher,
+                                     const char *key, bool repair, struct tenure_value *value,
+                                     int64_t deadline, struct tenure_error *err);
 /* A swap that expects what tn_raw_read() has shown of a damaged register. */
 enum tenure_status tn_raw_swap(const struct tn_raw_ops *ops, void *impl, struct tenure_swap *swap,
                                int64_t deadline, struct tenure_error *err);

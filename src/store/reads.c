@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-/* What read_many is for a back end that has none. */
+/* What read_many is for a back end that has none, or does not want to now. */
 static enum tenure_status read_one(const struct tenure_store_ops *ops, void *impl,
                                    struct tenure_read *read, int64_t deadline,
                                    struct tenure_error *err)
@@ -19,7 +19,7 @@ enum tenure_status tn_reads_run(const struct tenure_store_ops *ops, void *impl,
     size_t done = 0;
 
     while (done < n && !status) {
-        size_t piece = 1;
+        size_t piece = 0;
 
         /* Looked at between the pieces too: a store that answers from memory never does. */
         if (done > 0 && tenure_now() >= deadline) {
@@ -27,15 +27,15 @@ enum tenure_status tn_reads_run(const struct tenure_store_ops *ops, void *impl,
                                  done, n);
             break;
         }
-        if (ops->read_many) {
-            piece = 0;
+        if (ops->read_many)
             status = ops->read_many(impl, reads + done, n - done, &piece, deadline, err);
-        } else {
+        if (!status && !piece) {
             status = read_one(ops, impl, &reads[done], deadline, err);
+            piece = 1;
         }
         if (status)
             break;
-        assert(piece > 0 && piece <= n - done);
+        assert(piece <= n - done);
         done += piece;
     }
     for (; done < n; done++)

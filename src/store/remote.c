@@ -121,14 +121,22 @@ enum tenure_status tn_remote_origins(const struct tn_url *url, const char *port,
     return status;
 }
 
-enum tenure_status tn_remote_prefix(struct tn_url *url, size_t max, const char **prefix,
-                                    struct tenure_error *err)
+char *tn_remote_path(struct tn_url *url)
 {
     char *path = url->path + (*url->path == '/');
     size_t n = strlen(path);
 
     if (n && path[n - 1] == '/')
-        path[--n] = '\0';
+        path[n - 1] = '\0';
+    return path;
+}
+
+enum tenure_status tn_remote_prefix(struct tn_url *url, size_t max, const char **prefix,
+                                    struct tenure_error *err)
+{
+    const char *path = tn_remote_path(url);
+    size_t n = strlen(path);
+
     if (n > max || (n && !tenure_key_valid(path)))
         return tenure_fail(err, TENURE_CONFIG,
                            "%s: the path is the prefix of all keys: at most %zu letters, digits or "

@@ -64,6 +64,8 @@ enum tenure_status tn_remote_hosts(const struct tn_url *url, const char *port,
 enum tenure_status tn_remote_origins(const struct tn_url *url, const char *port, const char *tls,
                                      char origins[TN_REMOTE_HOSTS][TN_REMOTE_ORIGIN], unsigned *n,
                                      struct tenure_error *err);
+/* The path without '/' at its ends, "" if there is none.  Changes the URL's, as which it lives. */
+char *tn_remote_path(struct tn_url *url);
 /* The path as the prefix of all keys, of at most max bytes, without '/' at its ends; "tenure" if
  * there is none.  Lives as long as the URL, whose path it changes. */
 enum tenure_status tn_remote_prefix(struct tn_url *url, size_t max, const char **prefix,

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/grow.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
 #include "cli/show/show.h"
@@ -133,15 +134,8 @@ static bool keep_row(void *arg, const struct tenure_election *e)
     struct cli_rows *rows = &c->new;
     const struct cli_row *old = find(c->old, e->name);
 
-    if (rows->n == rows->room) {
-        size_t room = rows->room ? 2 * rows->room : 16;
-        struct cli_row *row = realloc(rows->row, room * sizeof *row);
-
-        if (!row)
-            return false;
-        rows->row = row;
-        rows->room = room;
-    }
+    if (!tn_grow(&rows->row, &rows->room, rows->n, sizeof *rows->row))
+        return false;
     struct cli_row *row = &rows->row[rows->n++];
     row->election = *e;
     row->renewed_ns = old ? renewal(&old->election.lease, &e->lease, old->renewed_ns) : 0;

@@ -140,12 +140,9 @@ static enum tenure_status consul_read(void *impl, const char *key, struct tenure
                                       int64_t deadline, struct tenure_error *err)
 {
     struct tn_consul *h = impl;
-    enum tenure_status status =
-        tn_raw_read(&tn_consul_raw, h, key, h->conf.repair, value, deadline, err);
 
-    if (!status)
-        tn_watcher_learn(&h->watcher, key, &value->token);
-    return status;
+    return tn_raw_read_known(&tn_consul_raw, &h->watcher, key, h->conf.repair, value, deadline,
+                             err);
 }
 
 static enum tenure_status consul_read_many(void *impl, struct tenure_read *reads, size_t n,
@@ -157,11 +154,9 @@ static enum tenure_status consul_read_many(void *impl, struct tenure_read *reads
     json_t *answer = NULL;
     enum tenure_status status;
 
-    if (h->conf.repair) { /* who repairs reads each as it is */
-        *done = 1;
-        reads->status = consul_read(impl, reads->key, &reads->value, deadline, err);
-        return reads->status == TENURE_CORRUPT ? TENURE_OK : reads->status;
-    }
+    *done = 0;
+    if (h->conf.repair)
+        return TENURE_OK; /* each is read by itself, as it is */
     for (size_t i = 0; i < most; i++)
         keys[i] = reads[i].key;
     status = tn_consul_fetch(h, keys, most, deadline, &answer, err);

@@ -148,12 +148,8 @@ static enum tenure_status etcd_read(void *impl, const char *key, struct tenure_v
                                     int64_t deadline, struct tenure_error *err)
 {
     struct tn_etcd *h = impl;
-    enum tenure_status status =
-        tn_raw_read(&tn_etcd_raw, h, key, h->conf.repair, value, deadline, err);
 
-    if (!status)
-        tn_watcher_learn(&h->watcher, key, &value->token);
-    return status;
+    return tn_raw_read_known(&tn_etcd_raw, &h->watcher, key, h->conf.repair, value, deadline, err);
 }
 
 /* One transaction of ranges, which shows one revision of all of them. */
@@ -197,11 +193,9 @@ static enum tenure_status etcd_read_many(void *impl, struct tenure_read *reads, 
     json_t *request, *answer = NULL;
     enum tenure_status status;
 
-    if (h->conf.repair) { /* who repairs reads each as it is */
-        *done = 1;
-        reads->status = etcd_read(impl, reads->key, &reads->value, deadline, err);
-        return reads->status == TENURE_CORRUPT ? TENURE_OK : reads->status;
-    }
+    *done = 0;
+    if (h->conf.repair)
+        return TENURE_OK; /* each is read by itself, as it is */
     request = ranges_of(h, reads, most);
     status = tn_etcd_call(h, "/v3/kv/txn", request, false, deadline, &answer, NULL, err);
     json_decref(request);

@@ -17,6 +17,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "store/file/journal/journal.h"
 #include "store/file/walk.h"
 #include "store/sleep.h"
@@ -60,15 +61,8 @@ static struct news drain(int fd)
 
 static bool add_watch(struct round *r, int wd)
 {
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? 2 * r->cap : 8;
-        int *grown = realloc(r->wds, cap * sizeof *grown);
-
-        if (!grown)
-            return false;
-        r->wds = grown;
-        r->cap = cap;
-    }
+    if (!tn_grow(&r->wds, &r->cap, r->n, sizeof *r->wds))
+        return false;
     r->wds[r->n++] = wd;
     return true;
 }

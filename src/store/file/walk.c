@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "store/file/journal/journal.h"
 #include "store/file/walk.h"
 
@@ -26,16 +27,8 @@ static bool push(struct items *items, const char *name, const char *end)
 {
     size_t size = strlen(name) + strlen(end) + 1;
 
-    if (items->n == items->cap) {
-        size_t cap = items->cap ? 2 * items->cap : 16;
-        char **grown = realloc(items->texts, cap * sizeof *grown);
-
-        if (!grown)
-            return false;
-        items->texts = grown;
-        items->cap = cap;
-    }
-    char *text = malloc(size);
+    char *text =
+        tn_grow(&items->texts, &items->cap, items->n, sizeof(char *)) ? malloc(size) : NULL;
     if (!text)
         return false;
     snprintf(text, size, "%s%s", name, end);

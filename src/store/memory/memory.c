@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "store/builtin.h"
 #include "store/sleep.h"
 
@@ -247,16 +248,8 @@ static struct reg *insert(struct space *s, const char *key)
     struct reg *r = calloc(1, sizeof *r);
     size_t at = place(s, key);
 
-    if (s->n_regs == s->cap_regs) {
-        size_t cap = s->cap_regs ? 2 * s->cap_regs : 16;
-        struct reg **grown = realloc(s->regs, cap * sizeof *grown);
-
-        if (grown) {
-            s->regs = grown;
-            s->cap_regs = cap;
-        }
-    }
-    if (!r || s->n_regs == s->cap_regs || !(r->key = strdup(key))) {
+    if (!r || !tn_grow(&s->regs, &s->cap_regs, s->n_regs, sizeof(struct reg *)) ||
+        !(r->key = strdup(key))) {
         free(r);
         return NULL;
     }

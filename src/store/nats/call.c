@@ -376,8 +376,7 @@ enum tenure_status tn_nats_ask(struct tn_nats *h, struct tn_nats_call *calls, si
         int64_t by = tn_attempt_until(deadline, left, left > 1 ? left - 1 : 1);
 
         status = ask_once(h, calls, n, send, arg, by, err);
-        if ((status != TENURE_UNAVAILABLE && status != TENURE_TIMEOUT) || left == 1 ||
-            tenure_now() >= deadline)
+        if (!tn_attempt_again(status, left, deadline))
             break;
         for (size_t i = 0; i < n; i++)
             tn_nats_call_free(&calls[i]);

@@ -25,13 +25,9 @@ const struct tn_option tn_nats_options[] = {
 
 static enum tenure_status parse_bucket(struct tn_nats_conf *c, struct tenure_error *err)
 {
-    char *path = c->remote.url.path;
-    size_t n;
+    const char *path = tn_remote_path(&c->remote.url);
+    size_t n = strlen(path);
 
-    path += *path == '/';
-    n = strlen(path);
-    if (n && path[n - 1] == '/')
-        path[--n] = '\0';
     if (n > TN_NATS_BUCKET_MAX ||
         strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != n)
         return tenure_fail(err, TENURE_CONFIG,

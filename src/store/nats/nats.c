@@ -87,12 +87,8 @@ static enum tenure_status nats_read(void *impl, const char *key, struct tenure_v
                                     int64_t deadline, struct tenure_error *err)
 {
     struct tn_nats *h = impl;
-    enum tenure_status status =
-        tn_raw_read(&tn_nats_raw, h, key, h->conf.repair, value, deadline, err);
 
-    if (!status)
-        tn_watcher_learn(&h->watcher, key, &value->token);
-    return status;
+    return tn_raw_read_known(&tn_nats_raw, &h->watcher, key, h->conf.repair, value, deadline, err);
 }
 
 static void send_reads(struct tn_nats *h, struct tn_nats_call *calls, size_t n, const void *arg)
@@ -127,11 +123,9 @@ static enum tenure_status nats_read_many(void *impl, struct tenure_read *reads, 
     struct tn_nats_call calls[TN_NATS_READS_MAX] = {0};
     enum tenure_status status;
 
-    if (h->conf.repair) { /* then each is read as it is */
-        *done = 1;
-        reads->status = nats_read(impl, reads->key, &reads->value, deadline, err);
-        return reads->status == TENURE_CORRUPT ? TENURE_OK : reads->status;
-    }
+    *done = 0;
+    if (h->conf.repair)
+        return TENURE_OK; /* each is read by itself, as it is */
     if (n > TN_NATS_READS_MAX)
         n = TN_NATS_READS_MAX;
     status = tn_nats_ask(h, calls, n, send_reads, reads, deadline, err);

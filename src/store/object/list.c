@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/sum.h"
 #include "store/object/object.h"
 #include "store/pager.h"
@@ -26,15 +27,8 @@ bool tn_object_page_add(struct tn_object_page *page, const char *name, const cha
 {
     if (strlen(name) > TN_OBJECT_NAME_MAX || strlen(tag) > TN_OBJECT_TAG_MAX)
         return true;
-    if (page->n == page->cap) {
-        size_t cap = page->cap ? 2 * page->cap : 16;
-        void *grown = realloc(page->rows, cap * sizeof *page->rows);
-
-        if (!grown)
-            return false;
-        page->rows = grown;
-        page->cap = cap;
-    }
+    if (!tn_grow(&page->rows, &page->cap, page->n, sizeof *page->rows))
+        return false;
     snprintf(page->rows[page->n].name, sizeof page->rows[0].name, "%s", name);
     snprintf(page->rows[page->n].tag, sizeof page->rows[0].tag, "%s", tag);
     page->n++;

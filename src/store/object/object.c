@@ -69,12 +69,9 @@ static enum tenure_status object_read(void *impl, const char *key, struct tenure
                                       int64_t deadline, struct tenure_error *err)
 {
     struct tn_object *h = impl;
-    enum tenure_status status =
-        tn_raw_read(&tn_object_raw, h, key, h->conf.repair, value, deadline, err);
 
-    if (!status)
-        tn_watcher_learn(&h->watcher, key, &value->token);
-    return status;
+    return tn_raw_read_known(&tn_object_raw, &h->watcher, key, h->conf.repair, value, deadline,
+                             err);
 }
 
 static enum tenure_status take_read(struct tn_object *h, const struct tn_object_exchange *x,
@@ -99,11 +96,9 @@ static enum tenure_status object_read_many(void *impl, struct tenure_read *reads
     size_t most = n < TN_OBJECT_CALLS ? n : TN_OBJECT_CALLS;
     enum tenure_status status = TENURE_OK;
 
-    if (h->conf.repair) { /* who repairs reads each as it is */
-        *done = 1;
-        reads->status = object_read(impl, reads->key, &reads->value, deadline, err);
-        return reads->status == TENURE_CORRUPT ? TENURE_OK : reads->status;
-    }
+    *done = 0;
+    if (h->conf.repair)
+        return TENURE_OK; /* each is read by itself, as it is */
     for (size_t i = 0; i < most; i++) {
         xs[i].verb = TN_OBJECT_GET;
         tn_object_name(h, reads[i].key, &xs[i]);

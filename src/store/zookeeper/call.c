@@ -237,8 +237,7 @@ enum tenure_status tn_zk_ask(struct tn_zk *h, struct tn_zk_call *calls, size_t n
         int64_t until = tn_attempt_until(deadline, left, left > 1 ? left - 1 : 1);
 
         status = ask_once(h, calls, n, send, arg, until, err);
-        if ((status != TENURE_UNAVAILABLE && status != TENURE_TIMEOUT) || left == 1 ||
-            tenure_now() >= deadline)
+        if (!tn_attempt_again(status, left, deadline))
             break;
         for (size_t i = 0; i < n; i++)
             tn_zk_call_free(&calls[i]);

@@ -11,13 +11,9 @@ const struct tn_option tn_zk_options[] = {
 
 static enum tenure_status parse_prefix(struct tn_zk_conf *c, struct tenure_error *err)
 {
-    char *path = c->remote.url.path;
-    size_t n;
+    const char *path = tn_remote_path(&c->remote.url);
+    size_t n = strlen(path);
 
-    path += *path == '/';
-    n = strlen(path);
-    if (n && path[n - 1] == '/')
-        path[--n] = '\0';
     if (n > TN_ZK_PREFIX || (n && !tenure_key_valid(path)))
         return tenure_fail(err, TENURE_CONFIG,
                            "zookeeper: the path is the node that all registers stand under: at "

@@ -70,12 +70,8 @@ static enum tenure_status zk_read(void *impl, const char *key, struct tenure_val
                                   int64_t deadline, struct tenure_error *err)
 {
     struct tn_zk *h = impl;
-    enum tenure_status status =
-        tn_raw_read(&tn_zk_raw, h, key, h->conf.repair, value, deadline, err);
 
-    if (!status)
-        tn_watcher_learn(&h->watcher, key, &value->token);
-    return status;
+    return tn_raw_read_known(&tn_zk_raw, &h->watcher, key, h->conf.repair, value, deadline, err);
 }
 
 static void send_reads(struct tn_zk *h, struct tn_zk_call *calls, size_t n, const void *arg)
@@ -96,11 +92,9 @@ static enum tenure_status zk_read_many(void *impl, struct tenure_read *reads, si
     struct tn_zk_call *calls;
     enum tenure_status status;
 
-    if (h->conf.repair) { /* then each is read as it is */
-        *done = 1;
-        reads->status = zk_read(impl, reads->key, &reads->value, deadline, err);
-        return reads->status == TENURE_CORRUPT ? TENURE_OK : reads->status;
-    }
+    *done = 0;
+    if (h->conf.repair)
+        return TENURE_OK; /* each is read by itself, as it is */
     if (n > TN_ZK_READS_MAX)
         n = TN_ZK_READS_MAX;
     calls = calloc(n + 1, sizeof *calls);
