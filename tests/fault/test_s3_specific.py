@@ -2,8 +2,10 @@
 
 import contextlib
 import http.server
+import json
 import os
 import threading
+import urllib.parse
 
 import pytest
 import server_minio
@@ -208,7 +210,10 @@ def test_change_that_something_on_the_way_sends_twice_is_ours():
 # ---- Credentials -----------------------------------------------------------------------------------
 
 AWS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",
-       "AWS_DEFAULT_REGION", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE")
+       "AWS_DEFAULT_REGION", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
+       "AWS_ROLE_ARN", "AWS_ENDPOINT_URL_STS", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+       "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+       "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_EC2_METADATA_SERVICE_ENDPOINT")
 
 
 @pytest.fixture
@@ -216,6 +221,7 @@ def nobody(monkeypatch, tmp_path):
     for name in AWS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # this machine may have a role
     return tmp_path
 
 
@@ -262,6 +268,101 @@ def test_secret_that_is_rotated_is_read_again(minio, nobody):
     file.write_text(PASSWORD + "\n")
     with Store(plain(minio, f"&user={USER}&password_file={file}")) as store:
         assert store.swap("rotated/x").status == "ok"
+
+
+class Giver:
+    """Gives out keys: key-0, key-1 and so on.  The bucket's server (Fake) believes the newest only."""
+
+    def __init__(self, fake, ends="2099-01-01T00:00:00Z"):
+        self.asked, self.given, self.ends = [], 0, ends
+        giver, fake.answer = self, self.refuse_old
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_one(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+                giver.asked.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+                answer = giver.give(self.path)
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer.encode())
+
+            do_GET = do_PUT = do_POST = handle_one
+
+            def log_message(self, *_):
+                pass
+
+        self.server = Server(Handler)
+        self.origin = f"http://127.0.0.1:{self.server.port}"
+
+    def give(self, path):
+        if path == "/latest/api/token":
+            return "a-token"
+        if path.endswith("/security-credentials/"):
+            return "the-role"
+        name, self.given = f"key-{self.given}", self.given + 1
+        if path == "/sts":
+            return (f"<R><Credentials><AccessKeyId>{name}</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
+                    f"<SessionToken>session</SessionToken><Expiration>{self.ends}</Expiration></Credentials></R>")
+        return json.dumps({"AccessKeyId": name, "SecretAccessKey": "s", "Token": "session", "Expiration": self.ends})
+
+    def refuse_old(self, handler):
+        sent = handler.headers.get("Authorization", "")
+        if f"Credential=key-{self.given - 1}/" in sent and handler.headers.get("x-amz-security-token") == "session":
+            return False
+        handler.error(403, "ExpiredToken")
+        return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.close()
+
+
+def role_url(fake):
+    return f"s3://{BUCKET}?endpoint=http://127.0.0.1:{fake.port}"
+
+
+def test_role_of_a_pod(nobody, monkeypatch):
+    (nobody / "token").write_text("from-the-cluster\n")
+    with Fake() as fake, Giver(fake) as giver:
+        monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(nobody / "token"))
+        monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/x")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", giver.origin + "/sts")
+        with Store(role_url(fake)) as store:
+            token = store.swap("a/x").token
+            assert giver.given == 1  # they last
+            giver.given += 1  # and are revoked
+            assert store.swap("a/x", token).status == "ok" and giver.given == 3
+        method, _, _, body = giver.asked[0]
+        form = dict(urllib.parse.parse_qsl(body))
+        assert method == "POST" and form["WebIdentityToken"] == "from-the-cluster"
+        assert form["Action"] == "AssumeRoleWithWebIdentity" and form["RoleArn"] == "arn:aws:iam::1:role/x"
+
+
+def test_role_of_a_container(nobody, monkeypatch):
+    with Fake() as fake, Giver(fake) as giver:
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", giver.origin + "/task")
+        monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "s3cr3t")
+        with Store(role_url(fake)) as store:
+            assert store.swap("a/x").status == "ok"
+        assert giver.asked[0][:2] == ("GET", "/task") and giver.asked[0][2]["authorization"] == "s3cr3t"
+
+
+def test_role_of_a_machine(nobody, monkeypatch):
+    """With keys that end at once: each request fetches them again, and none is refused."""
+    with Fake() as fake, Giver(fake, ends="2001-01-01T00:00:00Z") as giver:
+        monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+        monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", giver.origin)
+        with Store(role_url(fake)) as store:
+            assert store.swap("a/x").status == "ok"
+        assert giver.given > 1
+        (first, _, head, _), (_, second, asked, _), (_, third, _, _) = giver.asked[:3]
+        assert first == "PUT" and "x-aws-ec2-metadata-token-ttl-seconds" in head
+        assert asked["x-aws-ec2-metadata-token"] == "a-token" and third == second + "the-role"
 
 
 # ---- The rest --------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ struct tn_aws_choice {
     const char *user; /* NULL: the chain */
     struct tn_secret password;
     const char *profile; /* NULL: $AWS_PROFILE, "default" */
+    const char *region;
+    int cancel_fd;
 };
 
 /* ---- credentials.c */
@@ -27,14 +29,21 @@ struct tn_aws_choice {
  * names, the environment, a profile, the role of a container or a machine.  DENIED if nobody
  * has any; CONFIG if what is there makes no sense.
  */
-enum tenure_status tn_aws_keys_load(const struct tn_aws_choice *choice, struct tn_http *http,
-                                    struct tn_aws_keys *keys, int64_t deadline,
-                                    struct tenure_error *err);
+enum tenure_status tn_aws_keys_load(const struct tn_aws_choice *choice, struct tn_aws_keys *keys,
+                                    int64_t deadline, struct tenure_error *err);
+/* Are they whole?  If not, they are freed. */
+bool tn_aws_keys_complete(struct tn_aws_keys *keys, const char *source);
 /* Accepts a zeroed struct, and leaves one. */
 void tn_aws_keys_free(struct tn_aws_keys *keys);
 /* A setting of the profile, from the files for settings and for credentials.  A new string; NULL:
  * it is not there. */
 char *tn_aws_profile(const char *profile, const char *name);
+
+/* ---- aws_role.c */
+
+/* From whoever gives them out here: by a pod's token, to a container, to a machine. */
+enum tenure_status tn_aws_role(const struct tn_aws_choice *choice, struct tn_aws_keys *keys,
+                               int64_t deadline, struct tenure_error *err);
 
 /* ---- sign.c */
 

@@ -8,11 +8,13 @@
 #include "store/object/azure.h"
 #include "tenure/store.h"
 
-#define S          INT64_C(1000000000)
-#define EARLY      (300 * S) /* a token is fetched again so long before it ends */
-#define ANSWER_MAX 65536u
-#define RESOURCE   "https%%3A%%2F%%2Fstorage.azure.com%%2F" /* in a format */
-#define MACHINE    "http://169.254.169.254"
+#define S        INT64_C(1000000000)
+#define EARLY    (300 * S) /* a token is fetched again so long before it ends */
+#define RESOURCE "https%%3A%%2F%%2Fstorage.azure.com%%2F" /* in a format */
+#define PATIENCE                                                                                   \
+    (2 * S) /* whoever answers there is on the same machine, or is not there at all                \
+             */
+#define MACHINE "http://169.254.169.254"
 
 void tn_azure_login_free(struct tn_azure_login *login)
 {
@@ -132,31 +134,17 @@ static enum tenure_status fetch_token(const struct tn_object_conf *conf,
                                       const struct token_request *rq, struct tn_azure_login *login,
                                       int64_t deadline, struct tenure_error *err)
 {
-    const struct tn_http_conf own = {.cancel_fd = conf->http.cancel_fd};
-    const char *const headers[] = {rq->header, NULL};
-    const struct tn_http_request request = {.method = rq->body ? "POST" : "GET",
-                                            .url = rq->url,
-                                            .headers = headers,
-                                            .body = rq->body,
-                                            .len = rq->body ? strlen(rq->body) : 0,
-                                            .answer_max = ANSWER_MAX,
-                                            .connect_by = deadline};
-    struct tn_http *http = tn_http_new(&own);
+    const struct tn_object_fetch f = {
+        .url = rq->url, .header = rq->header, .body = rq->body, .cancel_fd = conf->http.cancel_fd};
     struct tn_http_answer answer = {0};
     int64_t sent = tenure_now();
-    enum tenure_status status;
+    enum tenure_status status = tn_object_fetch(&f, deadline, &answer, err);
 
-    if (!http)
-        return tenure_fail(err, TENURE_NOMEM, "azblob: out of memory");
-    status = tn_http_call(http, &request, deadline, &answer, err);
     if (!status)
         status = take_token(login, &answer, sent, err);
     if (status && status != TENURE_CANCELLED)
         tenure_fail_context(err, "azblob: %.*s", (int)strcspn(rq->url, "?"), rq->url);
-    if (answer.body)
-        explicit_bzero(answer.body, answer.len);
-    free(answer.body);
-    tn_http_free(http);
+    tn_object_fetch_free(&answer);
     return status;
 }
 
@@ -225,6 +213,8 @@ static enum tenure_status from_identity(const struct tn_object_conf *conf,
                     variable("AZURE_CLIENT_ID");
     enum tenure_status status = (workload ? ask_authority : ask_machine)(&rq, err);
 
+    if (!workload && deadline > tenure_now() + PATIENCE)
+        deadline = tenure_now() + PATIENCE;
     if (!status)
         status = fetch_token(conf, &rq, login, deadline, err);
     if (status && !workload && status != TENURE_NOMEM && status != TENURE_CANCELLED)

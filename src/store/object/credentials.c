@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "store/object/aws.h"
+#include "tenure/store.h"
 
 void tn_aws_keys_free(struct tn_aws_keys *keys)
 {
@@ -86,7 +87,7 @@ char *tn_aws_profile(const char *profile, const char *name)
 
 /* ---- The chain ----------------------------------------------------------- */
 
-static bool is_complete(struct tn_aws_keys *keys, const char *source)
+bool tn_aws_keys_complete(struct tn_aws_keys *keys, const char *source)
 {
     keys->source = source;
     if (keys->session && !*keys->session) {
@@ -110,7 +111,7 @@ static bool from_environment(struct tn_aws_keys *keys)
     keys->id = copy_of(getenv("AWS_ACCESS_KEY_ID"));
     keys->secret = copy_of(getenv("AWS_SECRET_ACCESS_KEY"));
     keys->session = copy_of(getenv("AWS_SESSION_TOKEN"));
-    return is_complete(keys, "the environment");
+    return tn_aws_keys_complete(keys, "the environment");
 }
 
 static bool from_profile(const char *profile, struct tn_aws_keys *keys)
@@ -118,7 +119,7 @@ static bool from_profile(const char *profile, struct tn_aws_keys *keys)
     keys->id = tn_aws_profile(profile, "aws_access_key_id");
     keys->secret = tn_aws_profile(profile, "aws_secret_access_key");
     keys->session = tn_aws_profile(profile, "aws_session_token");
-    return is_complete(keys, "a profile");
+    return tn_aws_keys_complete(keys, "a profile");
 }
 
 static enum tenure_status from_url(const struct tn_aws_choice *choice, struct tn_aws_keys *keys,
@@ -128,27 +129,31 @@ static enum tenure_status from_url(const struct tn_aws_choice *choice, struct tn
     if (!keys->secret)
         return err->code;
     keys->id = strdup(choice->user);
-    return is_complete(keys, "the URL")
+    return tn_aws_keys_complete(keys, "the URL")
                ? TENURE_OK
                : tenure_fail(err, TENURE_CONFIG, "s3: the user or the password is empty");
 }
 
-enum tenure_status tn_aws_keys_load(const struct tn_aws_choice *choice, struct tn_http *http,
-                                    struct tn_aws_keys *keys, int64_t deadline,
-                                    struct tenure_error *err)
+enum tenure_status tn_aws_keys_load(const struct tn_aws_choice *choice, struct tn_aws_keys *keys,
+                                    int64_t deadline, struct tenure_error *err)
 {
-    (void)http;
-    (void)deadline;
-    if (keys->id)
+    enum tenure_status status;
+
+    if (keys->id && (!keys->until_ns || tenure_now() < keys->until_ns))
         return TENURE_OK;
+    tn_aws_keys_free(keys);
     if (choice->user)
         return from_url(choice, keys, err);
     /* Who names a profile means it. */
     if ((!choice->profile && from_environment(keys)) || from_profile(choice->profile, keys))
         return TENURE_OK;
-    return tenure_fail(err, TENURE_DENIED,
-                       "s3: there are no credentials: set AWS_ACCESS_KEY_ID and "
-                       "AWS_SECRET_ACCESS_KEY, or the profile '%.60s' in ~/.aws/credentials, or "
-                       "user= and password_file=",
-                       profile_name(choice->profile));
+    status = choice->profile ? tenure_fail(err, TENURE_DENIED, "s3: the profile has no access keys")
+                             : tn_aws_role(choice, keys, deadline, err);
+    if (status && status != TENURE_CANCELLED && status != TENURE_NOMEM)
+        tenure_fail_context(err,
+                            "there are no credentials: no AWS_ACCESS_KEY_ID and "
+                            "AWS_SECRET_ACCESS_KEY, no profile '%.60s' in ~/.aws/credentials, no "
+                            "user= and password_file=, and no role is given out here",
+                            profile_name(choice->profile));
+    return status;
 }

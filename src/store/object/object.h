@@ -212,6 +212,18 @@ void tn_object_fail(struct tn_object_exchange *x, const struct tn_object_fault *
 /* An ETag, with quotes or without. */
 bool tn_object_etag(const char *header, char tag[TN_OBJECT_TAG_MAX + 1]);
 
+/* ---- fetch.c */
+
+/* A request to somebody who gives out credentials.  method: NULL is POST with a body, else GET. */
+struct tn_object_fetch {
+    const char *method, *url, *header, *body; /* all but url may be NULL */
+    int cancel_fd;
+};
+enum tenure_status tn_object_fetch(const struct tn_object_fetch *f, int64_t deadline,
+                                   struct tn_http_answer *answer, struct tenure_error *err);
+/* Overwrites it first. */
+void tn_object_fetch_free(struct tn_http_answer *answer);
+
 /* ---- s3.c, azure.c */
 extern const struct tn_object_vendor tn_s3, tn_azure;
 

@@ -77,9 +77,9 @@ static enum tenure_status credentials(struct tn_object *h, int64_t deadline,
 {
     struct s3 *s = h->own;
     const struct tn_aws_choice choice = {h->conf.remote.user, h->conf.remote.password,
-                                         h->conf.profile};
+                                         h->conf.profile, s->region, h->conf.http.cancel_fd};
 
-    return tn_aws_keys_load(&choice, h->http, &s->keys, deadline, err);
+    return tn_aws_keys_load(&choice, &s->keys, deadline, err);
 }
 
 static void forget_credentials(struct tn_object *h)
