@@ -100,6 +100,7 @@ enum tenure_status tn_resolve(const char *host, int wake_fd, int64_t deadline,
     struct pollfd fds[2] = {{.events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
     struct lookup *l = NULL;
     enum tenure_status status;
+    uint64_t done;
 
     if (strlen(host) >= sizeof l->host)
         return tenure_fail(err, TENURE_CONFIG, "a host name of more than 255 bytes");
@@ -113,6 +114,9 @@ enum tenure_status tn_resolve(const char *host, int wake_fd, int64_t deadline,
         return status;
     fds[0].fd = l->done_fd;
     int ready = tn_poll(fds, 2, deadline);
+    /* Reading it is what orders the other thread's answer before our look at it. */
+    if (ready > 0 && fds[0].revents && read(l->done_fd, &done, sizeof done) < 0)
+        ready = -1;
     if (ready < 0)
         status = tenure_fail(err, TENURE_UNAVAILABLE, "poll: %s", strerror(errno));
     else if (ready == 0)

@@ -45,6 +45,9 @@ struct tn_transport_events {
     void (*drained)(void *ctx, struct tn_peer *peer);
     /* The last call with this peer, which is freed when it returns.  why: for people. */
     void (*closed)(void *ctx, struct tn_peer *peer, const char *why);
+    /* OPTIONAL: a connection did not come about; why names what to do.  Told once for each target
+     * and reason, and at most once a second of connections that came from outside. */
+    void (*failed)(void *ctx, const char *address, const char *why);
 };
 
 /*
@@ -64,10 +67,20 @@ struct tn_transport_conf {
     const char *node;     /* what this end is called */
     int64_t silence_ns;   /* a peer that says nothing for so long is closed; pings come before */
 
-    /* Paths of PEM files; NULL: without.  With a certificate every connection is TLS, and a peer
-     * must show one that tls_ca has signed. */
+    /*
+     * Paths of PEM files, read again when they change; NULL: without.  With tls_cert the listener
+     * speaks TLS; with tls_ca beside it a peer must show a certificate of that authority.  Targets
+     * are connected to by TLS if there is tls_cert or tls_ca, and must show one for their name, of
+     * tls_ca (NULL: of an authority of this system).
+     */
     const char *tls_cert, *tls_key, *tls_ca;
-    const char *token_file; /* a bearer token that both ends know */
+    /* What both ends know: a bearer token; or a user with a password.  By reference: a file, which
+     * is read at each use, or a variable.  NULL: without. */
+    const char *token_file, *token_env;
+    const char *user, *password_file, *password_env;
+    /* Without TLS: only on this machine, unless this says so; and elsewhere never without token or
+     * password. */
+    bool plain;
 };
 
 struct tn_transport;
@@ -80,6 +93,8 @@ enum tenure_status tn_transport_open(struct tn_transport **transport,
                                      const struct tn_transport_conf *conf,
                                      const struct tn_transport_events *events, void *ctx,
                                      struct tenure_error *err);
+/* The TCP port that it listens on; 0: it does not. */
+uint16_t tn_transport_port(const struct tn_transport *transport);
 /* Ends every connection; closed() was called for each when it returns.  Not from an event.
  * Accepts NULL. */
 void tn_transport_close(struct tn_transport *transport);

@@ -88,7 +88,7 @@ def debs():
     return packages.build_once()
 
 
-MODULES = {"tenure-http": "libmicrohttpd12", "tenure-store-sqlite": "libsqlite3-0",
+MODULES = {"tenure-http": "libmicrohttpd12", "tenure-link": "libwslay1", "tenure-store-sqlite": "libsqlite3-0",
            "tenure-store-postgres": "libpq5", "tenure-store-redis": "libhiredis0.14",
            "tenure-store-etcd": "libcurl4", "tenure-store-consul": "libcurl4", "tenure-store-kube": "libcurl4",
            "tenure-store-object": "libcurl4",
@@ -139,6 +139,7 @@ def test_each_file_is_in_its_package(debs):
             assert holder(f"usr/lib/*/tenure/tenure-store-{name}.so") == f"tenure-store-{name}"
     assert holder("usr/lib/*/tenure/tenure-store-rediss.so") == "tenure-store-redis"
     assert holder("usr/lib/*/tenure/tenure-http.so") == "tenure-http"
+    assert holder("usr/lib/*/tenure/tenure-link.so") == "tenure-link"
     assert holder("usr/lib/*/libtenure.so.0") == "libtenure0"
     for pattern in ("usr/lib/*/libtenure.so", "usr/include/tenure/tenure.h", "usr/lib/*/pkgconfig/tenure.pc",
                     "usr/bin/tenure-conformance"):
