@@ -193,6 +193,7 @@ static enum tenure_status prepare_machines(tn_jobs_driver *d, const struct tn_me
     c->batch_max = TN_WORK_BATCH_MAX;
     c->batch_min = TN_WORK_BATCH_MIN;
     c->drain_ns = d->drain_ns;
+    c->version_size = TN_JOBS_VERSION_MIN;
     c->batch = tn_jobs_array(tn_worker_batch_size(c->batch_max), 1);
     if (!c->batch || !tn_jobs_grow(d, 1, 1, 1, 1))
         return tenure_fail(err, TENURE_NOMEM, "out of memory");

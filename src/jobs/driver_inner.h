@@ -31,7 +31,8 @@ struct tn_commit {
     unsigned char data[];
 };
 
-/* Beside what the core keeps of a job that is held (struct tn_held). */
+/* Beside what the core keeps of a job that is held (struct tn_held).  There is none if the register
+ * has no checkpoint, and nothing else is to be kept. */
 struct tn_side {
     struct tn_commit *commits; /* in their order; the first is the one that is due or out */
     uint32_t taken_from;       /* whose job it was: 1 + its place in former_owners; 0: no owner */
@@ -125,7 +126,7 @@ struct tn_jobs_driver {
     struct tn_worker worker;
     struct tn_work_actions actions; /* its request is to be carried out, or being so */
     struct tn_work_actions beside;  /* of a step meanwhile, which asks nothing */
-    uint32_t members_max, jobs_max, held_max, class_max;
+    uint32_t members_max, jobs_max, class_max;
     struct tn_requirements *requirements;
     uint32_t requirement_count, requirement_room;
     uint32_t unfit_total;
@@ -146,6 +147,7 @@ struct tn_jobs_driver {
     bool ring;                   /* the bell is to be rung */
     bool changed;                /* what the status shows of the jobs */
     bool batched;                /* the memory of the batches was used since the last wait */
+    void *spares[8];             /* arrays of the last batches: the next one needs the same */
     uint32_t *again;             /* jobs with a commit that the worker was not told of yet */
     size_t again_count, again_room;
     int64_t oldest_ns;
@@ -195,10 +197,15 @@ struct tn_answer {
 };
 /* Carry out d->actions.request. */
 void tn_jobs_request(tn_jobs_driver *d, struct tn_answer *answer);
-void tn_answer_free(struct tn_answer *answer);
+void tn_answer_free(tn_jobs_driver *d, struct tn_answer *answer);
 /* Zeroed, and never of no size; NULL: no memory.  A large one leaves nothing behind when it is
  * freed: what a batch of 10,000 needs is not kept for the next. */
 void *tn_jobs_array(size_t n, size_t size);
+/* As those two, from and for the spare ones of a driver; what is borrowed may hold anything.  There
+ * is always memory, or the process ends: the worker would wait for an answer for ever. */
+void *tn_jobs_borrow(tn_jobs_driver *d, size_t n, size_t size);
+void tn_jobs_return(tn_jobs_driver *d, void *array);
+void tn_jobs_free_spares(tn_jobs_driver *d);
 void tn_jobs_array_free(void *array);
 /* Nothing in it is needed any more, but it will be used again: a large one gives its memory back.
  */
@@ -244,6 +251,9 @@ uint32_t tn_jobs_peer(const tn_jobs_driver *d, const char *id);
 /* Room for so many; false: no memory, nothing has changed. */
 bool tn_jobs_grow(tn_jobs_driver *d, uint32_t members, uint32_t jobs, uint32_t held,
                   uint32_t classes);
+/* Room for versions of so many bytes in those of the jobs that are held. */
+void tn_jobs_widen_versions(tn_jobs_driver *d, size_t len);
+#define TN_JOBS_VERSION_MIN 16u /* bytes: of most stores they fit, and have room for their NUL */
 void tn_jobs_table_free(tn_jobs_driver *d);
 /* The id of a job; NULL: no page has named it. */
 const char *tn_jobs_id_of(const tn_jobs_driver *d, uint32_t number, bool *has_spec);
@@ -262,7 +272,9 @@ void tn_jobs_push_stopped(struct tn_inbox *inbox, uint32_t job, uint64_t epoch);
 /* The checkpoint of a job, beside it; false: no memory, nothing has changed. */
 bool tn_jobs_set_checkpoint(tn_jobs_driver *d, uint32_t number, const void *checkpoint, size_t len);
 /* Whose job it was; "": it had no owner. */
-bool tn_jobs_set_former_owner(tn_jobs_driver *d, struct tn_side *side, const char *id);
+bool tn_jobs_set_former_owner(tn_jobs_driver *d, uint32_t number, const char *id);
+/* Without it if there is nothing in it. */
+void tn_jobs_trim_side(tn_jobs_driver *d, uint32_t number);
 void tn_jobs_drop_side(tn_jobs_driver *d, uint32_t number);
 
 #endif

@@ -33,56 +33,81 @@ static void take_register(tn_jobs_driver *d, const char *id, const struct tenure
     }
     former = strcmp(out->record.owner.id, d->id) != 0 ? out->record.owner.id : "";
     if (!tn_jobs_set_checkpoint(d, out->job, checkpoint, len) ||
-        !tn_jobs_set_former_owner(d, d->sides[out->job], former))
+        !tn_jobs_set_former_owner(d, out->job, former))
         out->status = TENURE_NOMEM;
+}
+
+/* Keys of a batch, one behind the other, each in front of the number of its place. */
+struct keys {
+    char *bytes; /* room for the longest of all; what is not used is not touched */
+    size_t used;
+};
+
+static struct keys borrow_keys(tn_jobs_driver *d, unsigned n)
+{
+    return (struct keys){.bytes = tn_jobs_borrow(d, n, sizeof(uint32_t) + TENURE_KEY_MAX + 1)};
+}
+
+/* The key of a job's register; NULL: it has none. */
+static const char *add_key(const tn_jobs_driver *d, struct keys *k, const char *id, uint32_t place)
+{
+    char *key = k->bytes + k->used + sizeof place;
+
+    if (!id || tn_key_item(d->group, TN_KEY_JOB, id, key, NULL) != TENURE_OK)
+        return NULL;
+    memcpy(key - sizeof place, &place, sizeof place);
+    k->used += sizeof place + strlen(key) + 1;
+    return key;
+}
+
+static uint32_t place_of(const char *key)
+{
+    uint32_t place;
+
+    memcpy(&place, key - sizeof place, sizeof place);
+    return place;
 }
 
 /* Each gets a status of its own: what was not answered is read again. */
 enum tenure_status tn_jobs_read_registers(tn_jobs_driver *d, struct tn_answer *a,
                                           struct tenure_error *err)
 {
-    unsigned n = d->actions.n;
-    struct tenure_read *reads = tn_jobs_array(n, sizeof *reads);
-    char(*keys)[TENURE_KEY_MAX + 1] = tn_jobs_array(n, sizeof *keys);
-    const char **ids = tn_jobs_array(n, sizeof *ids);
+    unsigned n = d->actions.n, asked = 0;
+    struct tenure_read *reads = tn_jobs_borrow(d, n, sizeof *reads);
+    struct keys keys = borrow_keys(d, n);
     enum tenure_status status = TENURE_OK;
-    unsigned asked = 0;
+    size_t longest = 0;
 
     a->event.kind = TN_WORK_READ;
-    a->event.reads = a->reads = tn_jobs_array(n, sizeof *a->reads);
-    if (!reads || !keys || !ids || !a->reads)
-        abort(); /* the worker would wait for ever */
+    a->event.n = n;
+    a->event.reads = a->reads = tn_jobs_borrow(d, n, sizeof *a->reads);
     for (unsigned i = 0; i < n; i++) {
         const char *id = tn_jobs_id_of(d, d->actions.jobs[i], NULL);
+        const char *key = add_key(d, &keys, id, i);
 
         a->reads[i] = (struct tn_read){.job = d->actions.jobs[i], .status = TENURE_UNAVAILABLE};
-        if (!id || tn_key_item(d->group, TN_KEY_JOB, id, keys[asked], err))
-            continue;
-        reads[asked].key = keys[asked];
-        ids[asked++] = id;
-        a->reads[i].status = TENURE_OK;
+        if (key)
+            reads[asked++] = (struct tenure_read){.key = key};
     }
     if (asked)
         status = tenure_store_read_many(d->work_store, reads, asked, d->actions.request_by_ns, err);
-    asked = 0;
-    for (unsigned i = 0; i < n; i++) {
-        if (a->reads[i].status)
-            continue;
-        if (status && reads[asked].status)
-            a->reads[i].status = reads[asked].status; /* not answered: no damage */
+    for (unsigned k = 0; k < asked; k++) {
+        struct tn_read *read = &a->reads[place_of(reads[k].key)];
+        size_t len = strlen(reads[k].value.token.version);
+
+        longest = len > longest ? len : longest;
+        if (status && reads[k].status)
+            read->status = reads[k].status; /* not answered: no damage */
         else
-            take_register(d, ids[asked], &reads[asked], &a->reads[i]);
-        asked++;
+            take_register(d, tn_jobs_id_of(d, read->job, NULL), &reads[k], read);
+        tenure_value_free(&reads[k].value);
     }
-    a->event.n = n;
+    tn_jobs_widen_versions(d, longest);
     for (unsigned i = 0; i < n; i++) /* removed: its register is gone, nothing is to be released */
         if (tn_jobs_is_free(d, a->reads[i].job))
             a->reads[i].status = TENURE_OK;
-    for (unsigned i = 0; i < n; i++)
-        tenure_value_free(&reads[i].value);
-    tn_jobs_array_free(reads);
-    tn_jobs_array_free(keys);
-    tn_jobs_array_free(ids);
+    tn_jobs_return(d, reads);
+    tn_jobs_return(d, keys.bytes);
     return status;
 }
 
@@ -102,21 +127,21 @@ static const void *bytes_of(const tn_jobs_driver *d, const struct tn_job_swap *s
     return side->checkpoint;
 }
 
-/* Since the core drafted it, the membership may have ended: then its bytes are gone, and nothing of
- * it may be written any more. */
+/* Since the core drafted it, the membership may have ended: then nothing of it may be written any
+ * more. */
 static bool is_still_due(const tn_jobs_driver *d, const struct tn_job_swap *s)
 {
     uint32_t at = d->worker.cfg.known[s->job].held;
     const struct tn_held *h = at ? &d->worker.cfg.held[at - 1] : NULL;
 
-    return h && d->sides[s->job] && h->request == TN_REQUEST_SWAPPING &&
+    return h && h->request == TN_REQUEST_SWAPPING &&
            memcmp(h->nonce, s->nonce, sizeof h->nonce) == 0;
 }
 
 /* A batch of swaps as it is sent. */
 struct sending {
     struct tenure_swap *swaps;
-    char (*keys)[TENURE_KEY_MAX + 1];
+    struct keys keys;
     unsigned char *bytes;
     unsigned n;
 };
@@ -129,24 +154,21 @@ static void compose(tn_jobs_driver *d, struct sending *b)
         bytes_of(d, &d->actions.swaps[i], &len);
         size += TN_JOB_HEADER_MAX + len;
     }
-    b->swaps = tn_jobs_array(d->actions.n, sizeof *b->swaps);
-    b->keys = tn_jobs_array(d->actions.n, sizeof *b->keys);
-    b->bytes = tn_jobs_array(size, 1);
-    if (!b->swaps || !b->keys || !b->bytes)
-        abort();
+    b->swaps = tn_jobs_borrow(d, d->actions.n, sizeof *b->swaps);
+    b->keys = borrow_keys(d, d->actions.n);
+    b->bytes = tn_jobs_borrow(d, size, 1);
     for (unsigned i = 0; i < d->actions.n; i++) {
         const struct tn_job_swap *s = &d->actions.swaps[i];
-        const char *id = tn_jobs_id_of(d, s->job, NULL);
+        const char *key =
+            is_still_due(d, s) ? add_key(d, &b->keys, tn_jobs_id_of(d, s->job, NULL), i) : NULL;
         const void *bytes = bytes_of(d, s, &len);
 
-        if (!id || !is_still_due(d, s) ||
-            tn_key_item(d->group, TN_KEY_JOB, id, b->keys[i], NULL) != TENURE_OK)
+        if (!key)
             continue; /* CONFLICT by default: it is read again */
         struct tenure_swap *swap = &b->swaps[b->n++];
-        *swap =
-            (struct tenure_swap){.key = b->keys[i], .expect = s->expect, .data = b->bytes + used};
+        *swap = (struct tenure_swap){.key = key, .expect = s->expect, .data = b->bytes + used};
         memcpy(swap->nonce, s->nonce, sizeof swap->nonce);
-        if (s->purpose == TN_SWAP_COMMIT && d->sides[s->job]->commits)
+        if (s->purpose == TN_SWAP_COMMIT && d->sides[s->job] && d->sides[s->job]->commits)
             d->sides[s->job]->commits->sent = true;
         swap->len = tn_job_put(&s->record, bytes, len, b->bytes + used);
         used += swap->len;
@@ -172,31 +194,32 @@ enum tenure_status tn_jobs_swap_registers(tn_jobs_driver *d, struct tn_answer *a
     unsigned n = d->actions.n;
     struct sending b = {0};
     enum tenure_status status = TENURE_OK;
+    size_t longest = 0;
 
     a->event.kind = TN_WORK_SWAPPED;
     a->event.n = n;
-    a->event.statuses = a->statuses = tn_jobs_array(n, sizeof *a->statuses);
-    a->event.tokens = a->tokens = tn_jobs_array(n, sizeof *a->tokens);
-    if (!a->statuses || !a->tokens)
-        abort();
+    a->event.statuses = a->statuses = tn_jobs_borrow(d, n, sizeof *a->statuses);
+    a->event.tokens = a->tokens = tn_jobs_borrow(d, n, sizeof *a->tokens);
     for (unsigned i = 0; i < n; i++)
         a->statuses[i] = TENURE_CONFLICT;
     compose(d, &b);
     if (b.n)
         status = tenure_store_swap_many(d->work_store, b.swaps, b.n, d->actions.request_by_ns, err);
-    /* They were sorted: which of the keys it is tells the place. */
-    for (unsigned k = 0; k < b.n; k++) {
-        size_t i = (size_t)(b.swaps[k].key - b.keys[0]) / sizeof *b.keys;
+    for (unsigned k = 0; k < b.n; k++) { /* they may have been sorted */
+        uint32_t i = place_of(b.swaps[k].key);
 
         a->statuses[i] = b.swaps[k].status;
         a->tokens[i] = b.swaps[k].token;
         take_swapped(d, &d->actions.swaps[i], a->statuses[i]);
+        size_t len = a->statuses[i] ? 0 : strlen(a->tokens[i].version);
+        longest = len > longest ? len : longest;
         if (!status && a->statuses[i] && a->statuses[i] != TENURE_CONFLICT)
             status = tenure_fail(err, a->statuses[i], "%s was not written", b.swaps[k].key);
     }
-    tn_jobs_array_free(b.swaps);
-    tn_jobs_array_free(b.keys);
-    tn_jobs_array_free(b.bytes);
+    tn_jobs_widen_versions(d, longest);
+    tn_jobs_return(d, b.swaps);
+    tn_jobs_return(d, b.keys.bytes);
+    tn_jobs_return(d, b.bytes);
     return status;
 }
 

@@ -62,6 +62,50 @@ void tn_jobs_array_free(void *array)
         free(head);
 }
 
+void *tn_jobs_borrow(tn_jobs_driver *d, size_t n, size_t size)
+{
+    void *array;
+
+    for (size_t i = sizeof d->spares / sizeof d->spares[0]; i-- > 0;) { /* the smallest first */
+        const struct array_head *head = head_of(d->spares[i]);
+
+        if (!head || head->mapped < sizeof *head + (n + 1) * size)
+            continue;
+        array = d->spares[i];
+        d->spares[i] = NULL;
+        return array;
+    }
+    array = tn_jobs_array(n, size);
+    if (!array)
+        abort();
+    return array;
+}
+
+/* The largest are kept, in their order. */
+void tn_jobs_return(tn_jobs_driver *d, void *array)
+{
+    bool kept = array && head_of(array)->mapped;
+
+    for (size_t i = 0; kept && array && i < sizeof d->spares / sizeof d->spares[0]; i++) {
+        const struct array_head *head = head_of(d->spares[i]);
+
+        if (head && head->mapped >= head_of(array)->mapped)
+            continue;
+        void *smaller = d->spares[i];
+        d->spares[i] = array;
+        array = smaller;
+    }
+    tn_jobs_array_free(array);
+}
+
+void tn_jobs_free_spares(tn_jobs_driver *d)
+{
+    for (size_t i = 0; i < sizeof d->spares / sizeof d->spares[0]; i++) {
+        tn_jobs_array_free(d->spares[i]);
+        d->spares[i] = NULL;
+    }
+}
+
 /* ---- The plan ------------------------------------------------------------ */
 
 static enum tenure_status take_plan(tn_jobs_driver *d, const struct tenure_value *value,
@@ -379,7 +423,7 @@ void tn_jobs_request(tn_jobs_driver *d, struct tn_answer *a)
     tn_jobs_answered(d, &d->work_failing, requests[d->actions.request].doing, status, &err);
 }
 
-void tn_answer_free(struct tn_answer *a)
+void tn_answer_free(tn_jobs_driver *d, struct tn_answer *a)
 {
     if (a->members)
         tn_members_free(a->members);
@@ -388,7 +432,7 @@ void tn_answer_free(struct tn_answer *a)
     tenure_value_free(&a->value);
     tn_jobs_array_free(a->listed);
     tn_jobs_array_free(a->entries);
-    tn_jobs_array_free(a->reads);
-    tn_jobs_array_free(a->statuses);
-    tn_jobs_array_free(a->tokens);
+    tn_jobs_return(d, a->reads);
+    tn_jobs_return(d, a->statuses);
+    tn_jobs_return(d, a->tokens);
 }

@@ -1,10 +1,12 @@
 /* jobs/driver_table.c - the memory of a worker: it grows with what the store shows. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "jobs/driver_inner.h"
 
-#define GROWTH_MIN 16u
+#define GROWTH_MIN   16u
+#define VERSION_STEP TN_JOBS_VERSION_MIN
 
 static uint32_t larger(uint32_t have, uint32_t need, uint32_t max)
 {
@@ -28,6 +30,25 @@ static bool grow_array(void **array, uint32_t from, uint32_t to, size_t size)
         return false;
     memset(grown + (size_t)from * size, 0, (size_t)(to - from) * size);
     *array = grown;
+    return true;
+}
+
+/* What is not used yet is not touched either: it costs no memory. */
+static bool grow_held(struct tn_worker_config *c, uint32_t to)
+{
+    void *held, *versions;
+
+    if (to == c->held_max)
+        return true;
+    held = realloc(c->held, (size_t)to * sizeof *c->held);
+    if (!held)
+        return false;
+    c->held = held;
+    versions = realloc(c->versions, (size_t)to * c->version_size);
+    if (!versions)
+        return false;
+    c->versions = versions;
+    c->held_max = to;
     return true;
 }
 
@@ -64,14 +85,12 @@ static bool grow(tn_jobs_driver *d, uint32_t members, uint32_t jobs, uint32_t he
                  uint32_t classes)
 {
     struct tn_worker_config *c = &d->worker.cfg, want;
-    uint32_t held_to = larger(d->held_max, held, UINT32_MAX);
     void *scratch;
 
     if (!grow_members(d, larger(d->members_max, members, TN_PLAN_MEMBERS_MAX - 1)) ||
         !grow_jobs(d, larger(d->jobs_max, jobs, TN_PLAN_JOBS_MAX)) ||
-        !grow_array((void **)&c->held, d->held_max, held_to, sizeof *c->held))
+        !grow_held(c, larger(c->held_max, held, UINT32_MAX)))
         return false;
-    d->held_max = c->held_max = held_to;
     d->class_max = larger(d->class_max, classes, UINT16_MAX);
     want = *c;
     want.members_max = d->members_max;
@@ -96,6 +115,28 @@ bool tn_jobs_grow(tn_jobs_driver *d, uint32_t members, uint32_t jobs, uint32_t h
     bool done = grow(d, members, jobs, held, classes);
     pthread_mutex_unlock(&d->table_lock);
     return done;
+}
+
+void tn_jobs_widen_versions(tn_jobs_driver *d, size_t len)
+{
+    struct tn_worker_config *c = &d->worker.cfg;
+    uint32_t size = (uint32_t)(len + VERSION_STEP) / VERSION_STEP * VERSION_STEP;
+    char *wider;
+
+    if (len < c->version_size)
+        return;
+    assert(len <= TENURE_VERSION_MAX);
+    wider = calloc(c->held_max, size);
+    if (!wider)
+        abort(); /* the worker would wait for ever */
+    for (uint32_t i = 0; i < d->worker.held_count; i++)
+        memcpy(wider + (size_t)i * size, c->versions + (size_t)i * c->version_size,
+               c->version_size);
+    pthread_mutex_lock(&d->table_lock);
+    free(c->versions);
+    c->versions = wider;
+    c->version_size = size;
+    pthread_mutex_unlock(&d->table_lock);
 }
 
 /* ---- Ids ----------------------------------------------------------------- */
@@ -269,6 +310,8 @@ struct tn_side *tn_jobs_side(tn_jobs_driver *d, uint32_t number)
 
 bool tn_jobs_set_checkpoint(tn_jobs_driver *d, uint32_t number, const void *checkpoint, size_t len)
 {
+    if (len == 0 && !d->sides[number])
+        return true; /* most have none: they cost nothing */
     struct tn_side *side = tn_jobs_side(d, number);
 
     if (side && side->checkpoint_len != len)
@@ -283,14 +326,21 @@ bool tn_jobs_set_checkpoint(tn_jobs_driver *d, uint32_t number, const void *chec
 }
 
 /* Workers are few, so each id is kept once; those that were seen last are asked for most. */
-bool tn_jobs_set_former_owner(tn_jobs_driver *d, struct tn_side *side, const char *id)
+bool tn_jobs_set_former_owner(tn_jobs_driver *d, uint32_t number, const char *id)
 {
+    struct tn_side *side = d->sides[number];
     uint32_t at = d->former_owner_count;
     char **grown;
 
-    side->taken_from = 0;
-    if (!*id)
+    if (!*id) {
+        if (side)
+            side->taken_from = 0;
         return true;
+    }
+    side = tn_jobs_side(d, number);
+    if (!side)
+        return false;
+    side->taken_from = 0;
     while (at > 0 && strcmp(d->former_owners[at - 1], id) != 0)
         at--;
     if (at == 0) {
@@ -303,6 +353,14 @@ bool tn_jobs_set_former_owner(tn_jobs_driver *d, struct tn_side *side, const cha
     }
     side->taken_from = at;
     return true;
+}
+
+void tn_jobs_trim_side(tn_jobs_driver *d, uint32_t number)
+{
+    const struct tn_side *side = d->sides[number];
+
+    if (side && !side->commits && !side->taken_from && side->checkpoint_len == 0)
+        tn_jobs_drop_side(d, number);
 }
 
 void tn_jobs_drop_side(tn_jobs_driver *d, uint32_t number)
@@ -344,6 +402,8 @@ void tn_jobs_table_free(tn_jobs_driver *d)
     free(c->counts);
     free(c->known);
     free(c->held);
+    free(c->versions);
     tn_jobs_array_free(c->scratch);
     tn_jobs_array_free(c->batch);
+    tn_jobs_free_spares(d);
 }

@@ -174,6 +174,10 @@ static void report_started(tn_jobs_driver *d, const struct tn_due_start *due, co
 
     if (side && side->taken_from)
         snprintf(text, sizeof text, "taken over from %s", d->former_owners[side->taken_from - 1]);
+    if (side) {
+        side->taken_from = 0;
+        tn_jobs_trim_side(d, due->start.job);
+    }
     tn_jobs_moves_started(d, due->start.job);
     pthread_mutex_lock(&d->lock);
     d->status.starts++;
@@ -466,7 +470,7 @@ static void carry_out(tn_jobs_driver *d)
     drain_inbox(d);
     d->actions.request = TN_WORK_NOTHING;
     tn_jobs_feed(d, &answer.event);
-    tn_answer_free(&answer);
+    tn_answer_free(d, &answer);
 }
 
 /* While the store fails, no wait of its own: a little later everything is asked again, also what
@@ -486,6 +490,7 @@ static void give_back_memory(tn_jobs_driver *d)
 {
     if (d->batched)
         tn_jobs_array_clear(d->worker.cfg.batch);
+    tn_jobs_free_spares(d);
     d->batched = false;
     if (d->due_count == 0) {
         free(d->due);

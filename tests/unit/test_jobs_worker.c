@@ -18,6 +18,7 @@ static struct tn_member records[MEMBERS];
 static bool counts[MEMBERS];
 static struct tn_known known[MANY];
 static struct tn_held held[MANY];
+static char versions[MANY][16];
 static uint64_t scratch[4096], batch[10000];
 static uint32_t batch_max = BATCH;
 static int64_t left_ns = 72 * TN_S;       /* until D, at every step */
@@ -73,6 +74,8 @@ static void begin(uint32_t jobs)
                                    .counts = counts,
                                    .known = known,
                                    .held = held,
+                                   .versions = versions[0],
+                                   .version_size = sizeof versions[0],
                                    .scratch = scratch,
                                    .batch_max = batch_max,
                                    .batch_min = batch_max < TN_WORK_BATCH_MIN ? batch_max
@@ -149,7 +152,7 @@ static void answer_swaps(int64_t at_ms)
          (struct tn_work_event){.kind = TN_WORK_SWAPPED, .statuses = statuses, .tokens = tokens});
 }
 
-/* All of them run here. */
+/* All of them run here: what was read is claimed before more is. */
 static void run_all(uint32_t jobs)
 {
     uint32_t started = 0;
@@ -157,9 +160,11 @@ static void run_all(uint32_t jobs)
     begin(jobs);
     event(0, TN_WORK_TIMER, 0);
     answer_round(0, 1, 0);
-    while (asked.request == TN_WORK_READ_JOBS)
+    while (asked.request == TN_WORK_READ_JOBS) {
+        unsigned n = asked.n;
+
         answer_reads(0);
-    while (asked.request == TN_WORK_SWAP_JOBS) {
+        assert_int_equal(asked.n, n);
         answer_swaps(0);
         started += out.start_count;
     }

@@ -28,6 +28,7 @@ static void lay_out(struct tn_work_lists *l, uint32_t batch_max, void *memory)
 void tn_worker_init(struct tn_worker *w, const struct tn_worker_config *cfg)
 {
     assert(cfg->id[0] != '\0' && cfg->members_max < TN_PLAN_MEMBERS_MAX);
+    assert(cfg->version_size <= TENURE_VERSION_MAX + 1);
     assert(cfg->batch_max >= 1 && cfg->batch_max <= TN_WORK_BATCH_MAX && cfg->batch != NULL);
     assert(cfg->batch_min >= 1 && cfg->batch_min <= cfg->batch_max);
     memset(w, 0, sizeof *w);

@@ -24,6 +24,8 @@
  *     is TENURE_UNKNOWN for swaps, TENURE_UNAVAILABLE for reads.  A register that is absent is
  *     read as OK with an absent token.
  *  6. TN_WORK_TIMER at out->wake_ns.
+ *  7. Before TN_WORK_READ and TN_WORK_SWAPPED: the configuration's versions are wide enough for
+ *     each token in it.
  *
  * Every event carries the membership as the heartbeat knows it at now_ns.  What *out points to
  * is the memory of the configuration: jobs, swaps and plan are valid until the request is
@@ -192,10 +194,10 @@ enum tn_request {
     TN_REQUEST_LATER, /* read it again in the next round */
 };
 
-/* A job that this worker owns, claims, or waits for: 160 bytes. */
+/* A job that this worker owns, claims, or waits for: 88 bytes, and its version beside it. */
 struct tn_held {
-    struct tenure_token token;        /* what the next swap expects */
-    uint8_t nonce[TENURE_NONCE_SIZE]; /* of the swap that is out or in doubt */
+    uint8_t expect[TENURE_NONCE_SIZE]; /* of the token that the next swap expects */
+    uint8_t nonce[TENURE_NONCE_SIZE];  /* of the swap that is out or in doubt */
     uint8_t grant[TENURE_NONCE_SIZE];
     uint64_t epoch;
     uint64_t seq;
@@ -227,10 +229,11 @@ struct tn_worker_config {
     struct tn_timing timing;
     uint32_t ttl_ms;
     uint32_t members_max, jobs_max, held_max;
-    uint32_t class_max; /* different requirements, and jobs that somebody is unfit for */
-    uint32_t batch_max; /* jobs in one request, 1 .. TN_WORK_BATCH_MAX, if the store is quick */
-    uint32_t batch_min; /* ... and however slow it is, 1 .. batch_max */
-    int64_t drain_ns;   /* how long a planned stop may take */
+    uint32_t class_max;    /* different requirements, and jobs that somebody is unfit for */
+    uint32_t version_size; /* the store's versions fit in, with their NUL */
+    uint32_t batch_max;    /* jobs in one request, 1 .. TN_WORK_BATCH_MAX, if the store is quick */
+    uint32_t batch_min;    /* ... and however slow it is, 1 .. batch_max */
+    int64_t drain_ns;      /* how long a planned stop may take */
     const struct tn_requirements *requirements;
     /* The caller's memory. */
     struct tn_peer *peers;
@@ -238,8 +241,9 @@ struct tn_worker_config {
     bool *counts;
     struct tn_known *known;
     struct tn_held *held;
-    void *scratch; /* tn_worker_scratch_size() bytes, aligned for uint64_t */
-    void *batch;   /* tn_worker_batch_size() bytes, aligned for uint64_t */
+    char *versions; /* of held, version_size bytes each: of the token that the next swap expects */
+    void *scratch;  /* tn_worker_scratch_size() bytes, aligned for uint64_t */
+    void *batch;    /* tn_worker_batch_size() bytes, aligned for uint64_t */
 };
 
 enum tn_work_stage {
@@ -293,6 +297,7 @@ struct tn_worker {
     struct tn_owner orphan; /* it gets a placeholder, with the longest ttl that it may have had */
     uint32_t orphan_ttl_ms;
     uint32_t ask_next;  /* the asks of the profile begin here */
+    bool swaps_first;   /* the last request read registers: now swap those that are claimable */
     uint32_t swap_next; /* ... and the next batch of swaps here: nobody is served twice in turn */
     struct tn_member profile;
 

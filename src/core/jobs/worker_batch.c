@@ -10,7 +10,7 @@ static bool draft(struct tn_worker *w, struct tn_held *h, const struct tn_work_e
 
     s->job = h->job;
     s->purpose = h->purpose;
-    s->expect = h->token;
+    s->expect = held_token(w, h);
     s->record = (struct tn_job){.owner = own, .epoch = h->epoch, .seq = h->seq};
     memcpy(h->nonce, nonce, sizeof h->nonce);
     memcpy(s->nonce, nonce, sizeof s->nonce);
@@ -98,7 +98,11 @@ bool tn_held_ask(struct tn_worker *w, const struct tn_work_event *ev, struct tn_
     out->request_by_ns = w->now_ns + most_ns;
     w->asked_ns = w->now_ns;
     w->good_ns = most_ns / 2;
-    w->asked_n = ask_reads(w, out) || ask_swaps(w, ev, out) ? out->n : 0;
+    /* In turns: what was read is claimed before more is, and commits keep no read waiting. */
+    bool asked = w->swaps_first ? ask_swaps(w, ev, out) || ask_reads(w, out)
+                                : ask_reads(w, out) || ask_swaps(w, ev, out);
+    w->swaps_first = out->request == TN_WORK_READ_JOBS;
+    w->asked_n = asked ? out->n : 0;
     assert(w->asked_n <= w->cfg.batch_max);
     return w->asked_n > 0;
 }

@@ -27,6 +27,31 @@ static inline struct tn_held *held_of(const struct tn_worker *w, uint32_t job)
     return at ? &w->cfg.held[at - 1] : NULL;
 }
 
+static inline char *version_of(const struct tn_worker *w, const struct tn_held *h)
+{
+    return w->cfg.versions + (size_t)(h - w->cfg.held) * w->cfg.version_size;
+}
+
+static inline struct tenure_token held_token(const struct tn_worker *w, const struct tn_held *h)
+{
+    struct tenure_token token = {.version = ""};
+
+    memcpy(token.version, version_of(w, h), w->cfg.version_size);
+    memcpy(token.nonce, h->expect, sizeof token.nonce);
+    return token;
+}
+
+static inline void set_held_token(const struct tn_worker *w, struct tn_held *h,
+                                  const struct tenure_token *token)
+{
+    size_t n = strlen(token->version);
+
+    assert(n < w->cfg.version_size);
+    memset(version_of(w, h), 0, w->cfg.version_size);
+    memcpy(version_of(w, h), token->version, n);
+    memcpy(h->expect, token->nonce, sizeof h->expect);
+}
+
 /* The caller's memory in parts, each aligned for uint64_t. */
 static inline size_t rounded(size_t bytes)
 {

@@ -35,6 +35,7 @@ static struct tn_held *hold(struct tn_worker *w, uint32_t job)
         return NULL;
     h = &w->cfg.held[w->held_count++];
     memset(h, 0, sizeof *h);
+    memset(version_of(w, h), 0, w->cfg.version_size);
     h->job = job;
     h->request = TN_REQUEST_READ;
     w->reads_due = true;
@@ -52,6 +53,7 @@ static void drop(struct tn_worker *w, struct tn_held *h)
     if (h == last)
         return;
     *h = *last;
+    memcpy(version_of(w, h), version_of(w, last), w->cfg.version_size);
     w->cfg.known[h->job].held = (uint32_t)(h - w->cfg.held) + 1;
 }
 
@@ -174,7 +176,7 @@ void tn_held_commit(struct tn_worker *w, uint32_t job)
 static void committed(struct tn_worker *w, struct tn_held *h, const struct tenure_token *token,
                       uint64_t seq, struct tn_work_actions *out)
 {
-    h->token = *token;
+    set_held_token(w, h, token);
     h->seq = seq;
     h->doubt = h->refused = false;
     h->request = TN_REQUEST_NONE;
@@ -278,9 +280,9 @@ static void fence(struct tn_worker *w, struct tn_held *h)
         stop_job(w, h);
 }
 
-static void adopt(struct tn_held *h, const struct tn_read *r)
+static void adopt(const struct tn_worker *w, struct tn_held *h, const struct tn_read *r)
 {
-    h->token = r->token;
+    set_held_token(w, h, &r->token);
     h->seq = r->record.seq;
     h->wanted = (uint8_t)r->record.wanted;
     h->doubt = h->refused = false;
@@ -291,19 +293,19 @@ static void read_of_run(struct tn_worker *w, struct tn_held *h, const struct tn_
                         struct tn_work_actions *out)
 {
     struct tn_run run = tn_held_run(w, h);
-    struct tn_swap_attempt attempt = {.base = h->token, .answered = h->refused};
+    struct tn_swap_attempt attempt = {.base = held_token(w, h), .answered = h->refused};
 
     memcpy(attempt.nonce, h->nonce, sizeof attempt.nonce);
     switch (tn_commit_fate(&attempt, &r->token, r->prev, &r->record, &run)) {
     case TN_SWAP_DONE:
-        adopt(h, r);
+        adopt(w, h, r);
         committed(w, h, &r->token, r->record.seq, out);
         break;
     case TN_SWAP_PENDING:
         h->request = TN_REQUEST_SWAP;
         break;
     case TN_SWAP_ADOPT:
-        adopt(h, r);
+        adopt(w, h, r);
         h->request = TN_REQUEST_SWAP;
         break;
     default:
@@ -323,13 +325,13 @@ static void read_release(struct tn_worker *w, struct tn_held *h, const struct tn
         drop(w, h);
         return;
     }
-    adopt(h, r);
+    adopt(w, h, r);
     release_due(h);
 }
 
 static void claim_due(struct tn_worker *w, struct tn_held *h, const struct tn_read *r)
 {
-    h->token = r->token;
+    set_held_token(w, h, &r->token);
     h->epoch = r->record.epoch;
     h->seq = r->record.seq;
     h->number = w->identity.number;
@@ -339,9 +341,9 @@ static void claim_due(struct tn_worker *w, struct tn_held *h, const struct tn_re
 }
 
 /* It is ours by the register, and not to be: released. */
-static void release_own(struct tn_held *h, const struct tn_read *r)
+static void release_own(const struct tn_worker *w, struct tn_held *h, const struct tn_read *r)
 {
-    adopt(h, r);
+    adopt(w, h, r);
     h->epoch = r->record.epoch;
     memcpy(h->grant, r->record.grant, sizeof h->grant);
     release_due(h);
@@ -372,7 +374,7 @@ static void read_fresh(struct tn_worker *w, struct tn_held *h, const struct tn_r
     if ((state == TN_JOB_CLAIMABLE || state == TN_JOB_OURS) && planned) {
         claim_due(w, h, r);
     } else if (tn_owner_equal(&r->record.owner, &own)) {
-        release_own(h, r);
+        release_own(w, h, r);
     } else if (!planned) {
         drop(w, h);
     } else if (state == TN_JOB_HELD) {
@@ -386,12 +388,12 @@ static void read_of_claim(struct tn_worker *w, struct tn_held *h, const struct t
                           struct tn_work_actions *out)
 {
     struct tn_owner own = tn_worker_owner(w);
-    struct tn_swap_attempt attempt = {.base = h->token, .answered = h->refused};
+    struct tn_swap_attempt attempt = {.base = held_token(w, h), .answered = h->refused};
 
     memcpy(attempt.nonce, h->nonce, sizeof attempt.nonce);
     switch (tn_claim_fate(&attempt, &r->token, &r->record, &own)) {
     case TN_SWAP_DONE:
-        adopt(h, r);
+        adopt(w, h, r);
         claimed(w, h, out);
         break;
     case TN_SWAP_PENDING:
@@ -399,7 +401,7 @@ static void read_of_claim(struct tn_worker *w, struct tn_held *h, const struct t
         if (tn_worker_planned(w, h->job))
             claim_due(w, h, r);
         else if (tn_owner_equal(&r->record.owner, &own))
-            release_own(h, r);
+            release_own(w, h, r);
         else
             h->request = TN_REQUEST_LATER;
         break;
@@ -441,7 +443,7 @@ void tn_held_read(struct tn_worker *w, const struct tn_work_event *ev, struct tn
 static void swap_took_effect(struct tn_worker *w, struct tn_held *h,
                              const struct tenure_token *token, struct tn_work_actions *out)
 {
-    h->token = *token;
+    set_held_token(w, h, token);
     switch (h->purpose) {
     case TN_SWAP_CLAIM:
         claimed(w, h, out);

@@ -8,7 +8,9 @@
  * What this session needs, whatever the role or the database say otherwise:
  * commits that are on disk when they are answered, no stronger isolation (it
  * would only add failures), room for a batch in memory, an end to statements
- * and locks that hang, and a server that notices when we are gone.
+ * and locks that hang, and a server that notices when we are gone.  Every
+ * statement finds its rows by the primary key: no plan reads the whole table,
+ * however small the table was when it was made, or how many keys it was made for.
  */
 static const char *const settings[][2] = {
     {"default_transaction_isolation", "read committed"},
@@ -16,6 +18,9 @@ static const char *const settings[][2] = {
     {"lock_timeout", "5s"},
     {"search_path", "pg_catalog, pg_temp"},
     {"jit", "off"},
+    {"plan_cache_mode", "force_generic_plan"},
+    {"enable_seqscan", "off"},
+    {"enable_bitmapscan", "off"},
     {"work_mem", "32MB"},
     {"tcp_keepalives_idle", "5"},
     {"tcp_keepalives_interval", "2"},

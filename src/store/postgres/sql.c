@@ -74,7 +74,8 @@ const struct tn_pg_sql tn_pg_sql[TN_PG_STATEMENTS] = {
     [TN_PG_READ_MANY] = {"tn_read_many",
                          "SELECT t.timeline, p.* FROM " TIME " LEFT JOIN LATERAL"
                          " (SELECT version, nonce, prev, tombstone, data, place FROM"
-                         " (SELECT r.*, k.place, sum(" SIZE ") OVER (ORDER BY k.place) AS total"
+                         " (SELECT r.*, k.place, sum(" SIZE ") OVER (ORDER BY k.place"
+                         " ROWS UNBOUNDED PRECEDING) AS total"
                          " FROM unnest($1) WITH ORDINALITY k (wanted, place)"
                          " JOIN " REGISTER " r ON r.key = k.wanted) w"
                          " WHERE total - " SIZE " < 4194304) p ON true ORDER BY p.place",

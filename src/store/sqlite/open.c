@@ -25,13 +25,12 @@
  * exceed it, and is then kept in memory instead of being written early.  The
  * checks of the schema are for others: what we bind has been looked at.
  */
-static const char settings[] = "PRAGMA cache_size = -64;"
-                               "PRAGMA cache_spill = OFF;"
-                               "PRAGMA mmap_size = 0;"
-                               "PRAGMA synchronous = FULL;"
-                               "PRAGMA cell_size_check = ON;"
-                               "PRAGMA ignore_check_constraints = ON;"
-                               "PRAGMA journal_size_limit = 8388608;";
+static const char settings[] = TN_SQLITE_SMALL_CACHE "PRAGMA cache_spill = OFF;"
+                                                     "PRAGMA mmap_size = 0;"
+                                                     "PRAGMA synchronous = FULL;"
+                                                     "PRAGMA cell_size_check = ON;"
+                                                     "PRAGMA ignore_check_constraints = ON;"
+                                                     "PRAGMA journal_size_limit = 8388608;";
 
 static const char *const sql[TN_SQL_COUNT] = {
     [TN_SQL_BEGIN] = "BEGIN IMMEDIATE",

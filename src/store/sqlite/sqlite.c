@@ -48,7 +48,7 @@ static enum tenure_status take_row(struct tn_sqlite *h, sqlite3_stmt *row, const
     if (status)
         return status;
     memset(&value->token, 0, sizeof value->token);
-    snprintf(value->token.version, sizeof value->token.version, "%lld", version);
+    *tn_put_number(value->token.version, (uint64_t)version) = '\0';
     memcpy(value->token.nonce, nonce, TENURE_NONCE_SIZE);
     memcpy(value->prev, prev, TENURE_NONCE_SIZE);
     value->tombstone = sqlite3_column_int(row, 3) != 0;
@@ -268,7 +268,7 @@ static void sqlite_info(void *impl, struct tenure_store_info *info)
     info->notifies = true;
     info->shared = true;
     info->atomic_batch = false;
-    info->batch_max = 1000;
+    info->batch_max = TN_SQLITE_BATCH_MAX;
 }
 
 static const struct tenure_store_ops ops = {

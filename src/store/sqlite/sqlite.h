@@ -30,6 +30,12 @@
 /* More than any row was ever changed: so far above those that make sense goes on who repairs. */
 #define TN_SQLITE_VERSION_JUMP (INT64_C(1) << 42)
 
+/* Swaps in one transaction.  Others wait for it meanwhile, some 30 ms; a sync is a small part of
+ * that. */
+#define TN_SQLITE_BATCH_MAX 4096
+
+#define TN_SQLITE_SMALL_CACHE "PRAGMA cache_size = -64;"
+
 /* Prepared when first used, kept with the connection. */
 enum tn_sqlite_stmt {
     TN_SQL_BEGIN,
@@ -54,7 +60,7 @@ struct tn_sqlite {
     int64_t deadline; /* of the call under way, for the busy handler */
     bool repair;      /* a damaged row is read as it is, and may be replaced */
     bool listing;     /* TN_SQL_LIST is in the middle of its rows */
-    bool roomy;       /* the cache has grown for batches */
+    bool roomy;       /* the cache has grown for batches, until the next wait */
 
     /* Of a swap in one statement: see swap.c. */
     bool committing;     /* it has come to its commit */
@@ -143,6 +149,9 @@ enum tenure_status tn_sqlite_purge(void *impl, struct tenure_swap *swap, int64_t
                                    struct tenure_error *err);
 enum tenure_status tn_sqlite_swap_many(void *impl, struct tenure_swap *swaps, size_t n,
                                        int64_t deadline, struct tenure_error *err);
+
+/* Who waits has no batch under way: the cache is small again. */
+void tn_sqlite_give_room(struct tn_sqlite *h);
 
 /* ---- checkpoint.c -------------------------------------------------------- */
 

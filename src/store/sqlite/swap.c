@@ -174,11 +174,18 @@ static enum tenure_status apply(struct tn_sqlite *h, struct tenure_swap *swaps, 
     return rc == SQLITE_OK ? TENURE_OK : tn_sqlite_fail(h, rc, err);
 }
 
-/* Who writes many rows together does so again and again: they stay in memory. */
+/* Who writes many rows together does so again and again, and reads them before: they stay in
+ * memory. */
 static void make_room(struct tn_sqlite *h)
 {
     if (h->db && !h->roomy)
-        h->roomy = sqlite3_exec(h->db, "PRAGMA cache_size = -2048", NULL, NULL, NULL) == SQLITE_OK;
+        h->roomy = sqlite3_exec(h->db, "PRAGMA cache_size = -4096", NULL, NULL, NULL) == SQLITE_OK;
+}
+
+void tn_sqlite_give_room(struct tn_sqlite *h)
+{
+    if (h->db && h->roomy)
+        h->roomy = sqlite3_exec(h->db, TN_SQLITE_SMALL_CACHE, NULL, NULL, NULL) != SQLITE_OK;
 }
 
 /*

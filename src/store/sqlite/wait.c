@@ -155,6 +155,7 @@ enum tenure_status tn_sqlite_wait(void *impl, const struct tenure_watch *watches
         if (status || changed)
             return status;
         int64_t until = h->deaf ? tenure_now() + LOOK_NS : deadline;
+        tn_sqlite_give_room(h);
         status = tn_store_sleep("sqlite", h->notify_fd, wake_fd, until, deadline, err);
         if (status)
             return status;

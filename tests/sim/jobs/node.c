@@ -476,6 +476,8 @@ void node_boot(struct world *w, struct node *n)
                                  .counts = n->counts,
                                  .known = n->known,
                                  .held = n->held,
+                                 .versions = n->versions[0],
+                                 .version_size = sizeof n->versions[0],
                                  .scratch = n->scratch,
                                  .batch_max = w->batch_max,
                                  .batch_min = w->batch_min,

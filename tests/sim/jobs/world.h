@@ -131,6 +131,7 @@ struct node {
     bool counts[IDS + 1];
     struct tn_known known[JOBS];
     struct tn_held held[JOBS];
+    char versions[JOBS][24];
     uint64_t scratch[2048];
     uint64_t batch[1024];
     struct program programs[JOBS];
