@@ -147,8 +147,10 @@ struct tn_jobs_driver {
     bool ring;                   /* the bell is to be rung */
     bool changed;                /* what the status shows of the jobs */
     bool batched;                /* the memory of the batches was used since the last wait */
-    void *spares[8];             /* arrays of the last batches: the next one needs the same */
-    uint32_t *again;             /* jobs with a commit that the worker was not told of yet */
+    struct tenure_read *reads;   /* of the last batch of them, until the next wait */
+    unsigned reads_used;
+    void *spares[8]; /* arrays of the last batches: the next one needs the same */
+    uint32_t *again; /* jobs with a commit that the worker was not told of yet */
     size_t again_count, again_room;
     int64_t oldest_ns;
 
@@ -217,6 +219,7 @@ enum tenure_status tn_jobs_read_registers(tn_jobs_driver *d, struct tn_answer *a
                                           struct tenure_error *err);
 enum tenure_status tn_jobs_swap_registers(tn_jobs_driver *d, struct tn_answer *answer,
                                           struct tenure_error *err);
+void tn_jobs_free_reads(tn_jobs_driver *d);
 /* Read specifications: the values are the caller's, empty if there is none. */
 enum tenure_status tn_jobs_read_specs(tn_jobs_driver *d, struct tenure_read *reads, size_t n);
 

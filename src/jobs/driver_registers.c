@@ -68,12 +68,32 @@ static uint32_t place_of(const char *key)
     return place;
 }
 
+/* Their values are kept from batch to batch, and with them their memory. */
+static struct tenure_read *reads_of(tn_jobs_driver *d, unsigned n)
+{
+    if (!d->reads)
+        d->reads = tn_jobs_array(TN_WORK_BATCH_MAX, sizeof *d->reads);
+    if (!d->reads)
+        abort(); /* the worker would wait for ever */
+    d->reads_used = n > d->reads_used ? n : d->reads_used;
+    return d->reads;
+}
+
+void tn_jobs_free_reads(tn_jobs_driver *d)
+{
+    for (unsigned i = 0; i < d->reads_used; i++)
+        tenure_value_free(&d->reads[i].value);
+    tn_jobs_array_free(d->reads);
+    d->reads = NULL;
+    d->reads_used = 0;
+}
+
 /* Each gets a status of its own: what was not answered is read again. */
 enum tenure_status tn_jobs_read_registers(tn_jobs_driver *d, struct tn_answer *a,
                                           struct tenure_error *err)
 {
     unsigned n = d->actions.n, asked = 0;
-    struct tenure_read *reads = tn_jobs_borrow(d, n, sizeof *reads);
+    struct tenure_read *reads = reads_of(d, n);
     struct keys keys = borrow_keys(d, n);
     enum tenure_status status = TENURE_OK;
     size_t longest = 0;
@@ -87,7 +107,7 @@ enum tenure_status tn_jobs_read_registers(tn_jobs_driver *d, struct tn_answer *a
 
         a->reads[i] = (struct tn_read){.job = d->actions.jobs[i], .status = TENURE_UNAVAILABLE};
         if (key)
-            reads[asked++] = (struct tenure_read){.key = key};
+            reads[asked++].key = key;
     }
     if (asked)
         status = tenure_store_read_many(d->work_store, reads, asked, d->actions.request_by_ns, err);
@@ -100,13 +120,11 @@ enum tenure_status tn_jobs_read_registers(tn_jobs_driver *d, struct tn_answer *a
             read->status = reads[k].status; /* not answered: no damage */
         else
             take_register(d, tn_jobs_id_of(d, read->job, NULL), &reads[k], read);
-        tenure_value_free(&reads[k].value);
     }
     tn_jobs_widen_versions(d, longest);
     for (unsigned i = 0; i < n; i++) /* removed: its register is gone, nothing is to be released */
         if (tn_jobs_is_free(d, a->reads[i].job))
             a->reads[i].status = TENURE_OK;
-    tn_jobs_return(d, reads);
     tn_jobs_return(d, keys.bytes);
     return status;
 }

@@ -406,4 +406,5 @@ void tn_jobs_table_free(tn_jobs_driver *d)
     tn_jobs_array_free(c->scratch);
     tn_jobs_array_free(c->batch);
     tn_jobs_free_spares(d);
+    tn_jobs_free_reads(d);
 }

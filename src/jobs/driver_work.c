@@ -491,6 +491,7 @@ static void give_back_memory(tn_jobs_driver *d)
     if (d->batched)
         tn_jobs_array_clear(d->worker.cfg.batch);
     tn_jobs_free_spares(d);
+    tn_jobs_free_reads(d);
     d->batched = false;
     if (d->due_count == 0) {
         free(d->due);

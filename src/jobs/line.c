@@ -13,10 +13,12 @@ enum tenure_status tn_line_begin(const void *data, size_t len, const char *kind,
     size_t most = len < TN_LINE_MAX ? len : TN_LINE_MAX, n = strlen(kind);
     const unsigned char *end = most ? memchr(data, '\n', most) : NULL;
 
-    memset(line, 0, sizeof *line);
+    line->bad = false;
     if (!end)
         return tenure_fail(err, TENURE_CORRUPT, "not a record of %s: it has no first line", kind);
-    memcpy(line->text, data, (size_t)(end - (const unsigned char *)data));
+    most = (size_t)(end - (const unsigned char *)data);
+    memcpy(line->text, data, most);
+    line->text[most] = '\0';
     line->after = end + 1;
     line->after_len = len - (size_t)(line->after - (const unsigned char *)data);
     line->at = line->text + n + 1;

@@ -30,9 +30,8 @@
 /* More than any row was ever changed: so far above those that make sense goes on who repairs. */
 #define TN_SQLITE_VERSION_JUMP (INT64_C(1) << 42)
 
-/* Swaps in one transaction.  Others wait for it meanwhile, some 30 ms; a sync is a small part of
- * that. */
-#define TN_SQLITE_BATCH_MAX 4096
+/* Swaps in one transaction.  Others wait for it meanwhile, some 15 ms; its sync is a small part. */
+#define TN_SQLITE_BATCH_MAX 2048
 
 #define TN_SQLITE_SMALL_CACHE "PRAGMA cache_size = -64;"
 
