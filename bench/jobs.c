@@ -219,12 +219,13 @@ static void run_bare(unsigned batch)
     tenure_store *store = open_store();
     struct tenure_error err = {0};
     char prefix[64], mark[TENURE_VERSION_MAX + 1];
-    int64_t before = tenure_now(), cpu = cpu_ns();
+    int64_t before = tenure_now(), cpu = cpu_ns(), listed_cpu;
 
     snprintf(prefix, sizeof prefix, "%s/job/", group);
     check(tenure_store_list(store, prefix, "", take, &l, mark, before + 60 * SECOND, &err), &err);
     printf("listed %u %.3f\n", l.n, seconds_since(before));
     before = tenure_now();
+    listed_cpu = cpu_ns();
     for (unsigned at = 0; at < l.n; at += batch) {
         unsigned n = l.n - at < batch ? l.n - at : batch;
 
@@ -233,7 +234,8 @@ static void run_bare(unsigned batch)
         check(tenure_store_swap_many(store, l.swaps + at, n, tenure_now() + 60 * SECOND, &err),
               &err);
     }
-    printf("swapped %u %.3f\n", l.n, seconds_since(before));
+    printf("swapped %u %.3f %.3f\n", l.n, seconds_since(before),
+           (double)(cpu_ns() - listed_cpu) / 1e9);
     printf("cpu %.3f\n", (double)(cpu_ns() - cpu) / 1e9);
     tenure_store_close(store);
     free(l.swaps);

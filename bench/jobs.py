@@ -221,7 +221,8 @@ def commits(store, owner, bare):
     rate, floor = count / seconds, bare["swapped"][0] / bare["swapped"][1]
     return [(store.name, "fenced checkpoints a second", f"{rate:,.0f}", f"{floor:,.0f}", "150,000",
              verdict(rate, 150000, most=False)),
-            (store.name, "... CPU of the process, of one", f"{1e6 * cpu / count:.2f} us", "-", "-", "-")]
+            (store.name, "... CPU of the process, of one", f"{1e6 * cpu / count:.2f} us",
+             f"{1e6 * bare['swapped'][2] / bare['swapped'][0]:.2f} us", "-", "-")]
 
 
 def take_over(store, owner, heir, bare, limit):
