@@ -4,11 +4,12 @@
     run.py SOURCE-ROOT BUILD-FOLDER [--write FILE] [--cpu SECONDS] [NUMBER ...]
 
 A patch in this folder changes a copy of src/core, of the state's code or of one of
-the simulator's models; never the product.  The rest of the objects is built once and
-kept in BUILD-FOLDER/planted; what no simulator compiles comes from the archives of
-BUILD-FOLDER.  Each variant then lives the default campaign, seed 1, 2,
-3 ... in one process, until a promise is broken; --cpu (default 600) is how long
-it may take.  With --write, the table of what was caught is written there.
+the simulator's models; never the product.  Only what it changes is compiled: the rest
+is BUILD-FOLDER's own simulator.  Each variant then lives the default campaign, seed 1, 2,
+3 ... in one process, until a promise is broken, or begins with the seed that its line
+"From:" names, a little before the one that caught it when it was written; --cpu
+(default 600) is how long it may take.  With --write, every variant begins with seed 1,
+and the table of what was caught is written there.
 """
 import argparse
 import concurrent.futures
@@ -21,11 +22,11 @@ import subprocess
 import sys
 
 CC = os.environ.get("CC", "cc")
-FLAGS = ["-std=gnu11", "-O2", "-g", "-w", "-D_GNU_SOURCE"]
-CORE = "src/core"
-SIM = "tests/sim"
-STATE = ["src/state/*.c"]
-ARCHIVES = ["src/libtn_inner.a", "src/libtn_core.a", "src/libtn_base.a"]
+FLAGS = ["-std=gnu11", "-O2", "-w", "-D_GNU_SOURCE"]
+INCLUDES = ["", "tests/sim", "src/core", "src", "include"]
+# Of these the linker takes only what the objects before them, those of the changed files, do not define.
+UNCHANGED = ["tenure-sim.p/tests_sim_main.c.o", "-Wl,--start-group", "tests/sim/libsim.a", "src/libtn_inner.a",
+             "src/libtn_core.a", "src/libtn_base.a", "-Wl,--end-group"]
 LIBRARIES = ["-ljansson", "-lpthread", "-ldl",
              *("-Wl,--wrap=" + name for name in ("tenure_now", "tenure_nonce", "usleep"))]
 
@@ -42,6 +43,8 @@ class Plant:
         self.expected = re.search(r"^Expected: (.*)$", text, re.M)[1].split(", ")
         note = re.search(r"^Note: (.*)$", text, re.M)
         self.note = note[1] if note else ""
+        start = re.search(r"^From: (\d+)$", text, re.M)
+        self.start = start[1] if start else "1"
         self.files = re.findall(r"^--- a/(\S+)", text, re.M)
 
 
@@ -53,41 +56,13 @@ def call(command, **options):
 class Builder:
     def __init__(self, root, build):
         self.root, self.build = root, build
-        self.objects = os.path.join(build, "planted", "objects")
-        os.makedirs(self.objects, exist_ok=True)
-        with open(os.path.join(self.objects, "sim_build.h"), "w", encoding="utf-8") as f:
-            f.write('#define SIM_BUILD "planted"\n')
-        with open(os.path.join(self.objects, "tn_version.h"), "w", encoding="utf-8") as f:
-            f.write('#define TN_VERSION "planted"\n')
-        self.sources = [os.path.relpath(path, root)
-                        for pattern in (CORE + "/*.c", SIM + "/*.c", SIM + "/jobs/*.c", *STATE)
-                        for path in sorted(glob.glob(os.path.join(root, pattern)))]
-
-    def includes(self):
-        return ["-I" + self.root, "-I" + os.path.join(self.root, SIM), "-I" + os.path.join(self.root, CORE),
-                "-I" + os.path.join(self.root, "src"), "-I" + os.path.join(self.root, "include"),
-                "-I" + self.objects]
+        self.includes = ["-I" + os.path.join(folder, name) for folder, name in
+                         [*((root, name) for name in INCLUDES), (build, ""), (build, "tests/sim")]]
 
     def compile(self, source, output):
-        done = call([CC, *FLAGS, *self.includes(), "-c", source, "-o", output])
+        done = call([CC, *FLAGS, *self.includes, "-c", source, "-o", output])
         if done.returncode:
             raise RuntimeError(f"{source} does not compile:\n{done.stdout}")
-
-    def object_of(self, source):
-        return os.path.join(self.objects, source.replace("/", "_") + ".o")
-
-    def compile_base(self, pool):
-        """What no patch touches; again only if a source or a header is newer."""
-        headers = [path for folder in ("src", SIM, "include")
-                   for path in glob.glob(os.path.join(self.root, folder, "**", "*.h"), recursive=True)]
-        newest = max(os.path.getmtime(path) for path in headers)
-        stale = []
-        for source in self.sources:
-            path, output = os.path.join(self.root, source), self.object_of(source)
-            if not os.path.exists(output) or \
-                    os.path.getmtime(output) <= max(newest, os.path.getmtime(path)):
-                stale.append((path, output))
-        list(pool.map(lambda pair: self.compile(*pair), stale))
 
     def variant(self, plant):
         """The simulator with this bug in it."""
@@ -100,23 +75,21 @@ class Builder:
         if done.returncode:
             raise RuntimeError(f"{plant.path} does not apply any more: rewrite it for what the "
                                f"code is now\n{done.stdout}")
-        objects = {source: self.object_of(source) for source in self.sources}
-        for name in plant.files:
-            objects[name] = os.path.join(folder, os.path.basename(name) + ".o")
-            self.compile(os.path.join(folder, name), objects[name])
+        objects = [os.path.join(folder, name + ".o") for name in plant.files]
+        for name, output in zip(plant.files, objects):
+            self.compile(os.path.join(folder, name), output)
         program = os.path.join(folder, "tenure-sim")
-        archives = [os.path.join(self.build, name) for name in ARCHIVES]
-        done = call([CC, *objects.values(), *archives, *LIBRARIES, "-o", program])
+        done = call([CC, *objects, *UNCHANGED, *LIBRARIES, "-o", program], cwd=self.build)
         if done.returncode:
             raise RuntimeError(f"{plant.name} does not link:\n{done.stdout}")
         return program
 
 
-def catch(builder, plant, cpu):
+def catch(builder, plant, start, cpu):
     """What caught it, after how many histories, in how many CPU seconds; or why not."""
     program = builder.variant(plant)
     done = call(["sh", "-c", f"ulimit -c 0; ulimit -S -t {cpu}; exec \"$0\" \"$@\"", program,
-                 "--first", "--jobs", "1", "--seeds", "1000000000", "--lasting", "0"])
+                 "--first", "--jobs", "1", "--from", start, "--seeds", "1000000000", "--lasting", "0"])
     return judge(plant, done.returncode, done.stdout, cpu)
 
 
@@ -170,8 +143,8 @@ def main():
     builder = Builder(os.path.abspath(wish.root), os.path.abspath(wish.build))
     rows, failed = [], 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        builder.compile_base(pool)
-        tasks = [(plant, pool.submit(catch, builder, plant, wish.cpu)) for plant in plants]
+        tasks = [(plant, pool.submit(catch, builder, plant, "1" if wish.write else plant.start, wish.cpu))
+                 for plant in plants]
         for plant, task in tasks:
             try:
                 result, wrong = task.result()
