@@ -1,20 +1,23 @@
 """What only Consul can do wrong, and what is said about it; what all servers can: test_server_calls.py."""
 
-import http.server
+import functools
 import json
 import threading
 
 import pytest
 import server_consul
+import store_checks
 from process import free_port, until
 from proxy import Proxy
 from server_consul import Cluster, Consul
 from server_redis import make_certificates
+from store_checks import Hostile, judge_hostile
 from tenure import Store, StoreError, Token, settled
 
 pytestmark = pytest.mark.skipif(server_consul.MISSING is not None, reason=str(server_consul.MISSING))
 
 CANARY = "cAnArY-secret-78"
+refused = functools.partial(store_checks.refused, secret=CANARY)
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +32,6 @@ def consul(shared):
     until(shared.healthy)
     shared.delete("", tree=True)
     return shared
-
-
-def refused(call, *args, **named):
-    with pytest.raises(StoreError) as caught:
-        call(*args, **named)
-    assert CANARY not in str(caught.value)
-    assert "\n" not in caught.value.text
-    return caught.value
 
 
 # ---- The server --------------------------------------------------------------------------------
@@ -300,63 +295,10 @@ ANSWERS = [
 ]
 
 
-class Hostile:
-    """Lets itself be opened, and answers every later request with `answer`."""
-
-    def __init__(self, answer):
-        asked = []
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_PUT(self):
-                self.rfile.read(int(self.headers["Content-Length"]))
-                asked.append(self.path)
-                code, body = (200, GOOD) if len(asked) <= 2 else answer
-                self.send_response(code)
-                self.send_header("Content-Length", str(len(body)))
-                self.send_header("X-Consul-Index", "7")
-                self.send_header("Location", "http://127.0.0.1:1/")
-                self.end_headers()
-                self.wfile.write(body)
-
-            def do_GET(self):
-                self.headers["Content-Length"] = "0"
-                self.do_PUT()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"consul://127.0.0.1:{self.server.server_address[1]}"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
-
-
 @pytest.mark.parametrize("number", range(len(ANSWERS)))
 def test_hostile_answers(number):
-    with Hostile(ANSWERS[number]) as server, Store(server.url) as store:
-        bad = ("unavailable", "timeout", "corrupt", "denied", "config", "unsupported", "invalid")
-        assert refused(store.read, "a", timeout=2).status in bad  # never absence
-        seen = Token()
-        seen._version, seen._nonce[0] = b"3", 1
-        for expect in (None, seen):
-            assert store.swap("a", expect, timeout=2).status in (*bad, "unknown", "conflict")
-        status, done, _ = store.swap_many([("a", None, b""), ("b", seen, b"")], timeout=2)
-        assert all(a.status in (*bad, "unknown", "conflict") for a in done.values())
-        for call in (lambda: store.list("", timeout=0.2),
-                     lambda: store.wait([("a", seen)], timeout=0.2)):
-            try:
-                call()
-            except StoreError as error:
-                assert error.status in bad
+    with Hostile("consul", ANSWERS[number], GOOD, 2, [("X-Consul-Index", "7")]) as server, Store(server.url) as store:
+        judge_hostile(store, False, CANARY)
 
 
 def test_silent_agent_is_asked(consul):

@@ -1,23 +1,26 @@
 """What only etcd can do wrong, and what is said about it; what all servers can: test_server_calls.py."""
 
-import http.server
+import functools
 import json
 import os
 import threading
 
 import pytest
 import server_etcd
+import store_checks
 from flood import Flood
 from process import free_port, until
 from proxy import Proxy
 from server_etcd import Cluster, Etcd
 from server_redis import make_certificates
+from store_checks import Hostile, judge_hostile
 from tenure import Opening, Store, StoreError, Token, settled
 
 pytestmark = pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
 
 KEY = "/tenure/a/lease"
 CANARY = "cAnArY-secret-78"
+refused = functools.partial(store_checks.refused, secret=CANARY)
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +73,6 @@ def own():
 
 def through(proxy, query=""):
     return Store(f"etcd://127.0.0.1:{proxy.port}{query}")
-
-
-def refused(call, *args, **named):
-    with pytest.raises(StoreError) as caught:
-        call(*args, **named)
-    assert CANARY not in str(caught.value)
-    assert "\n" not in caught.value.text
-    return caught.value
 
 
 # ---- The server --------------------------------------------------------------------------------
@@ -443,61 +438,10 @@ ANSWERS = [
 ]
 
 
-class Hostile:
-    """Answers the first request well, and every later one with `answer`."""
-
-    def __init__(self, answer):
-        asked = []
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                self.rfile.read(int(self.headers["Content-Length"]))
-                asked.append(self.path)
-                code, body = (200, GOOD) if len(asked) == 1 else answer
-                self.send_response(code)
-                self.send_header("Content-Length", str(len(body)))
-                self.send_header("Location", "http://127.0.0.1:1/")
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"etcd://127.0.0.1:{self.server.server_address[1]}"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
-
-
 @pytest.mark.parametrize("number", range(len(ANSWERS)))
 def test_hostile_answers(number):
-    with Hostile(ANSWERS[number]) as server, Store(server.url) as store:
-        bad = ("unavailable", "timeout", "corrupt", "denied", "config", "unsupported", "invalid")
-        if ANSWERS[number] is ABSENT:
-            assert not store.read("a", timeout=2).token
-        else:
-            assert refused(store.read, "a", timeout=2).status in bad  # never absence
-        seen = Token()
-        seen._version, seen._nonce[0] = b"3", 1
-        for expect in (None, seen):
-            assert store.swap("a", expect, timeout=2).status in (*bad, "unknown", "conflict")
-        status, done, _ = store.swap_many([("a", None, b""), ("b", seen, b"")], timeout=2)
-        assert all(a.status in (*bad, "unknown", "conflict") for a in done.values())
-        for call in (lambda: store.list("", timeout=0.3),
-                     lambda: store.wait([("a", seen)], timeout=0.3)):
-            try:
-                call()
-            except StoreError as error:
-                assert error.status in bad
+    with Hostile("etcd", ANSWERS[number], GOOD) as server, Store(server.url) as store:
+        judge_hostile(store, ANSWERS[number] is ABSENT, CANARY)
 
 
 @pytest.mark.parametrize("line", [b'{"result": {"created": true}}\n', b'{"result": {}}\n'])

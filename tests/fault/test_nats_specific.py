@@ -7,7 +7,8 @@ import server_nats
 from process import free_port, until
 from proxy import Proxy
 from server_nats import OLD, Cluster, Nats
-from tenure import Store, StoreError, settled
+from store_checks import change_after_put_back, change_through_all, change_without, put_back, refused
+from tenure import Store, settled
 
 pytestmark = pytest.mark.skipif(server_nats.MISSING is not None, reason=str(server_nats.MISSING))
 needs_old = pytest.mark.skipif(server_nats.MISSING_OLD is not None, reason=str(server_nats.MISSING_OLD))
@@ -15,13 +16,6 @@ needs_old = pytest.mark.skipif(server_nats.MISSING_OLD is not None, reason=str(s
 # The pair of NATS's own documentation.
 NKEY = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
 SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
-
-
-def refused(call, *args, **named):
-    with pytest.raises(StoreError) as caught:
-        call(*args, **named)
-    assert "\n" not in caught.value.text
-    return caught.value
 
 
 # ---- One server --------------------------------------------------------------------------------
@@ -48,17 +42,8 @@ def test_data_restored_repeats_sequences_but_not_nonces():
         until(own.healthy)
         lost = settled(lambda: store.swap("a/lease", base, b"lost")).token
         mark = store.list("")[1]
-        own.kill()
-        shutil.rmtree(own.data)
-        copy.rename(own.data)
-        own.start()
-        until(own.healthy)
-        assert settled(lambda: store.read("a/lease")).token == base
-        assert store.wait([("a/lease", lost)]) and store.wait([("", mark)])
-        kept = store.swap("a/lease", base, b"kept").token
-        assert kept.version == lost.version and kept.nonce != lost.nonce
-        assert store.swap("a/lease", lost).status == "conflict"
-        assert store.wait([("a/lease", lost)]) and store.wait([("", mark)])
+        put_back(own, copy)
+        kept = change_after_put_back(store, base, lost, mark)
         assert store.read("a/lease").token == kept
 
 
@@ -230,15 +215,7 @@ def test_replicated_bucket_of_old_servers_is_refused(old):
 
 def test_reads_show_what_was_written_through_another_member(cluster):
     """The leader answers, whichever member is asked."""
-    stores = [Store(member.url("/shown?replicas=3")) for member in cluster.members]
-    token = stores[0].swap("a/lease").token
-    for number in range(30):
-        writer, reader = stores[number % 3], stores[(number + 1) % 3]
-        token = writer.swap("a/lease", token).token
-        assert reader.read("a/lease").token == token
-        assert dict(reader.list("")[0])["a/lease"].token == token
-    for store in stores:
-        store.close()
+    change_through_all([member.url("/shown?replicas=3") for member in cluster.members], 30)
 
 
 def test_dead_endpoints_are_passed_over(cluster):
@@ -248,33 +225,11 @@ def test_dead_endpoints_are_passed_over(cluster):
         assert not store.wait([("a/lease", token)], timeout=1)
 
 
-def change_without(leader, end, store, other):
-    """Every swap either took effect, or its nonce never shows."""
-    token = store.swap("a/lease").token
-    mine = set()
-    assert not other.wait([("a/lease", token)], timeout=0.01)
-    getattr(leader, end)()
-
-    def attempt():
-        nonlocal token
-        found = store.read("a/lease")
-        assert found.token.nonce == token.nonce or found.token.nonce in mine
-        answer = store.swap("a/lease", found.token)
-        mine.add(answer.nonce)
-        if answer.status == "ok":
-            token = answer.token
-        return answer
-
-    until(lambda: settled(attempt).status == "ok")
-    assert settled(lambda: other.read("a/lease")).token == token
-    return token
-
-
 def test_leader_stopped(cluster):
     url = cluster.url("/stopped?replicas=3")
     with Store(url) as store, Store(url) as other:
         leader = cluster.leader("stopped")
-        token = change_without(leader, "pause", store, other)
+        token = change_without(leader.pause, store, other)
         leader.resume()  # it may answer a read before it hears of its successor
         until(lambda: settled(lambda: other.read("a/lease")).token == token)
 
@@ -285,7 +240,7 @@ def test_leader_killed_and_then_the_majority(cluster):
     url = cluster.url("/killed?replicas=3")
     with Store(url) as store, Store(url) as other:
         dead = cluster.leader("killed")
-        token = change_without(dead, "kill", store, other)
+        token = change_without(dead.kill, store, other)
         alone, last = [member for member in cluster.members if member is not dead]
         with Store(alone.url("/killed")) as lonely:
             assert settled(lambda: lonely.read("a/lease")).token == token

@@ -1,6 +1,7 @@
 """What only an S3 server can do wrong, and where its credentials come from."""
 
 import contextlib
+import functools
 import http.server
 import json
 import os
@@ -9,20 +10,15 @@ import urllib.parse
 
 import pytest
 import server_minio
+import store_checks
 from process import free_port, until
 from proxy import Proxy
 from server_minio import BUCKET, USER, Minio, Server
-from tenure import Store, StoreError
+from tenure import Store
 
 needs_minio = pytest.mark.skipif(server_minio.MISSING is not None, reason=str(server_minio.MISSING))
 PASSWORD = "password-one"
-
-
-def refused(call, *args, **named):
-    with pytest.raises(StoreError) as caught:
-        call(*args, **named)
-    assert "\n" not in caught.value.text and PASSWORD not in caught.value.text
-    return caught.value
+refused = functools.partial(store_checks.refused, secret=PASSWORD)
 
 
 @pytest.fixture(scope="module")

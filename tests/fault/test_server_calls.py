@@ -12,19 +12,13 @@ import time
 
 import pytest
 from process import free_port, until
+from store_checks import refused
 from tenure import Store, StoreError, settled
 
 pytestmark = pytest.mark.parametrize("running", ["postgres", "redis", "etcd", "consul", "kube", "zookeeper", "nats", "s3"],
                                      indirect=True, scope="session")
 
 KEY = "w/lease"  # which rig.delete() deletes
-
-
-def refused(call, *args, **named):
-    with pytest.raises(StoreError) as caught:
-        call(*args, **named)
-    assert "\n" not in caught.value.text
-    return caught.value
 
 
 @pytest.fixture

@@ -11,19 +11,13 @@ import server_zookeeper
 from process import free_port, until
 from proxy import Proxy
 from server_zookeeper import Ensemble, ZooKeeper
-from tenure import Store, StoreError, settled
+from store_checks import change_after_put_back, change_through_all, change_without, put_back, refused
+from tenure import Store, settled
 
 pytestmark = pytest.mark.skipif(server_zookeeper.MISSING is not None,
                                 reason=str(server_zookeeper.MISSING))
 
 NODE = "/tenure/a/lease#"
-
-
-def refused(call, *args, **named):
-    with pytest.raises(StoreError) as caught:
-        call(*args, **named)
-    assert "\n" not in caught.value.text
-    return caught.value
 
 
 # ---- One server --------------------------------------------------------------------------------
@@ -59,18 +53,8 @@ def test_data_restored_repeats_versions_but_not_nonces():
         shutil.copytree(own.data, copy)
         lost = store.swap("a/lease", base, b"lost").token
         mark = store.list("")[1]
-        own.kill()
-        shutil.rmtree(own.data)
-        copy.rename(own.data)
-        own.start()
-        until(own.healthy)
-        assert settled(lambda: store.read("a/lease")).token == base
-        assert store.wait([("a/lease", lost)]) and store.wait([("", mark)])
-        kept = store.swap("a/lease", base, b"kept").token
-        assert kept.version == lost.version and kept.nonce != lost.nonce
-        assert store.swap("a/lease", lost).status == "conflict"
-        # The number of the transaction may be the same again, too.
-        assert store.wait([("a/lease", lost)]) and store.wait([("", mark)])
+        put_back(own, copy)
+        change_after_put_back(store, base, lost, mark)
 
 
 def test_child_of_another_name_is_told_and_repaired(server):
@@ -210,39 +194,14 @@ def ensemble(members):
 
 def test_reads_show_what_was_written_through_another_member(ensemble):
     """Each server answers reads from its own memory, which may lag."""
-    stores = [Store(member.url("/shown")) for member in ensemble.members]
-    token = stores[0].swap("a/lease").token
-    for number in range(60):
-        writer, reader = stores[number % 3], stores[(number + 1) % 3]
-        token = writer.swap("a/lease", token).token
-        assert reader.read("a/lease").token == token
-        assert dict(reader.list("")[0])["a/lease"].token == token
-    for store in stores:
-        store.close()
+    change_through_all([member.url("/shown") for member in ensemble.members], 60)
 
 
 @pytest.mark.parametrize("end, begin", [("kill", "start"), ("pause", "resume")])
 def test_leader_lost(ensemble, end, begin):
     with Store(ensemble.url(f"/{end}")) as store, Store(ensemble.url(f"/{end}")) as other:
-        token = store.swap("a/lease").token
-        assert not other.wait([("a/lease", token)], timeout=0.01)
         leader = ensemble.leader()
-        getattr(leader, end)()
-        # Every swap either took effect, or its nonce never shows.
-        mine = set()
-
-        def attempt():
-            nonlocal token
-            found = store.read("a/lease")
-            assert found.token.nonce == token.nonce or found.token.nonce in mine
-            answer = store.swap("a/lease", found.token)
-            mine.add(answer.nonce)
-            if answer.status == "ok":
-                token = answer.token
-            return answer
-
-        until(lambda: settled(attempt).status == "ok")
-        assert settled(lambda: other.read("a/lease")).token == token
+        change_without(getattr(leader, end), store, other)
         getattr(leader, begin)()
         until(leader.healthy)
 

@@ -76,8 +76,12 @@ class Rig:
     def port(self):
         return self.server.port
 
+    def url(self, port=None):
+        return self.server.url(port=port)
+
     def settle(self):
         """Wait until the server serves again."""
+        until(self.server.healthy)
 
     def change(self):
         """Something that every renewal changes; None while there is nobody to ask."""
@@ -156,6 +160,9 @@ class PostgresRig(Rig):
 
     def url(self, port=None):
         return self.server.url(self.query, scheme=self.scheme, port=port)
+
+    def settle(self):
+        """Whoever starts it has waited."""
 
     def shut_down(self):
         self.server.shutdown()
@@ -266,6 +273,9 @@ class RedisRig(Rig):
     def url(self, port=None):
         return f"redis://127.0.0.1:{port or self.port}"
 
+    def settle(self):
+        """Whoever starts it has waited."""
+
     def mark(self):
         return self.server.cmd("GET", self.lease)
 
@@ -335,12 +345,6 @@ class EtcdRig(Rig):
     def __init__(self, server=None):
         super().__init__(server or Etcd("--quota-backend-bytes", QUOTA))
         self.root = ()
-
-    def url(self, port=None):
-        return self.server.url(port=port)
-
-    def settle(self):
-        until(self.server.healthy)
 
     def mark(self):
         if self.root:
@@ -446,12 +450,6 @@ class ConsulRig(Rig):
     def __init__(self, server=None):
         super().__init__(server or Consul())
 
-    def url(self, port=None):
-        return self.server.url(port=port)
-
-    def settle(self):
-        until(self.server.healthy)
-
     def mark(self):
         return self.server.names(self.lease)
 
@@ -535,9 +533,6 @@ class KubeRig(EtcdRig):
     def url(self, port=None):
         return self.server.url(self.lease, port=port)
 
-    def settle(self):
-        until(self.server.healthy)
-
     def value(self, number):
         """A record: a Lease holds nothing else."""
         return json.dumps({
@@ -611,12 +606,6 @@ class ZooKeeperRig(Rig):
     def __init__(self, server=None):
         super().__init__(server or ZooKeeper())
         self.login = "app:one"
-
-    def url(self, port=None):
-        return self.server.url(port=port)
-
-    def settle(self):
-        until(self.server.healthy)
 
     def mark(self):
         return self.server.get(self.lease)
@@ -696,9 +685,6 @@ class S3Rig(Rig):
         os.environ["MINIO_PASSWORD"] = "password-one"
         super().__init__(Minio())
         self.authorizer = Authorizer()
-
-    def url(self, port=None):
-        return self.server.url(port=port)
 
     def settle(self):
         self.server.ready()
@@ -790,12 +776,6 @@ class NatsRig(Rig):
 
     def __init__(self, server=None):
         super().__init__(server or Nats())
-
-    def url(self, port=None):
-        return self.server.url(port=port)
-
-    def settle(self):
-        until(self.server.healthy)
 
     def mark(self):
         return self.server.get(self.lease)
