@@ -120,7 +120,7 @@ _tenure()
         elif [ "${COMP_WORDS[1]}" = cron ]; then
             mapfile -t COMPREPLY < <(compgen -W "list $(_tenure_names)" -- "$current")
         elif [ "${COMP_WORDS[1]}" = jobs ] && [ "$COMP_CWORD" -eq 2 ]; then
-            words="add import list explain pause resume remove weigh move unpin workers drain evict admit plan watch repair"
+            words="add import list explain pause resume remove weigh move unpin workers drain evict admit plan watch history repair"
             mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
         elif [ "${COMP_WORDS[1]}" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
             mapfile -t COMPREPLY < <(compgen -W "options schema" -- "$current")

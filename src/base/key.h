@@ -18,6 +18,7 @@
  *   NAME/catalogue/NNNN            a thousand jobs
  *   NAME/plan                      which worker should run which job
  *   NAME/bell                      rung when something has changed
+ *   NAME/history/ID                what a worker did to its jobs, for people
  *
  * and of the whole store
  *
@@ -31,19 +32,20 @@
 
 #include "tenure/store.h"
 
-#define TN_KEY_LEASE      "/lease"
-#define TN_KEY_CONTROL    "/control"
-#define TN_KEY_CANDIDATES "/candidates/"
-#define TN_KEY_HISTORY    "/history"
-#define TN_KEY_FENCING    "/fencing"
-#define TN_KEY_STATE      "/state/"
-#define TN_KEY_JOB        "/job/"
-#define TN_KEY_SPEC       "/spec/"
-#define TN_KEY_MEMBER     "/member/"
-#define TN_KEY_CATALOGUE  "/catalogue"
-#define TN_KEY_PLAN       "/plan"
-#define TN_KEY_BELL       "/bell"
-#define TN_KEY_REMOVED    "tenure/removed" /* a whole key */
+#define TN_KEY_LEASE       "/lease"
+#define TN_KEY_CONTROL     "/control"
+#define TN_KEY_CANDIDATES  "/candidates/"
+#define TN_KEY_HISTORY     "/history"
+#define TN_KEY_FENCING     "/fencing"
+#define TN_KEY_STATE       "/state/"
+#define TN_KEY_JOB         "/job/"
+#define TN_KEY_SPEC        "/spec/"
+#define TN_KEY_MEMBER      "/member/"
+#define TN_KEY_CATALOGUE   "/catalogue"
+#define TN_KEY_PLAN        "/plan"
+#define TN_KEY_BELL        "/bell"
+#define TN_KEY_JOB_HISTORY "/history/"
+#define TN_KEY_REMOVED     "tenure/removed" /* a whole key */
 
 /* ---- Spelling ------------------------------------------------------------ */
 

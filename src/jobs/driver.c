@@ -179,6 +179,7 @@ static void destroy(tn_jobs_driver *d)
     pthread_mutex_destroy(&d->hook_lock);
     pthread_mutex_destroy(&d->table_lock);
     tn_jobs_moves_free(d);
+    tn_jobs_record_free(d);
     free(d);
 }
 

@@ -9,6 +9,7 @@
  *   driver_commits.c   checkpoints on their way
  *   driver_table.c     its memory: ids, requirements, checkpoints
  *   driver_moves.c     what a new plan moves, and why: for people
+ *   driver_history.c   what was done to the jobs, written down: for people
  *   view.c             what it knows, for people
  */
 #ifndef TN_JOBS_DRIVER_INNER_H
@@ -102,6 +103,15 @@ struct tn_observed {
     uint64_t kept_count;
 };
 
+/* What happened and is not written down yet. */
+struct tn_record {
+    struct tn_recorded *events;
+    uint32_t count, room;
+    int64_t due_ns;
+    bool leaving; /* that the worker leaves is among them, or was */
+    bool damaged; /* its register, and that was reported */
+};
+
 struct tn_jobs_driver {
     char group[TENURE_KEY_MAX + 1];
     char id[TN_MEMBER_ID_MAX + 1];
@@ -153,6 +163,7 @@ struct tn_jobs_driver {
     uint32_t *again; /* jobs with a commit that the worker was not told of yet */
     size_t again_count, again_room;
     int64_t oldest_ns;
+    struct tn_record record;
 
     /* Held by the work's thread while it changes worker, requirements, pages or observed, and by
      * whoever else reads them. */
@@ -248,6 +259,24 @@ void tn_jobs_moves_started(tn_jobs_driver *d, uint32_t number);
 void tn_jobs_moves_free(tn_jobs_driver *d);
 /* The place of a member in the worker's table; UINT32_MAX: it is not there. */
 uint32_t tn_jobs_peer(const tn_jobs_driver *d, const char *id);
+
+/* Why jobs of this worker are free, by its record. */
+enum tn_move_cause tn_jobs_owner_cause(const tn_jobs_driver *d, const char *id);
+
+/* ---- driver_history.c: on the work's thread ------------------------------ */
+
+void tn_jobs_record_started(tn_jobs_driver *d, const struct tn_start *start);
+/* Before it is stopped, and before the core knows that it was released. */
+void tn_jobs_record_stop(tn_jobs_driver *d, uint32_t job, bool fenced);
+void tn_jobs_record_released(tn_jobs_driver *d, uint32_t job, uint64_t epoch);
+void tn_jobs_record_buried(tn_jobs_driver *d, const char *id, const struct tn_member *member);
+/* Before the step with this event: does the membership end, or the worker begin to leave? */
+void tn_jobs_record_membership(tn_jobs_driver *d, const struct tn_work_event *ev);
+/* When it is to be written; INT64_MAX: there is nothing. */
+int64_t tn_jobs_record_due(const tn_jobs_driver *d);
+/* May block for a second; the last one, of a worker that has left, for five. */
+void tn_jobs_record_write(tn_jobs_driver *d, bool last);
+void tn_jobs_record_free(tn_jobs_driver *d);
 
 /* ---- driver_table.c ------------------------------------------------------ */
 

@@ -98,17 +98,11 @@ static void compare(tn_jobs_driver *d, const struct tn_plan_record *plan, bool f
 
 /* ---- Causes -------------------------------------------------------------- */
 
-/* By the records that were read after the plan. */
-static enum tn_move_cause cause_of(const tn_jobs_driver *d, const struct tn_pending_move *move)
+enum tn_move_cause tn_jobs_owner_cause(const tn_jobs_driver *d, const char *id)
 {
-    const struct tn_known *k = &d->worker.cfg.known[move->job];
-    uint32_t at = move->from == NOBODY ? NOBODY : tn_jobs_peer(d, d->observed.ids[move->from]);
+    uint32_t at = tn_jobs_peer(d, id);
     const struct tn_member *r = at == NOBODY ? NULL : &d->worker.cfg.records[at];
 
-    if (move->to == NOBODY)
-        return k->listed && k->wanted == TN_WANTED_RUNNING ? TN_MOVE_UNPLACED : TN_MOVE_PAUSED;
-    if (move->from == NOBODY)
-        return TN_MOVE_PLACED;
     if (!r || !d->worker.cfg.peers[at].present || d->worker.cfg.peers[at].damaged ||
         r->mark == TN_MARK_PLACEHOLDER)
         return TN_MOVE_LOST;
@@ -119,6 +113,18 @@ static enum tn_move_cause cause_of(const tn_jobs_driver *d, const struct tn_pend
     if (r->state == TN_MEMBER_LEFT)
         return TN_MOVE_LEFT;
     return r->draining ? TN_MOVE_DRAINED : TN_MOVE_REBALANCED;
+}
+
+/* By the records that were read after the plan. */
+static enum tn_move_cause cause_of(const tn_jobs_driver *d, const struct tn_pending_move *move)
+{
+    const struct tn_known *k = &d->worker.cfg.known[move->job];
+
+    if (move->to == NOBODY)
+        return k->listed && k->wanted == TN_WANTED_RUNNING ? TN_MOVE_UNPLACED : TN_MOVE_PAUSED;
+    if (move->from == NOBODY)
+        return TN_MOVE_PLACED;
+    return tn_jobs_owner_cause(d, d->observed.ids[move->from]);
 }
 
 /* Moves are told by whom they are about: the one that got the jobs, or the one that had them. */

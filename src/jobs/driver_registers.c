@@ -199,11 +199,13 @@ static void take_swapped(tn_jobs_driver *d, const struct tn_job_swap *s, enum te
         return;
     if (s->purpose == TN_SWAP_COMMIT)
         tn_jobs_keep_commit(d, s->job);
-    if (s->purpose == TN_SWAP_RELEASE)
-        tn_jobs_trace(d, (struct tn_jobs_trace){.kind = TN_JOBS_RELEASED,
-                                                .job = tn_jobs_id_of(d, s->job, NULL),
-                                                .number = s->job,
-                                                .epoch = s->record.epoch});
+    if (s->purpose != TN_SWAP_RELEASE)
+        return;
+    tn_jobs_record_released(d, s->job, s->record.epoch);
+    tn_jobs_trace(d, (struct tn_jobs_trace){.kind = TN_JOBS_RELEASED,
+                                            .job = tn_jobs_id_of(d, s->job, NULL),
+                                            .number = s->job,
+                                            .epoch = s->record.epoch});
 }
 
 enum tenure_status tn_jobs_swap_registers(tn_jobs_driver *d, struct tn_answer *a,

@@ -280,6 +280,7 @@ static enum tenure_status swap_member(tn_jobs_driver *d, struct tn_answer *a,
         pthread_mutex_lock(&d->lock);
         d->status.burials++;
         pthread_mutex_unlock(&d->lock);
+        tn_jobs_record_buried(d, out->member_id, &out->member);
         tn_jobs_trace(d, (struct tn_jobs_trace){.kind = TN_JOBS_BURIED, .job = out->member_id});
     }
     return status;

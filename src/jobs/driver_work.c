@@ -265,6 +265,7 @@ static void stop_job(tn_jobs_driver *d, uint32_t number, int64_t by_ns, bool fen
 
     if (fenced)
         tn_jobs_fail_commits(d, number, "the job is not this worker's any more");
+    tn_jobs_record_stop(d, number, fenced);
     count_one(d, &d->status.stops[cause]);
     tn_jobs_trace(d, (struct tn_jobs_trace){.kind = TN_JOBS_STOPPING,
                                             .job = tn_jobs_id_of(d, number, NULL),
@@ -278,8 +279,10 @@ static void do_duties(tn_jobs_driver *d, const struct tn_work_actions *out)
 {
     for (unsigned i = 0; i < out->stop_count; i++)
         stop_job(d, out->stops[i], out->stop_by_ns[i], out->fenced[i]);
-    for (unsigned i = 0; i < out->start_count; i++)
+    for (unsigned i = 0; i < out->start_count; i++) {
+        tn_jobs_record_started(d, &out->starts[i]);
         add_start(d, &out->starts[i]);
+    }
     for (unsigned i = 0; i < out->committed_count; i++)
         tn_jobs_committed(d, out->committed[i]);
     d->ring |= out->ring;
@@ -360,6 +363,7 @@ void tn_jobs_feed(tn_jobs_driver *d, struct tn_work_event *ev)
     draw_entropy(d, ev->entropy);
     take_membership(d, ev);
     another = ev->in != d->joined || (ev->in && !tn_identity_equal(&ev->identity, &d->identity));
+    tn_jobs_record_membership(d, ev);
     d->joined = ev->in;
     d->ring |= ev->in && another;
     if (ev->in)
@@ -509,6 +513,8 @@ static void wait_for_change(tn_jobs_driver *d)
 
     if (d->due_count && d->due_at_ns < until)
         until = d->due_at_ns;
+    if (tn_jobs_record_due(d) < until)
+        until = tn_jobs_record_due(d);
     if (d->joined && !d->work_failing) {
         status = tenure_store_wait(d->work_store, d->watches, 3, d->work_fd, until, &err);
         if (status == TENURE_OK)
@@ -531,6 +537,8 @@ void *tn_jobs_work_main(void *driver)
     while (!drain_inbox(d)) {
         start_due(d);
         ring_bell(d);
+        if (tenure_now() >= tn_jobs_record_due(d))
+            tn_jobs_record_write(d, false);
         if (d->actions.request != TN_WORK_NOTHING) {
             carry_out(d);
         } else if (inbox_is_empty(d)) {
@@ -545,5 +553,6 @@ void *tn_jobs_work_main(void *driver)
     drain_inbox(d);
     for (uint32_t j = 0; j < d->jobs_max; j++)
         tn_jobs_fail_commits(d, j, "the worker has left");
+    tn_jobs_record_write(d, true);
     return NULL;
 }

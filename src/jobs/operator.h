@@ -109,7 +109,7 @@ typedef void (*tn_repair_fn)(void *arg, const char *key, const char *what);
 /*
  * Complete what an operator has left half done, and replace what is damaged or lost: such a job is
  * paused, because nobody can say whether somebody runs it.  A member whose record is damaged gets a
- * placeholder.  What was there is kept under GROUP/damaged/.
+ * placeholder, a damaged history is emptied.  What was there is kept under GROUP/damaged/.
  */
 enum tenure_status tn_jobs_repair(const struct tn_jobs *g, tn_repair_fn told, void *arg,
                                   struct tenure_error *err);

@@ -6,6 +6,7 @@
 #include "base/duration.h"
 #include "base/key.h"
 #include "control/edit.h"
+#include "jobs/history.h"
 #include "jobs/registers.h"
 #include "os/clock.h"
 
@@ -212,6 +213,57 @@ static enum tenure_status repair_members(const struct repair *r, const struct tn
     return status;
 }
 
+/* ---- Histories ----------------------------------------------------------- */
+
+struct lost_history {
+    const struct repair *repair;
+    const char *worker;
+    bool replaced;
+};
+
+static enum tenure_status empty_history(void *arg, const struct tenure_value *value,
+                                        struct tn_edit *edit, struct tenure_error *err)
+{
+    struct lost_history *l = arg;
+    struct tn_jobs_history there = {0};
+    char kept[TN_MEMBER_ID_MAX + 16];
+    enum tenure_status status = tenure_token_absent(&value->token)
+                                    ? TENURE_OK
+                                    : tn_jobs_history_read(value->data, value->len, &there, err);
+
+    tn_jobs_history_free(&there);
+    l->replaced = false;
+    if (status != TENURE_CORRUPT)
+        return TENURE_OK; /* it is whole again, or of a newer format */
+    snprintf(kept, sizeof kept, "history-%s", l->worker);
+    status = keep_damaged(l->repair->group, kept, value, err);
+    if (status)
+        return status;
+    edit->text = tn_jobs_history_text(&there, TN_HISTORY_BYTES_MAX);
+    l->replaced = true;
+    return edit->text ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
+}
+
+static enum tenure_status repair_histories(const struct repair *r, struct tenure_error *err)
+{
+    struct tn_histories all;
+    enum tenure_status status = tn_histories_load(r->group, &all, err);
+
+    for (uint32_t i = 0; !status && i < all.count; i++) {
+        struct lost_history lost = {.repair = r, .worker = all.list[i].worker};
+
+        if (!all.list[i].damage[0])
+            continue;
+        status = tn_edit_register(r->group->store, all.list[i].key, empty_history, &lost,
+                                  r->group->deadline, err);
+        if (!status && lost.replaced)
+            r->told(r->arg, all.list[i].key,
+                    "was damaged; the history of this worker is empty now");
+    }
+    tn_histories_free(&all);
+    return status;
+}
+
 /* ---- All of it ----------------------------------------------------------- */
 
 static enum tenure_status repair_jobs(const struct repair *r, const struct tn_catalogue *c,
@@ -235,6 +287,8 @@ static enum tenure_status repair_jobs(const struct repair *r, const struct tn_ca
         status = repair_job(r, rows[i], &now[i], err);
     if (!status)
         status = repair_members(r, now, n, err);
+    if (!status)
+        status = repair_histories(r, err);
     free(ids);
     free(rows);
     free(now);

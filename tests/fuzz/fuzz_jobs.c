@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "jobs/catalogue.h"
+#include "jobs/history.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -81,11 +82,28 @@ static void try_catalogue(const uint8_t *data, size_t size)
     tn_page_free(&copy);
 }
 
+static void try_history(const uint8_t *data, size_t size)
+{
+    struct tn_jobs_history history = {0}, copy = {0};
+
+    if (tn_jobs_history_read(data, size, &history, NULL) != TENURE_OK)
+        return;
+    for (uint32_t i = 0; i < history.count; i++)
+        check_tame(history.events[i].other);
+    char *text = tn_jobs_history_text(&history, size + 64);
+    assert(text && tn_jobs_history_read(text, strlen(text), &copy, NULL) == TENURE_OK);
+    assert(copy.count == history.count);
+    free(text);
+    tn_jobs_history_free(&history);
+    tn_jobs_history_free(&copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     try_job(data, size);
     try_member(data, size);
     try_plan(data, size);
     try_catalogue(data, size);
+    try_history(data, size);
     return 0;
 }

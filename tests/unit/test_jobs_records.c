@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "jobs/catalogue.h"
+#include "jobs/history.h"
 
 static struct tenure_error err;
 
@@ -403,6 +404,68 @@ static void catalogue_refused(void **state)
 
 #define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, open_memory, close_memory)
 
+/* ---- History ------------------------------------------------------------- */
+
+static void history_round_trip(void **state)
+{
+    struct tn_jobs_history h = {0}, copy = {0};
+    struct tn_jobs_history_event e = {.at_ms = 5,
+                                      .kind = TN_HISTORY_CLAIMED,
+                                      .cause = TN_MOVE_DIED,
+                                      .epoch = 9,
+                                      .jobs = 6,
+                                      .other = "worker 1"};
+
+    (void)state;
+    for (unsigned i = 0; i < TN_HISTORY_EVENTS_MAX + 10; i++) {
+        e.at_ms++;
+        e.numbers = strdup("0-3,7,9");
+        assert_true(tn_jobs_history_append(&h, &e));
+    }
+    char *text = tn_jobs_history_text(&h, TN_HISTORY_BYTES_MAX);
+    assert_non_null(text);
+    assert_int_equal(tn_jobs_history_read(text, strlen(text), &copy, &err), TENURE_OK);
+    assert_int_equal(copy.count, TN_HISTORY_EVENTS_MAX); /* the last ones */
+    assert_int_equal(copy.events[copy.count - 1].at_ms, e.at_ms);
+    assert_string_equal(copy.events[0].other, "worker 1");
+    assert_int_equal(tn_jobs_history_has(copy.events[0].numbers, 2), TN_HISTORY_YES);
+    assert_int_equal(tn_jobs_history_has(copy.events[0].numbers, 8), TN_HISTORY_NO);
+    assert_int_equal(tn_jobs_history_has("1-5,+", 6), TN_HISTORY_MAYBE);
+    tn_jobs_history_free(&copy);
+    free(text);
+    text = tn_jobs_history_text(&h, 300); /* a store that holds little */
+    assert_true(text && strlen(text) <= 300);
+    assert_int_equal(tn_jobs_history_read(text, strlen(text), &copy, &err), TENURE_OK);
+    assert_in_range(copy.count, 1, 10);
+    tn_jobs_history_free(&copy);
+    tn_jobs_history_free(&h);
+    free(text);
+}
+
+static void history_damage(void **state)
+{
+    static const char *const damaged[] = {
+        "tenure-history 1 1\n",
+        "tenure-history 1 0\nmore",
+        "tenure-history 1 257\n",
+        "tenure-history 1 1\n5 claimed died 9 2 0 w\n",
+        "tenure-history 1 1\n5 claimed died 9 2 3-2 w\n",
+        "tenure-history 1 1\n5 claimed died 9 2 1,1 w\n",
+        "tenure-history 1 1\n5 claimed died 9 2 0-1,+ w\n",
+        "tenure-history 1 1\n5 eaten died 9 1 0 w\n",
+        "tenure-history 1 1\n5 claimed bored 9 1 0 w\n",
+        "tenure-history 1 1\n5 claimed died 9 1 0\n",
+    };
+    struct tn_jobs_history h = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof damaged / sizeof damaged[0]; i++)
+        if (tn_jobs_history_read(damaged[i], strlen(damaged[i]), &h, &err) != TENURE_CORRUPT)
+            fail_msg("taken: %s", damaged[i]);
+    REFUSED(tn_jobs_history_read("tenure-history 2 0\n", 19, &h, &err), TENURE_UNSUPPORTED,
+            "upgrade tenure");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +478,8 @@ int main(void)
         WITH_STORE(pages),
         WITH_STORE(half_written),
         WITH_STORE(catalogue_refused),
+        cmocka_unit_test(history_round_trip),
+        cmocka_unit_test(history_damage),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

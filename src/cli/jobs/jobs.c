@@ -26,6 +26,7 @@ static const char help[] =
     "       tenure jobs admit   --group NAME WORKER\n"
     "       tenure jobs plan    --group NAME [--if-leaves WORKER] [--json]\n"
     "       tenure jobs watch   --group NAME [--json]\n"
+    "       tenure jobs history --group NAME [ID | --worker WORKER] [--limit N] [--json]\n"
     "       tenure jobs repair  --group NAME [--json] [--yes]\n"
     "\n"
     "Manages a group of jobs, each of which one worker of the group runs at a time.\n"
@@ -42,6 +43,8 @@ static const char help[] =
     "  --to WORKER  move: the only worker that may run the jobs, until unpin\n"
     "  --undo       drain: the worker takes jobs again\n"
     "  --if-leaves  plan: what would move if this worker left\n"
+    "  --worker     history: what this worker did\n"
+    "  --limit N    history: the last N events (default 100; 0: all)\n"
     "  --yes        remove, evict, repair: do not ask; at a terminal they do\n"
     "\n"
     "import reads YAML or JSON: a list of jobs with id, weight, require, prefer, pin,\n"
@@ -60,6 +63,8 @@ enum {
     OPT_SPEC,
     OPT_TO,
     OPT_LEAVES,
+    OPT_WORKER,
+    OPT_LIMIT,
     OPT_WAIT,
     OPT_UNDO,
     OPT_ALL,
@@ -275,8 +280,9 @@ static int repair(struct cli_jobs *j)
 static const struct action {
     const char *name;
     int (*run)(struct cli_jobs *j);
-    bool ids;  /* takes at least one argument, or --all */
-    bool made; /* a store that is not there is made */
+    bool ids;   /* takes at least one argument, or --all */
+    bool made;  /* a store that is not there is made */
+    bool maybe; /* takes arguments, or none */
 } actions[] = {
     {"add", cli_jobs_add, true, true},
     {"import", cli_jobs_import, true, true},
@@ -294,6 +300,7 @@ static const struct action {
     {"admit", admit, true, false},
     {"plan", cli_jobs_plan, false, false},
     {"watch", cli_jobs_watch, false, false},
+    {"history", cli_jobs_history, false, false, .maybe = true},
     {"repair", repair, false, false},
 };
 
@@ -326,14 +333,17 @@ static void take_options(struct cli_jobs *j, int argc, char **argv)
         {"spec", required_argument, NULL, OPT_SPEC},
         {"to", required_argument, NULL, OPT_TO},
         {"if-leaves", required_argument, NULL, OPT_LEAVES},
+        {"worker", required_argument, NULL, OPT_WORKER},
+        {"limit", required_argument, NULL, OPT_LIMIT},
         {"wait", no_argument, NULL, OPT_WAIT},
         {"undo", no_argument, NULL, OPT_UNDO},
         {"all", no_argument, NULL, OPT_ALL},
         {"yes", no_argument, NULL, OPT_YES},
         {NULL, 0, NULL, 0},
     };
-    const char **const values[] = {&j->common.name, &j->weight, &j->require,  &j->prefer,
-                                   &j->spec,        &j->to,     &j->if_leaves};
+    const char **const values[] = {&j->common.name, &j->weight, &j->require,
+                                   &j->prefer,      &j->spec,   &j->to,
+                                   &j->if_leaves,   &j->worker, &j->limit};
     bool *const flags[] = {&j->wait, &j->undo, &j->all, &j->yes};
     int opt;
 
@@ -367,7 +377,7 @@ static int run(const struct cli_verb *verb, int argc, char **argv)
     if (tn_name_fault(j.common.name))
         return cli_misuse(verb, "'%.60s' cannot be the name of a group: %s", j.common.name,
                           tn_name_fault(j.common.name));
-    if (action->ids ? (j.n_args == 0) != j.all : j.n_args > 0)
+    if (action->ids ? (j.n_args == 0) != j.all : j.n_args > 0 && !action->maybe)
         return cli_misuse(
             verb, action->ids ? "%s: give at least one argument" : "%s: unexpected argument",
             action->name);

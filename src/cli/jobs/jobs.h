@@ -14,7 +14,7 @@ struct cli_jobs {
     struct tn_jobs group;
     char **args; /* behind the action */
     int n_args;
-    const char *weight, *require, *prefer, *spec, *to, *if_leaves;
+    const char *weight, *require, *prefer, *spec, *to, *if_leaves, *worker, *limit;
     bool wait, undo, all, yes;
 };
 
@@ -39,6 +39,10 @@ int cli_jobs_list(struct cli_jobs *j);
 int cli_jobs_workers(struct cli_jobs *j);
 int cli_jobs_plan(struct cli_jobs *j);
 int cli_jobs_watch(struct cli_jobs *j);
+
+/* ---- history.c ----------------------------------------------------------- */
+
+int cli_jobs_history(struct cli_jobs *j);
 
 /* ---- jobs_explain.c ------------------------------------------------------ */
 
