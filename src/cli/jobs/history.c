@@ -33,7 +33,21 @@ static int by_time(const void *a, const void *b)
 
     if (x->at_ms != y->at_ms)
         return x->at_ms < y->at_ms ? -1 : 1;
-    return (x->epoch > y->epoch) - (x->epoch < y->epoch);
+    return (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+/* Of one job: its epochs are in order whatever the clocks say, and within a run it is claimed
+ * first.  An epoch is about the time of its claim; an event of several epochs has its own. */
+static int by_epoch(const void *a, const void *b)
+{
+    const struct tn_jobs_history_event *x = ((const struct line *)a)->event;
+    const struct tn_jobs_history_event *y = ((const struct line *)b)->event;
+    uint64_t p = x->epoch ? x->epoch : (uint64_t)x->at_ms;
+    uint64_t q = y->epoch ? y->epoch : (uint64_t)y->at_ms;
+
+    if (p != q)
+        return p < q ? -1 : 1;
+    return x->kind != y->kind ? (x->kind > y->kind) - (x->kind < y->kind) : by_time(a, b);
 }
 
 static const char *name_of(const struct asked *q, uint32_t number)
@@ -178,7 +192,7 @@ static size_t choose(const struct cli_jobs *j, const struct asked *q,
                 lines[n++] = (struct line){e, one->worker, has};
         }
     }
-    qsort(lines, n, sizeof *lines, by_time);
+    qsort(lines, n, sizeof *lines, q->id ? by_epoch : by_time);
     return n;
 }
 
