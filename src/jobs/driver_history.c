@@ -199,20 +199,22 @@ static void record_all(tn_jobs_driver *d, enum tn_jobs_history_kind kind, unsign
 void tn_jobs_record_membership(tn_jobs_driver *d, const struct tn_work_event *ev)
 {
     bool over = d->joined && (!ev->in || !tn_identity_equal(&ev->identity, &d->identity));
+    bool leaving = ev->in && ev->leaving;
     unsigned cause = TN_HISTORY_EXPIRED;
 
-    if (over && !d->record.leaving) {
-        pthread_mutex_lock(&d->lock);
-        if (!d->beat.present)
-            cause = TN_MOVE_LOST;
-        else if (d->beat.record.mark == TN_MARK_EVICTED)
-            cause = TN_MOVE_EVICTED;
-        pthread_mutex_unlock(&d->lock);
-        record_all(d, TN_HISTORY_LOST, cause);
-    } else if (ev->in && ev->leaving && !d->record.leaving) {
+    pthread_mutex_lock(&d->lock);
+    /* It may have left already: its programs ended before this thread looked. */
+    leaving |= over && (d->beat.phase == TN_BEAT_LEAVING || d->beat.phase == TN_BEAT_HALTED);
+    if (!d->beat.present)
+        cause = TN_MOVE_LOST;
+    else if (d->beat.record.mark == TN_MARK_EVICTED)
+        cause = TN_MOVE_EVICTED;
+    pthread_mutex_unlock(&d->lock);
+    if (leaving && !d->record.leaving)
         record_all(d, TN_HISTORY_LEAVING, TN_MOVE_LEFT);
-    }
-    d->record.leaving = ev->in ? ev->leaving : d->record.leaving;
+    else if (over && !d->record.leaving)
+        record_all(d, TN_HISTORY_LOST, cause);
+    d->record.leaving = leaving || (d->record.leaving && !ev->in);
 }
 
 /* ---- Writing ------------------------------------------------------------- */
