@@ -48,6 +48,18 @@ static void say_why_it_waits(const struct tn_heartbeat *h, char *out, size_t siz
             h->record.ttl_ms);
 }
 
+/* Under the lock, in the step that stops all: the work's thread may see it much later. */
+static void write_why_stopped(tn_jobs_driver *d, enum tn_beat_kind kind)
+{
+    const struct tn_heartbeat *h = &d->beat;
+    bool read = kind == TN_BEAT_EV_READ && !h->must_read;
+
+    d->stopped_to_leave = h->phase == TN_BEAT_DRAINING;
+    d->stopped_as_lost = read && !h->present;
+    d->stopped_as_evicted = read && h->present && h->record.mark == TN_MARK_EVICTED;
+    d->status.expired += !d->stopped_to_leave;
+}
+
 /* Under the lock, after a step. */
 static void write_status(tn_jobs_driver *d, const struct tn_beat_actions *out)
 {
@@ -124,12 +136,8 @@ static void stop_all(tn_jobs_driver *d, enum tn_beat_kind kind, int64_t by_ns)
     bool leaving = d->beat.phase == TN_BEAT_DRAINING;
     const char *why = leaving ? "it leaves" : why_lost(d, kind);
 
-    if (!leaving) {
-        pthread_mutex_lock(&d->lock);
-        d->status.expired++;
-        pthread_mutex_unlock(&d->lock);
+    if (!leaving)
         tn_jobs_trace(d, (struct tn_jobs_trace){.kind = TN_JOBS_LOST, .text = why});
-    }
     d->hooks.stop_all(d->hooks.arg, by_ns, leaving ? TN_CAUSE_LEAVING : TN_CAUSE_LOST, why);
 }
 
@@ -164,6 +172,8 @@ static void step(tn_jobs_driver *d, struct tn_beat_event *ev, struct tn_beat_act
     memcpy(waits, d->status.waits, sizeof waits);
     tn_heartbeat_step(&d->beat, ev, out);
     write_status(d, out);
+    if (out->set & TN_BEAT_STOP)
+        write_why_stopped(d, ev->kind);
     if (before != d->beat.phase && (d->beat.phase == TN_BEAT_OUT || d->beat.phase == TN_BEAT_IN))
         d->fired = false; /* of a membership that is over: it ends no other */
     pthread_mutex_unlock(&d->lock);

@@ -203,11 +203,10 @@ void tn_jobs_record_membership(tn_jobs_driver *d, const struct tn_work_event *ev
     unsigned cause = TN_HISTORY_EXPIRED;
 
     pthread_mutex_lock(&d->lock);
-    /* It may have left already: its programs ended before this thread looked. */
-    leaving |= over && (d->beat.phase == TN_BEAT_LEAVING || d->beat.phase == TN_BEAT_HALTED);
-    if (!d->beat.present)
+    leaving |= over && d->stopped_to_leave; /* its programs ended before this thread looked */
+    if (d->stopped_as_lost)
         cause = TN_MOVE_LOST;
-    else if (d->beat.record.mark == TN_MARK_EVICTED)
+    else if (d->stopped_as_evicted)
         cause = TN_MOVE_EVICTED;
     pthread_mutex_unlock(&d->lock);
     if (leaving && !d->record.leaving)

@@ -176,6 +176,7 @@ struct tn_jobs_driver {
 
     pthread_mutex_t lock;
     bool leave, fired, reaped, halted;
+    bool stopped_to_leave, stopped_as_lost, stopped_as_evicted; /* why all was stopped last */
     bool closed;              /* the work's thread has ended: nothing is committed any more */
     struct tn_heartbeat beat; /* the work's thread reads it, and writes the profile */
     struct tn_inbox inbox;

@@ -76,7 +76,8 @@ def dashboard_expressions(board):
 
 def variables(expression):
     """Grafana fills these in; promtool wants to see something."""
-    return expression.replace("$__rate_interval", "1m").replace("$job", "j").replace("$name", "n")
+    return expression.replace("$__rate_interval", "1m").replace("$job", "j").replace("$name", "n") \
+        .replace("$group", "g")
 
 
 def test_rules_are_well(pack):
@@ -118,6 +119,13 @@ def test_dashboard_parses(root, tmp_path):
     path.write_text(json.dumps({"groups": [{"name": "board", "rules": rows}]}))
     answer = run(PROMTOOL, "check", "rules", str(path))
     assert answer.returncode == 0, answer.stdout
+
+
+def test_dashboard_shows_every_metric_of_the_jobs(root, exported):
+    shown = set().union(*(metrics_of(variables(e)) for e in dashboard_expressions(dashboard(root))))
+    silent = {"tenure_job_member", "tenure_job_planned", "tenure_job_starts_total", "tenure_job_plan_changes_total"}
+    jobs = {name for name in exported if name.startswith(("tenure_job_", "job_lease_"))}
+    assert jobs - shown <= silent | {"job_lease_renewals_total"}, jobs - shown
 
 
 def test_panels_do_not_overlap(root):
