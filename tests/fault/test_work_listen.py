@@ -7,6 +7,7 @@ import subprocess
 import pytest
 import unix_http
 from process import until
+from test_api import check
 from test_page_files import check_document
 from work_fleet import Fleet
 from world import BUILD, TENURE
@@ -60,6 +61,11 @@ def watched():
         one.end()
 
 
+def described(answer, schema):
+    """The answer is what the description of the interface says."""
+    check(answer, {"$ref": f"#/components/schemas/{schema}"}, schema)
+
+
 def runs(f, name, count):
     view = f.view(name)
     return view and view.get("jobs", {}).get("running_here") == count and view
@@ -92,6 +98,7 @@ def test_a_worker_shows_its_jobs_its_members_and_what_moves(watched):
     until(lambda: runs(f, "a", 6))
     until(lambda: f.metrics("a")["tenure_job_moves_total", "left"] == 3)
     assert any((m["cause"], m["from"], m["to"], m["count"]) == ("left", "b", "a", 3) for m in f.view("a")["moves"])
+    described(f.view("a"), "JobsView")
     metrics = until(lambda: (m := f.metrics("a"))["tenure_job_unowned_seconds",] == 0 and m)
     assert metrics["job_lease_renewals_total",] > 0 and metrics["job_lease_expired_total",] == 0
     assert metrics["tenure_job_member",] == 1 and metrics["tenure_job_running",] == metrics["tenure_job_planned",] == 6
@@ -114,7 +121,9 @@ def test_a_job_that_nobody_can_take_is_shown_with_the_reason(watched):
         ("pinned to elsewhere, which is not active", 1, "pinned-1")}
     metrics = until(lambda: (m := f.metrics("a"))["tenure_job_unowned_seconds",] > 0 and m)
     assert metrics["tenure_job_unplaced",] == metrics["tenure_job_unowned",] == 2
+    described(view, "JobsView")
     found = f.ask("a", "/v1/jobs?search=gpu").json()
+    described(found, "JobsFound")
     assert found["count"] == 1 and found["jobs"][0]["id"] == "gpu-1"
     assert found["jobs"][0]["worker"] is None and found["jobs"][0]["reason"].endswith("gpu=yes")
     found = f.ask("a", "/v1/jobs?search=job-&limit=1").json()
