@@ -39,7 +39,7 @@ what it costs the store at least: a list of the registers, and a swap of each in
 `include/tenure/store.h` and nothing else. The multiple is that of an UPDATE
 of all rows in one statement. Checkpoints
 are committed in batches of 10,000 by one call; bare is the rate of the same swaps. A clean leave writes the worker's own
-record, then rings the bell; a renewal may come before that. The plan function's figures are CPU
+record, then rings the bell, and writes its history (docs/adr/0027); a renewal may come before that. The plan function's figures are CPU
 time, the least of eleven repeats."""
 
 
@@ -246,7 +246,7 @@ def leave(store, heir):
     heir.process.wait()
     writes, changed = store.writes() - writes, store.job_writes() != of_jobs
     return (store.name, "clean leave: writes, of these to jobs; time",
-            f"{writes}, {'some' if changed else 'none'}; {seconds:.2f} s", "-", "1 and the bell, none to jobs",
+            f"{writes}, {'some' if changed else 'none'}; {seconds:.2f} s", "-", "1, the bell and the history, none to jobs",
             verdict(changed, False))
 
 

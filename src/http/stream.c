@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copy what comes next into buffer; 0 if there is nothing.  Under the lock. */
+/* Copy what comes next into buffer; 0 if there is nothing, -1 if the stream must end.  Under the
+ * lock. */
 static size_t copy_next(struct tn_stream *s, char *buffer, size_t max)
 {
     struct tn_channel *c = s->channel;
@@ -19,10 +20,14 @@ static size_t copy_next(struct tn_stream *s, char *buffer, size_t max)
      * only whole messages are skipped, between two of them. */
     if (s->sent == 0 && !s->each && c->count > TN_STREAM_RING && s->at < c->count - TN_STREAM_RING)
         s->at = c->count - TN_STREAM_RING;
+    while (s->at < c->count && !s->each && !c->ring[s->at % TN_STREAM_RING].text)
+        s->at++; /* there was no memory for it, and the next one says it again */
     if (s->at >= c->count)
         return 0;
     if (c->count - s->at > TN_STREAM_RING)
         return (size_t)-1; /* one that is needed, or half sent, was overwritten */
+    if (!c->ring[s->at % TN_STREAM_RING].text)
+        return (size_t)-1; /* one that is needed is gone: whoever reads this begins again */
     const struct tn_message *m = &c->ring[s->at % TN_STREAM_RING];
     size_t n = m->len - s->sent < max ? m->len - s->sent : max;
     memcpy(buffer, m->text + s->sent, n);
@@ -116,14 +121,13 @@ void tn_channel_publish(struct tn_channel *c, const char *text, size_t len)
 {
     char *copy = malloc(len);
 
-    if (!copy)
-        return; /* the next one says it again: messages are states, not steps */
-    memcpy(copy, text, len);
+    if (copy)
+        memcpy(copy, text, len);
     pthread_mutex_lock(c->lock);
     struct tn_message *m = &c->ring[c->count++ % TN_STREAM_RING];
     free(m->text);
-    m->text = copy;
-    m->len = len;
+    m->text = copy; /* NULL: it counts, so that those who need each notice that one is gone */
+    m->len = copy ? len : 0;
     resume_all(c);
     pthread_mutex_unlock(c->lock);
 }
