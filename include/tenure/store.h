@@ -202,9 +202,10 @@ struct tenure_store_ops {
      * OPTIONAL (NULL: tombstones stay for ever), may block.  Delete the register swap->key if it
      * is exactly swap->expect, which is a tombstone, as a swap would replace it; data, len and
      * nonce do not count.  Answers as swap() does; it may refuse what was written last in the whole
-     * store (CONFLICT).  Versions may begin again after it, nonces do not: a token of before never
-     * matches what is created later.  wait() need not tell of it: a tombstone is taken for absence
-     * already.
+     * store (CONFLICT).  A token of before never matches what is created later, not even what a
+     * request of before makes that arrives once more: so versions do not begin again after it,
+     * unless no request can take effect twice.  wait() need not tell of it: a tombstone is taken
+     * for absence already.
      */
     enum tenure_status (*purge)(void *impl, struct tenure_swap *swap, int64_t deadline,
                                 struct tenure_error *err);

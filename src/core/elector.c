@@ -94,7 +94,7 @@ static void read_holding(struct tn_elector *e, bool moved, const struct tn_event
         tn_term_extend(e, mine);
     else if (moved)
         e->renew_at_ns = e->now_ns; /* ours, but too old to tell which: renew on it */
-    if (e->unchecked)
+    if (e->unchecked && e->phase == TN_PHASE_SEALING && !e->over)
         check_floor(e, ev, out);
 }
 
@@ -139,6 +139,10 @@ static void read_done(struct tn_elector *e, const struct tn_event *ev, struct tn
     if (e->conflicted && !moved)
         retry_later(e, ev);
     e->conflicted = false;
+    /* Until D the register is the one that we claimed; what is seen later may have been made where
+     * that was deleted, and the floor was not read since. */
+    if (e->over || !tn_holding(e))
+        e->unchecked = e->cfg.purges;
     if (tn_holding(e))
         read_holding(e, moved, ev, out);
     else if (e->phase == TN_PHASE_FOLLOWING)
@@ -314,6 +318,7 @@ void tn_elector_init(struct tn_elector *e, const struct tn_elector_config *cfg)
     memset(e, 0, sizeof *e);
     e->cfg = *cfg;
     e->may_claim = true;
+    e->unchecked = cfg->purges;
 }
 
 void tn_elector_step(struct tn_elector *e, const struct tn_event *ev, struct tn_actions *out)

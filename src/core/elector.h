@@ -182,7 +182,8 @@ struct tn_elector_config {
     int64_t drain_ns; /* how long a planned stop may take while renewals succeed */
     int64_t prove_ns; /* a holder that is silent for so long may be proved dead, in whole ms; 0:
                          never */
-    bool purges;      /* the store deletes tombstones: every grant is checked against its floor */
+    bool purges;      /* the store deletes tombstones: a grant is checked against its floor, unless
+                         it replaces a record that was */
     struct tn_timing timing;
 };
 
@@ -234,9 +235,10 @@ struct tn_elector {
     bool draining;            /* STOPPING on request: renewals go on */
     bool regrant;             /* the seal was refused: take a higher epoch (I4) */
     bool sealed;              /* SEALING: the state is */
-    bool unchecked;           /* SEALING: the floor of epochs was not read since the win (I2) */
-    int64_t seal_by_ns;       /* SEALING: a seal that has failed until then is given up */
-    unsigned unsealed;        /* so many terms in a row ended by a seal that fails for good */
+    bool unchecked;     /* the floor of epochs was not read since the win, and the claim was on
+                           a record that is not checked (I2); true where nothing is held */
+    int64_t seal_by_ns; /* SEALING: a seal that has failed until then is given up */
+    unsigned unsealed;  /* so many terms in a row ended by a seal that fails for good */
 
     /* Requests of ours whose outcome is unknown; the newest overwrites the oldest. */
     struct tn_attempt attempts[TN_ATTEMPTS];

@@ -42,7 +42,7 @@ static void read_now(struct tn_elector *e, struct tn_actions *out)
 {
     e->reading = true;
     out->set |= TN_ACT_READ;
-    out->with_floor = e->unchecked;
+    out->with_floor = e->unchecked && e->phase == TN_PHASE_SEALING;
     out->request_by_ns = request_by(e);
 }
 
@@ -85,6 +85,13 @@ static const char *claim_cause(const struct tn_elector *e)
     }
 }
 
+/* May the draft say that its epoch is above all that was deleted?  The record that it replaces says
+ * so, and is still there when it takes effect (I5); or the floor was read since our claim was. */
+static bool is_checked(const struct tn_elector *e)
+{
+    return e->lease.checked || (e->cfg.purges && !e->unchecked);
+}
+
 /* A new grant: the nonce of the claim names it, so every claim has its own. */
 static void draft_grant(struct tn_elector *e, const struct tn_event *ev, uint64_t epoch,
                         const char *cause)
@@ -96,6 +103,7 @@ static void draft_grant(struct tn_elector *e, const struct tn_event *ev, uint64_
     d->epoch = epoch;
     d->transitions = e->lease.transitions < TN_EPOCH_MAX ? e->lease.transitions + 1 : TN_EPOCH_MAX;
     d->acquired_ms = ev->wall_ms;
+    d->checked = is_checked(e);
     set_word(d->cause, sizeof d->cause, cause);
 }
 
@@ -133,6 +141,7 @@ static void swap_now(struct tn_elector *e, const struct tn_event *ev, enum tn_pu
 static void draft_same(struct tn_elector *e)
 {
     e->draft = e->lease;
+    e->draft.checked = is_checked(e);
     if (e->draft.epoch < e->epoch)
         e->draft.epoch = e->epoch;
 }
@@ -238,7 +247,7 @@ static void plan_holding(struct tn_elector *e, const struct tn_event *ev, struct
         sleep_until(out, TN_FOREVER); /* until the program is dead */
     } else if (e->now_ns < e->retry_at_ns) {
         sleep_until(out, min64(e->retry_at_ns, stop_at));
-    } else if (e->must_read || e->unchecked) {
+    } else if (e->must_read || (e->unchecked && e->phase == TN_PHASE_SEALING)) {
         read_now(e, out);
     } else if (e->regrant) {
         draft_grant(e, ev, tn_epoch_next(e->epoch, ev->wall_ms, e->floor), "regrant");

@@ -14,6 +14,7 @@ void tn_term_follow(struct tn_elector *e)
     e->phase = e->ending ? TN_PHASE_HALTED : TN_PHASE_FOLLOWING;
     e->deadline_ns = 0;
     e->retry_at_ns = 0;
+    e->unchecked = e->cfg.purges;
 }
 
 /* Leadership ends in memory, now (I7).  Every way of stopping ends at by_ns or
@@ -25,7 +26,7 @@ void tn_term_drop(struct tn_elector *e, enum tn_stop why, int64_t by_ns, struct 
     e->phase = TN_PHASE_STOPPING;
     e->draining = first && (why == TN_STOP_YIELD || why == TN_STOP_SHUTDOWN ||
                             why == TN_STOP_UNSEALED || why == TN_STOP_UNCHECKED);
-    e->regrant = e->unchecked = false;
+    e->regrant = false;
     if (first)
         e->stop_by_ns = by_ns;
     if (!e->draining)
@@ -46,7 +47,7 @@ void tn_term_win(struct tn_elector *e, const struct tn_attempt *won, struct tn_a
     e->renew_at_ns = won->renew_at_ns;
     e->seal_by_ns = e->now_ns + e->cfg.timing.ttl_ns;
     e->lost = e->over = e->draining = e->regrant = e->sealed = false;
-    e->unchecked = e->cfg.purges;
+    e->unchecked = e->cfg.purges && !e->lease.checked;
     out->set |= TN_ACT_LEADER;
     /* Asked to give up while the claim was on its way: then nothing starts. */
     if (e->ending) {

@@ -39,6 +39,7 @@ struct tn_lease tn_lease_tombstone(const struct tn_lease *last, uint64_t floor, 
     kept.transitions = last->transitions;
     kept.renewed_ms = wall_ms;
     memcpy(kept.cause, "removed", sizeof "removed");
+    kept.checked = last->checked;
     if (floor > kept.epoch)
         kept.epoch = floor;
     return kept;

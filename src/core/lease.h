@@ -31,6 +31,7 @@ struct tn_lease {
     uint64_t transitions;                   /* how many times a candidate won; for people */
     uint64_t acquired_ms;                   /* wall clock, for people; never read back */
     uint64_t renewed_ms;                    /* likewise */
+    bool checked; /* its epoch is above those of everything that was deleted in its place */
     uint32_t ttl_ms;
     int32_t priority;
     char address[TN_ADDRESS_MAX + 1]; /* where the holder can be reached, if it says so */

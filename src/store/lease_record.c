@@ -100,6 +100,8 @@ static enum tenure_status get_all(json_t *object, struct tn_lease *l, struct ten
     l->ttl_ms = (uint32_t)ttl;
     l->transitions = (uint64_t)transitions;
     l->priority = (int32_t)priority;
+    l->checked = json_is_true(json_object_get(object, "checked"));
+    json_object_del(object, "checked");
     l->acquired_ms = get_time(object, "acquired_at");
     l->renewed_ms = get_time(object, "renewed_at");
     return TENURE_OK;
@@ -264,12 +266,12 @@ static json_t *to_json(const struct tn_lease *l, const char *extra)
     tn_hex_encode(l->grant, TENURE_NONCE_SIZE, grant);
     tn_rfc3339_format(l->acquired_ms, acquired);
     tn_rfc3339_format(l->renewed_ms, renewed);
-    object = json_pack("{s:s, s:I, s:I, s:s, s:s, s:I, s:i, s:s, s:s, s:s, s:s, s:s}", /* */
+    object = json_pack("{s:s, s:I, s:I, s:s, s:s, s:I, s:i, s:s, s:s, s:s, s:s, s:s, s:o*}", /* */
                        "holder", l->holder, "epoch", (json_int_t)l->epoch, "ttl_ms",
                        (json_int_t)l->ttl_ms, "incarnation", incarnation, "grant", grant,
                        "transitions", (json_int_t)l->transitions, "priority", (int)l->priority,
                        "address", l->address, "build", l->build, "cause", l->cause, "acquired_at",
-                       acquired, "renewed_at", renewed);
+                       acquired, "renewed_at", renewed, "checked", l->checked ? json_true() : NULL);
     if (!object || !extra)
         return object;
     rest = parse(extra, strlen(extra), 0, &why);

@@ -56,6 +56,12 @@ def they_go_and_epochs_go_on(url):
     ahead = last + 3600 * 1000
     set_floor(url, json.dumps({"epoch": ahead}).encode())
     assert epoch_of(url, "a") > ahead
+    # The next one takes over from a record that was compared: what the floor says does not matter to it.
+    with Store(url) as store:
+        assert json.loads(store.read("a/lease").data)["checked"] is True
+    set_floor(url, b"damaged")
+    assert epoch_of(url, "a") > ahead
+    tenure(url, "reset", "--removed", "--force")
 
 
 def test_sqlite(tmp_path):

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 import world as w
+from process import until
 from tenure import Store
 from terminal import Terminal
 from test_run_control import candidates, standby
@@ -46,7 +47,8 @@ def led(world):
 def test_it_goes_and_its_epochs_go_on(scheme):
     with World(scheme, ttl_ms=15000) as world:
         epoch = led(world)
-        assert tenure("status", "--store", world.url, code=3)
+        tenure("status", "w", "--store", world.url, code=3)
+        tenure("status", "--store", world.url)  # nobody contends for it: that is no trouble
         said = json.loads(tenure("remove", "w", "--store", world.url, "--yes", "--json").stdout)
         assert said["removed"][0]["documents"] == 1 and said["removed"][0]["epoch"] >= epoch
         keys, lease = left(world.url)
@@ -149,7 +151,16 @@ def test_a_lock_goes_with_all_its_places(tmp_path):
     url = f"sqlite:{tmp_path}/db"
     tenure("lock", "deploy", "--store", url, "--holders", "2", "--", TENURE, "lock", "deploy", "--store", url,
            "--holders", "2", "--", "true")
-    assert len(json.loads(tenure("status", "--store", url, "--json", code=3).stdout)["elections"]) == 2
+    assert len(json.loads(tenure("status", "--store", url, "--json").stdout)["elections"]) == 2
+    # Somebody contends, and nobody may lead: that is told.
+    tenure("pause", "deploy", "--store", url)
+    with subprocess.Popen([TENURE, "run", "--name", "deploy", "--store", url, "--", "sleep", "600"]) as waits:
+        try:
+            until(lambda: subprocess.run([TENURE, "status", "--store", url], capture_output=True).returncode == 3)
+        finally:
+            waits.terminate()
+    until(lambda: subprocess.run([TENURE, "status", "--store", url], capture_output=True).returncode == 0)
+    tenure("resume", "deploy", "--store", url)
     tenure("remove", "deploy", "--store", url, "--yes")
     assert not json.loads(tenure("status", "--store", url, "--json", code=3).stdout)["elections"]
 

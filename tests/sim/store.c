@@ -152,8 +152,6 @@ void sim_store_purge(struct sim_world *w, uint64_t pick)
 {
     remember(w);
     memset(&w->store.now, 0, sizeof w->store.now);
-    if (pick & 1) /* numbers may begin again; nonces do not */
-        w->store.version = 0;
     w->store.age++;
     w->age_epoch = 0;
     w->store.removal = w->plan.swift ? sim_mix(pick) | 1 : 0;

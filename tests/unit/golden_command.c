@@ -9,6 +9,7 @@
  *   plan ttl= ...                 tn_timing_plan()
  *   wall MS | dice N              the wall clock; the jitter of the steps that follow
  *   put held NAME grant=WORD epoch=N ttl=D [as=NAME] | free epoch= | corrupt | nothing
+ *       checked                   the record says that its epoch was compared with the floor
  *   put tombstone epoch= | tombstone empty   as: that candidate's incarnation; nonce=: no new one
  *   vanish | restore vN           the register is lost, or an old value comes back
  *   floor at=N | damaged          the store's floor of epochs
@@ -50,6 +51,7 @@ static void do_put(struct words *words)
     words_copy(words, "address", v.record.address, sizeof v.record.address);
     words_copy(words, "build", v.record.build, sizeof v.record.build);
     words_copy(words, "cause", v.record.cause, sizeof v.record.cause);
+    v.record.checked = words_take_if(words, "checked");
     struct candidate *as = candidate_named(w, words_option(words, "as"));
     world_nonce(w, "stranger", v.record.incarnation);
     if (as)

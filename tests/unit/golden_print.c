@@ -110,9 +110,9 @@ static void print_swap(struct world *w, const struct candidate *c, const struct 
     const struct tn_lease *r = &out->record;
 
     tn_duration_format((int64_t)r->ttl_ms * TN_MS, ttl);
-    print_line(w, c->name, "> %s %s over %s: epoch %llu ttl %s (%s) by %s", words[out->purpose],
+    print_line(w, c->name, "> %s %s over %s: epoch %llu ttl %s (%s%s) by %s", words[out->purpose],
                show_nonce(w, out->nonce), show_version(&out->expect), (unsigned long long)r->epoch,
-               ttl, r->cause, show_time(out->request_by_ns, by));
+               ttl, r->cause, r->checked ? ", checked" : "", show_time(out->request_by_ns, by));
 }
 
 static void print_wait(struct world *w, const struct candidate *c, const struct tn_actions *out)

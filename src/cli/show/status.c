@@ -24,7 +24,8 @@ static const char help[] =
     "\n"
     "Exit: 0 held, 3 free or absent, 1 the store refused the request or a record is\n"
     "      damaged, 2 usage error or no such store.  For all elections: the worst of\n"
-    "      these, and 3 if there are none.\n";
+    "      these; one that nobody contends for, such as a lock that is not in use,\n"
+    "      does not count; 3 if there are none.\n";
 
 #define TERMS 5 /* the newest; `tenure history` has them all */
 
@@ -196,13 +197,20 @@ static json_t *all_json(const struct cli_rows *rows)
     return json_pack("{s:o}", "elections", array);
 }
 
+/* Nobody leads because nobody wants to: a lock that is not in use, a service that was stopped. */
+static bool is_idle(const struct tenure_election *e)
+{
+    return e->lease.state != TENURE_LEASE_REFUSED && e->candidates == 0;
+}
+
 /* One that is damaged outdoes one that nobody leads. */
 static int worst(const struct cli_rows *rows)
 {
     int code = rows->n ? CLI_OK : CLI_NOT_HELD;
 
     for (size_t i = 0; i < rows->n; i++) {
-        int one = code_of(&rows->row[i].election.lease);
+        const struct tenure_election *e = &rows->row[i].election;
+        int one = is_idle(e) ? CLI_OK : code_of(&e->lease);
 
         code = one == CLI_FAILED || code == CLI_OK ? one : code;
         if (code == CLI_FAILED)
