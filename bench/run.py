@@ -9,6 +9,7 @@ docs/evidence/benchmarks-jobs.md.
 
 import argparse
 import datetime
+import json
 import os
 import pathlib
 import platform
@@ -212,7 +213,18 @@ def steps(report):
                  [tuple(line.split(":", 1)) for line in out.splitlines() if ":" in line])
 
 
-PARTS = ["lead", "idle", "failover", "cycles", "servers", "state", "steps", "jobs"]
+def links(report, seconds):
+    program = os.path.join(BUILD, "bench", "links")
+    if not os.path.exists(program):
+        return note("links: left out, libwslay or GnuTLS was not found")
+    note("links of replication")
+    rows = [json.loads(line) for line in run(program, str(seconds)).splitlines()]
+    report.table("A link of replication, on loopback", ("", "round trip of 200 bytes", "64 KiB messages", "1 MiB messages"),
+                 [("with TLS" if row["tls"] else "plain", f"{row['round_trip_us']:.0f} µs", f"{row['mb_s_64k']:.0f} MB/s",
+                   f"{row['mb_s_1m']:.0f} MB/s") for row in rows])
+
+
+PARTS = ["lead", "idle", "failover", "cycles", "servers", "state", "steps", "jobs", "links"]
 
 
 def renewed(old, new, command):
@@ -271,6 +283,8 @@ def main():
             state_commits(report, folder, 2 if args.quick else 5, 100 if args.quick else 500)
         if "steps" in parts:
             steps(report)
+        if "links" in parts:
+            links(report, 0.2 if args.quick else 3)
     finally:
         for server in (etcd, redlock):
             if server:

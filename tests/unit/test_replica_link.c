@@ -367,6 +367,30 @@ static void test_hundred_strangers(void **unused)
     close_node(&a);
 }
 
+/* A secret that is not there, or empty, opens nothing: else the listener would ask for none. */
+static void test_missing_secrets(void **unused)
+{
+    static const char *const values[] = {NULL, ""};
+    struct tn_transport *transport = NULL;
+    struct tenure_error err = {0};
+
+    (void)unused;
+    for (unsigned i = 0; i < 4; i++) {
+        struct tn_transport_conf conf = conf_of("a");
+
+        if (values[i / 2])
+            setenv("TENURE_TEST_SECRET", values[i / 2], 1);
+        conf.listen = "127.0.0.1:0";
+        conf.user = i % 2 ? "replica" : NULL;
+        *(i % 2 ? &conf.password_env : &conf.token_env) = "TENURE_TEST_SECRET";
+        assert_int_equal(tn_transport_open(&transport, &conf, &node_events, NULL, &err),
+                         TENURE_CONFIG);
+        assert_non_null(strstr(err.text, "TENURE_TEST_SECRET"));
+    }
+    unsetenv("TENURE_TEST_SECRET");
+    assert_null(transport);
+}
+
 static void test_configuration(void **unused)
 {
     static const struct {
@@ -424,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_slow_reader),
         cmocka_unit_test(test_hundred_strangers),
+        cmocka_unit_test(test_missing_secrets),
         cmocka_unit_test(test_configuration),
     };
 

@@ -27,8 +27,14 @@ static char *credentials(const struct tn_transport_conf *conf, struct tenure_err
                                      .own = true};
     char *text = tn_secret_load(&secret, err), *made = NULL;
 
-    if (!text || (!basic && !*text))
+    if (!text || (!basic && !secret.file && !secret.env))
         return text;
+    if (!*text) {
+        tenure_fail(err, TENURE_CONFIG, "the variable %s, which should hold the %s, is empty",
+                    secret.env, basic ? "password" : "token");
+        free(text);
+        return NULL;
+    }
     size_t n = (basic ? strlen(conf->user) + 1 : 0) + strlen(text);
     char *pair = malloc(n + 1);
     made = malloc(8 + TN_BASE64_LEN(n) + 1);
@@ -49,6 +55,17 @@ static char *credentials(const struct tn_transport_conf *conf, struct tenure_err
     tn_secret_free(pair);
     tn_secret_free(text);
     return made;
+}
+
+enum tenure_status tn_handshake_check(const struct tn_transport_conf *conf,
+                                      struct tenure_error *err)
+{
+    struct tenure_error why = {0};
+    char *text = credentials(conf, &why);
+    bool found = text != NULL;
+
+    tn_secret_free(text);
+    return found ? TENURE_OK : tenure_fail(err, why.code, "%s", why.text);
 }
 
 /* Takes as long whatever they are. */

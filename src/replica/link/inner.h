@@ -185,6 +185,9 @@ enum tenure_status tn_frames_send(struct tn_peer *p, const void *bytes, size_t s
 
 /* ---- handshake.c ----------------------------------------------------------- */
 
+/* The token or the password can be read now. */
+enum tenure_status tn_handshake_check(const struct tn_transport_conf *conf,
+                                      struct tenure_error *err);
 /* Outbound: put the request into p->out. */
 void tn_handshake_ask(struct tn_peer *p);
 /* There is something in p->in.  The state is another one when the handshake is over. */

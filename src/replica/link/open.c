@@ -172,6 +172,8 @@ static enum tenure_status open_all(struct tn_transport *t, const struct tn_trans
     if (!status && !keep_conf(t, conf))
         status = tenure_fail(err, TENURE_NOMEM, "out of memory");
     if (!status)
+        status = tn_handshake_check(&t->conf, err);
+    if (!status)
         status = tn_tls_open(t, err);
     if (!status)
         status = add_targets(t, conf, err);
