@@ -204,6 +204,8 @@ static enum tenure_status seal_all(tenure_state *s, const char *collection, int6
     struct tn_root *root = NULL;
     enum tenure_status status;
 
+    if (s->terms)
+        return TENURE_OK;
     if ((status = tn_state_root(s, collection, &root, deadline, err)))
         return status;
     c.writes = malloc(PORTION_MAX * sizeof *c.writes);

@@ -51,6 +51,7 @@ struct tenure_state {
     char *name;
     struct tenure_store_info info;
     bool leads; /* has a grant */
+    bool terms; /* ... and the store fences it as a whole: there is nothing to seal */
     struct tn_fence fence;
     /* Every nonce of this handle is this and a number, so that a commit whose
      * outcome nobody learned is known to be ours whenever it shows up (I6). */

@@ -223,7 +223,7 @@ enum tenure_status tn_state_root(tenure_state *s, const char *collection, struct
 
     if (status)
         return status;
-    if (root->stale || !s->leads) {
+    if (!s->terms && (root->stale || !s->leads)) {
         root->upto[0] = '\0';
         status = seal_root(s, root, deadline, err);
         /* Created by somebody at this very moment: now it is there to be sealed. */
@@ -244,6 +244,8 @@ enum tenure_status tn_root_announce(tenure_state *s, struct tn_root *root,
 {
     enum tenure_status status = TENURE_OK;
 
+    if (s->terms) /* no create of an earlier term can land */
+        return TENURE_OK;
     do {
         /* An operator has announced something meanwhile, under our own fence. */
         if (status == TENURE_CONFLICT)

@@ -61,11 +61,12 @@ enum tenure_status tn_state_seal_entry(tenure_state *s, struct tn_root *root,
         enum tn_verdict verdict = tn_fence_judge(&doc->fence, &s->fence);
         if (verdict != TN_VERDICT_SAME && verdict != TN_VERDICT_RAISE)
             return tn_state_set_fenced(s, entry->key, err);
-        if (root && doc->edited && !known && (status = tn_root_confirm(s, root, deadline, err)))
+        if (root && !s->terms && doc->edited && !known &&
+            (status = tn_root_confirm(s, root, deadline, err)))
             return status;
         /* Sealed before, or by a try whose answer was lost.  What is shown must not change
          * afterwards: if a commit may still land, only a swap on that base settles it (I6). */
-        entry->sealed = verdict == TN_VERDICT_SAME;
+        entry->sealed = verdict == TN_VERDICT_SAME || s->terms;
         if (entry->sealed && !entry->open)
             return TENURE_OK;
         status = raise_fence(s, entry, value, doc, deadline, err);

@@ -9,9 +9,25 @@
 #include "base/name.h"
 #include "state/calls.h"
 #include "state/inner.h"
+#include "store/term.h"
 #include "tenure/elector.h"
 
 /* ---- The handle ---------------------------------------------------------- */
+
+/* A store that fences terms itself is told of ours; FENCED is the handle's own answer then. */
+static enum tenure_status begin_term(tenure_state *s, const struct tenure_grant *grant,
+                                     int64_t deadline, struct tenure_error *err)
+{
+    uint64_t floor = 0;
+    enum tenure_status status = tn_store_begin(s->store, grant, &floor, deadline, err);
+
+    s->terms = status != TENURE_UNSUPPORTED;
+    if (status == TENURE_FENCED) {
+        s->fenced = true;
+        tn_state_raise_floor(s, floor);
+    }
+    return s->terms && status != TENURE_FENCED ? status : TENURE_OK;
+}
 
 enum tenure_status tenure_state_open(const char *url, const char *name,
                                      const struct tenure_grant *grant, int64_t deadline,
@@ -35,8 +51,11 @@ enum tenure_status tenure_state_open(const char *url, const char *name,
         status = tenure_fail(err, TENURE_NOMEM, "out of memory");
     else if (!(status = tenure_nonce(s->nonce_base, err)))
         status = tenure_store_open(url, deadline, &s->store, err);
+    if (!status && grant)
+        status = begin_term(s, grant, deadline, err);
     if (status) {
         if (s) {
+            tenure_store_close(s->store);
             free(s->name);
             free(s->url);
         }

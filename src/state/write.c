@@ -42,7 +42,7 @@ static void prepare_swap(tenure_state *s, struct tn_write *w, struct tenure_swap
     assert(s->leads);
     assert(w->seal_only || w->entry->sealed); /* I4 */
     /* A create was announced (I3). */
-    assert(w->seal_only || w->entry->root || w->entry->announced ||
+    assert(s->terms || w->seal_only || w->entry->root || w->entry->announced ||
            !tenure_token_absent(&w->entry->token));
     memset(swap, 0, sizeof *swap);
     swap->len = tn_document_put(&doc, bytes);
@@ -65,6 +65,8 @@ static bool apply_answer(tenure_state *s, struct tn_write *w, const struct tenur
         w->seq = w->entry->seq;
         return true;
     }
+    if (swap->status == TENURE_FENCED) /* of a store that fences terms */
+        s->fenced = true;
     if (swap->status == TENURE_UNKNOWN) {
         w->unsure = true;
         tn_entry_mark(s, w->entry, &w->entry->open, true);

@@ -13,6 +13,7 @@
 #include "store/builtin.h"
 #include "store/modules.h"
 #include "store/reads.h"
+#include "store/term.h"
 #include "tenure/store.h"
 
 #define SCHEME_MAX  40 /* bytes in the name of a stranger's scheme */
@@ -403,6 +404,14 @@ enum tenure_status tenure_store_purge(tenure_store *s, const char *key,
     if (!status)
         status = refuse_living(s, &swap, deadline, err);
     return status ? status : s->ops->purge(s->impl, &swap, deadline, err);
+}
+
+enum tenure_status tn_store_begin(tenure_store *s, const struct tenure_grant *grant,
+                                  uint64_t *floor, int64_t deadline, struct tenure_error *err)
+{
+    if (strcmp(s->ops->scheme, TN_TERM_SCHEME) != 0)
+        return tenure_fail(err, TENURE_UNSUPPORTED, "%s: has no terms of its own", s->info.scheme);
+    return ((const struct tn_term_ops *)s->ops)->begin(s->impl, grant, floor, deadline, err);
 }
 
 enum tenure_status tenure_store_wait(tenure_store *s, const struct tenure_watch *watches, size_t n,

@@ -295,6 +295,8 @@ static enum tenure_status open_all(struct tn_supervisor *s, struct tenure_error 
     if (status || (status = tn_supervisor_guard_open(s, err))) /* while the store is opened */
         return status;
     s->broken = false;
+    if ((status = tn_supervisor_replica_start(s, err)))
+        return status;
     status = tn_driver_start(s->elector, &hooks, err);
     if (!status)
         tn_election_attach(s->election, s->elector);
@@ -339,6 +341,7 @@ static void close_all(struct tn_supervisor *s)
     tn_trace_file_close(s->trace);
     tn_state_socket_close(s->socket);
     s->socket = NULL;
+    tn_supervisor_replica_stop(s);
     if (!tn_peer_sync_idle(&s->peers))
         abandon(s);
     tn_worker_free(s->peer_worker);

@@ -84,11 +84,13 @@ struct tn_supervisor {
     struct tn_call drain;   /* of the inbox, in the loop; under the loop's lock, not the inbox's */
     struct tn_notify notify;
     struct tn_state_socket *socket; /* NULL: the program has no state */
-    uint64_t unsealed_epoch;        /* by who seals: told that it is not sealed yet */
-    uint64_t idle_epoch;            /* likewise: nothing is to be done in that term */
-    struct tn_timer waited;         /* options->once gives up */
-    bool last_look;                 /* as soon as it knows who leads */
-    atomic_bool begun;              /* its owner began a term, and nothing has come of it yet */
+    const struct tn_replica_module *replica_module;
+    struct tn_replica_driver *replica; /* NULL: the state is not replicated */
+    uint64_t unsealed_epoch;           /* by who seals: told that it is not sealed yet */
+    uint64_t idle_epoch;               /* likewise: nothing is to be done in that term */
+    struct tn_timer waited;            /* options->once gives up */
+    bool last_look;                    /* as soon as it knows who leads */
+    atomic_bool begun;                 /* its owner began a term, and nothing has come of it yet */
     struct tn_helpers helpers;
     struct tn_trace_file *trace; /* NULL: none */
     struct tn_role_file role_file;
@@ -202,6 +204,11 @@ void tn_supervisor_take_signals(void *arg, short events);
 struct tn_election *tn_supervisor_election(const struct tn_supervisor *s);
 /* After it: people may ask. */
 enum tenure_status tn_supervisor_listen(struct tn_supervisor *s, struct tenure_error *err);
+
+/* supervisor_replica.c */
+/* With the elector's id, before it contends.  Nothing, if the state is not replicated. */
+enum tenure_status tn_supervisor_replica_start(struct tn_supervisor *s, struct tenure_error *err);
+void tn_supervisor_replica_stop(struct tn_supervisor *s);
 
 /* supervisor_once.c */
 /* Its timer. */

@@ -393,6 +393,8 @@ static enum tenure_status seal_all(struct tn_state_socket *s, bool *gained,
                                    &s->state, err);
     if (status)
         return status;
+    if (s->state->terms) /* the first change of the term has sealed everything (R15) */
+        return s->state->fenced ? tn_state_set_fenced(s->state, s->options.name, err) : TENURE_OK;
     uint64_t before = s->state->progress;
     status = seal_roots(s->state, c, deadline, err);
     while (!status && whole && whole[c->whole]) {
