@@ -41,7 +41,7 @@ struct cli_verb {
     int (*run)(const struct cli_verb *verb, int argc, char **argv);
 };
 
-extern const struct cli_verb cli_pod_label;
+extern const struct cli_verb cli_pod_label, cli_replica;
 extern const struct cli_verb cli_run, cli_status, cli_watch, cli_reset, cli_state, cli_sim,
     cli_store, cli_release_grant, cli_pause, cli_resume, cli_handover, cli_step_down, cli_lock,
     cli_candidates, cli_agent, cli_config, cli_history, cli_doctor, cli_jobs, cli_remove, cli_cron,

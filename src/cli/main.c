@@ -8,12 +8,11 @@
 #include "config/keys.h"
 
 static const struct cli_verb *const verbs[] = {
-    &cli_run,       &cli_lock,  &cli_cron,      &cli_once,          &cli_agent,
-    &cli_status,    &cli_watch, &cli_history,   &cli_candidates,    &cli_handover,
-    &cli_step_down, &cli_pause, &cli_resume,    &cli_reset,         &cli_remove,
-    &cli_state,     &cli_work,  &cli_jobs,      &cli_config,        &cli_doctor,
-    &cli_sim,       &cli_store, &cli_pod_label, &cli_release_grant, /* the guard's
-                                                                     */
+    &cli_run,       &cli_lock,  &cli_cron,    &cli_once,       &cli_agent,
+    &cli_status,    &cli_watch, &cli_history, &cli_candidates, &cli_handover,
+    &cli_step_down, &cli_pause, &cli_resume,  &cli_reset,      &cli_remove,
+    &cli_state,     &cli_work,  &cli_jobs,    &cli_config,     &cli_doctor,
+    &cli_sim,       &cli_store, &cli_replica, &cli_pod_label,  &cli_release_grant, /* the guard's */
 };
 #define N_VERBS (sizeof verbs / sizeof verbs[0])
 

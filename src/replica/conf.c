@@ -46,6 +46,8 @@ const struct tn_option tn_replica_options[] = {
                    "TLS: who signs the nodes' certificates, PEM"),
     TN_TEXT_OPTION("token_file", AT(token_file), "a file", NULL,
                    "a secret that every node has, in its first line"),
+    TN_SWITCH_OPTION("plain", AT(plain), "no|yes", "no", NULL,
+                     "allow links between machines without TLS; they need a token"),
     {NULL, TN_OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -262,7 +262,8 @@ static enum tenure_status open_transport(struct tn_replica_driver *d, struct ten
                                      .tls_cert = d->conf.cert,
                                      .tls_key = d->conf.key,
                                      .tls_ca = d->conf.ca,
-                                     .token_file = d->conf.token_file};
+                                     .token_file = d->conf.token_file,
+                                     .plain = d->conf.plain};
 
     if (conf.listen == NULL && conf.target_count == 0)
         return TENURE_OK;

@@ -139,8 +139,15 @@ static void closed(void *ctx, struct tn_peer *peer, const char *why)
     pthread_mutex_unlock(&d->lock);
 }
 
+static void failed(void *ctx, const char *address, const char *why)
+{
+    struct tn_replica_driver *d = ctx;
+
+    tn_node_log(d, "replica-unreachable", "%s: %s", address, why);
+}
+
 const struct tn_transport_events tn_node_links = {
-    .opened = opened, .received = received, .drained = drained, .closed = closed};
+    .opened = opened, .received = received, .drained = drained, .failed = failed, .closed = closed};
 
 /* ---- Connections, on the driver's thread ------------------------------------------------- */
 

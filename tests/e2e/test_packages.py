@@ -91,7 +91,7 @@ def debs():
 MODULES = {"tenure-http": "libmicrohttpd12", "tenure-link": "libwslay1", "tenure-store-sqlite": "libsqlite3-0",
            "tenure-store-postgres": "libpq5", "tenure-store-redis": "libhiredis0.14",
            "tenure-store-etcd": "libcurl4", "tenure-store-consul": "libcurl4", "tenure-store-kube": "libcurl4",
-           "tenure-store-object": "libcurl4",
+           "tenure-store-object": "libcurl4", "tenure-store-replica": "libsqlite3-0",
            "tenure-store-zookeeper": "libzookeeper-st2", "tenure-store-nats": "libnats3.4"}
 CLIENTS = {*MODULES.values(), "libgnutls30", "libssl3"}
 
