@@ -220,7 +220,7 @@ def test_every_event_of_the_log_is_in_the_table_with_its_level():
             assert event not in told, f"{event} twice"
             told[event] = level
     source = "".join(path.read_text() for path in sorted((ROOT / "src").rglob("*.c")))
-    used = set(re.findall(r'\btn_log\(\s*"([a-z-]+)"', source))
+    used = set(re.findall(r'\btn_(?:log\(|node_log\(d,)\s*"([a-z-]+)"', source))
     levels = {event: level.lower() for event, level in
               re.findall(r'\{"([a-z-]+)", TN_LEVEL_(\w+)\}', source)}
     assert told == {event: levels.get(event, "info") for event in used}

@@ -118,8 +118,7 @@ def test_nothing_acknowledged_is_lost(pair):
         other = pair[1 - pair.index(leader)]
         leader.kill()
         for name, value in written.items():
-            until(lambda: other.get(name) is not None)
-            assert other.get(name) == value
+            until(lambda name=name, value=value: other.get(name) == value)
         leader.start()  # with one copy alone nothing is acknowledged
     put(pair, "last", "one")
 
