@@ -161,6 +161,7 @@ static void drain(struct tn_replica_driver *d)
 
 static void destroy(struct tn_replica_driver *d)
 {
+    drain(d); /* What came after the end. */
     for (unsigned i = 0; i < TN_NODE_SLOTS; i++)
         tn_node_free_slot(&d->slot[i]);
     tn_message_writer_free(&d->writer);
@@ -287,7 +288,10 @@ static enum tenure_status open_all(struct tn_replica_driver *d, const char *url,
         return status;
     status = tn_thread_start(&d->thread, run, d, err);
     if (!status && (status = tn_node_set_start(d, err))) {
+        pthread_mutex_lock(&d->lock);
         d->stop = true;
+        pthread_cond_broadcast(&d->wake);
+        pthread_mutex_unlock(&d->lock);
         pthread_join(d->thread, NULL);
     }
     if (status)
@@ -310,7 +314,6 @@ enum tenure_status tn_replica_driver_start(const struct tn_replica_host *host, c
     if (!status)
         status = open_all(d, url, err);
     if (status) {
-        drain(d);
         destroy(d);
         return status;
     }

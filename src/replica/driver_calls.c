@@ -116,13 +116,11 @@ enum tenure_status tn_replica_driver_await(struct tn_replica_driver *d,
 
 /* ---- Writing --------------------------------------------------------------------------- */
 
-enum stage { QUEUED, WRITTEN, DONE };
-
 /* Swaps of one call: a copy, because the caller may leave before they are answered. */
 struct tn_swap_request {
     struct tn_swap_request *next;
     struct tenure_grant grant;
-    enum stage stage;
+    bool done;      /* under the lock, like the next */
     bool abandoned; /* its caller has left: the driver frees it */
     uint64_t last;  /* the change that must be acknowledged */
     struct tenure_error err;
@@ -175,7 +173,7 @@ static void finish(struct tn_replica_driver *d, struct tn_swap_request *r)
 
     pthread_mutex_lock(&d->lock);
     abandoned = r->abandoned;
-    r->stage = DONE;
+    r->done = true;
     pthread_cond_broadcast(&d->changed);
     pthread_mutex_unlock(&d->lock);
     if (abandoned)
@@ -236,7 +234,6 @@ static void write_changes(struct tn_replica_driver *d, struct tn_swap_request *r
     struct tn_cause cause = {.records = records, .count = count};
     struct tn_replica_event write = {.kind = TN_REPLICA_WRITE, .n = count};
 
-    r->stage = WRITTEN;
     r->last = d->core.head.chain.n + count;
     r->next = NULL;
     *d->waiting_tail = r;
@@ -313,9 +310,9 @@ static bool withdraw(struct tn_replica_driver *d, const struct tn_swap_request *
 static enum tenure_status await(struct tn_replica_driver *d, struct tn_swap_request *r,
                                 int64_t deadline, struct tenure_error *err)
 {
-    while (r->stage != DONE && tn_node_wait(d, &d->changed, deadline))
+    while (!r->done && tn_node_wait(d, &d->changed, deadline))
         continue;
-    if (r->stage == DONE)
+    if (r->done)
         return TENURE_OK;
     if (withdraw(d, r))
         return tenure_fail(err, TENURE_TIMEOUT,
