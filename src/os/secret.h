@@ -11,7 +11,7 @@
 
 #include "tenure/status.h"
 
-#define TN_SECRET_MAX 1024 /* bytes */
+#define TN_SECRET_MAX 16384 /* bytes: tokens of identities have thousands */
 
 /* At most one of them is set; the strings are the caller's. */
 struct tn_secret {

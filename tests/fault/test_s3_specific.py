@@ -270,7 +270,7 @@ class Giver:
     """Gives out keys: key-0, key-1 and so on.  The bucket's server (Fake) believes the newest only."""
 
     def __init__(self, fake, ends="2099-01-01T00:00:00Z"):
-        self.asked, self.given, self.ends = [], 0, ends
+        self.asked, self.given, self.ends, self.code = [], 0, ends, 200
         giver, fake.answer = self, self.refuse_old
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -279,8 +279,8 @@ class Giver:
             def handle_one(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
                 giver.asked.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-                answer = giver.give(self.path)
-                self.send_response(200)
+                answer = giver.give(self.path) if giver.code == 200 else ""
+                self.send_response(giver.code)
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
                 self.wfile.write(answer.encode())
@@ -323,7 +323,8 @@ def role_url(fake):
 
 
 def test_role_of_a_pod(nobody, monkeypatch):
-    (nobody / "token").write_text("from-the-cluster\n")
+    identity = "from-the-cluster" * 100  # real ones are as long
+    (nobody / "token").write_text(identity + "\n")
     with Fake() as fake, Giver(fake) as giver:
         monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(nobody / "token"))
         monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/x")
@@ -335,7 +336,7 @@ def test_role_of_a_pod(nobody, monkeypatch):
             assert store.swap("a/x", token).status == "ok" and giver.given == 3
         method, _, _, body = giver.asked[0]
         form = dict(urllib.parse.parse_qsl(body))
-        assert method == "POST" and form["WebIdentityToken"] == "from-the-cluster"
+        assert method == "POST" and form["WebIdentityToken"] == identity
         assert form["Action"] == "AssumeRoleWithWebIdentity" and form["RoleArn"] == "arn:aws:iam::1:role/x"
 
 
@@ -346,6 +347,31 @@ def test_role_of_a_container(nobody, monkeypatch):
         with Store(role_url(fake)) as store:
             assert store.swap("a/x").status == "ok"
         assert giver.asked[0][:2] == ("GET", "/task") and giver.asked[0][2]["authorization"] == "s3cr3t"
+
+
+def test_giver_that_is_overrun_is_asked_again(nobody, monkeypatch):
+    with Fake() as fake, Giver(fake) as giver:
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", giver.origin + "/task")
+        giver.code = 429
+        assert refused(Store, role_url(fake)).status == "unavailable"
+        giver.code = 403
+        assert refused(Store, role_url(fake)).status == "denied"
+
+
+def test_keys_for_ever_are_fetched_once(nobody, monkeypatch):
+    with Fake() as fake, Giver(fake, ends="9999-12-31T23:59:59Z") as giver:
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", giver.origin + "/task")
+        with Store(role_url(fake)) as store:
+            assert store.swap("a/x").status == "ok" and giver.given == 1
+
+
+def test_an_error_that_says_much():
+    with Fake() as fake:
+        fake.answer = lambda handler: handler.say(500, f"<Error><Code>InternalError</Code><Message>{'m' * 1000}"
+                                                       "</Message></Error>".encode()) or True
+        error = refused(Store, fake.url())
+    assert error.text.count("m" * 100) == 1 and "InternalError" in error.text.split("mmm")[0]
+    assert "InternalError" not in error.text.split("mmm")[-1], error.text
 
 
 def test_role_of_a_machine(nobody, monkeypatch):

@@ -3,14 +3,13 @@
 #ifndef TN_STORE_OBJECT_AWS_H
 #define TN_STORE_OBJECT_AWS_H
 
-#include "os/secret.h"
-#include "store/http/http.h"
+#include "store/object/object.h"
 
 /* Strings are owned; NULL: there is none. */
 struct tn_aws_keys {
     char *id, *secret, *session;
     const char *source; /* for messages */
-    int64_t until_ns;   /* to be fetched again by then; 0: whenever they are refused */
+    struct tn_object_lifetime life;
 };
 
 /* Where to look for them. */

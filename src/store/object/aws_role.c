@@ -11,7 +11,6 @@
 #include "tenure/store.h"
 
 #define S       INT64_C(1000000000)
-#define EARLY   (300 * S) /* fetched again so long before they end */
 #define MACHINE "http://169.254.169.254"
 #define PATIENCE                                                                                   \
     (2 * S) /* whoever answers there is on the same machine, or is not there at all                \
@@ -29,12 +28,10 @@ static const char *variable(const char *name)
 static void set_end(struct tn_aws_keys *keys, const char *expiration)
 {
     struct tm utc = {0};
-    int64_t left;
 
     if (!expiration || !strptime(expiration, "%Y-%m-%dT%H:%M:%S", &utc))
         return;
-    left = ((int64_t)timegm(&utc) - (int64_t)time(NULL)) * S;
-    keys->until_ns = tenure_now() + (left > 2 * EARLY ? left - EARLY : left > 0 ? left / 2 : 0);
+    tn_object_lifetime_set(&keys->life, (int64_t)timegm(&utc) - (int64_t)time(NULL));
 }
 
 static char *copy_text(const json_t *all, const char *name)
@@ -57,8 +54,8 @@ static enum tenure_status take_json(const struct tn_http_answer *answer, const c
     if (answer->code == 200 && tn_aws_keys_complete(keys, source))
         return TENURE_OK;
     tn_aws_keys_free(keys);
-    return tenure_fail(err, answer->code >= 500 ? TENURE_UNAVAILABLE : TENURE_DENIED,
-                       "HTTP %ld: no access keys", answer->code);
+    return tenure_fail(err, tn_object_fetch_status(answer->code), "HTTP %ld: no access keys",
+                       answer->code);
 }
 
 /* ---- A pod: its token for keys of a role ---------------------------------- */
@@ -67,7 +64,7 @@ static enum tenure_status take_xml(const struct tn_http_answer *answer, struct t
                                    struct tenure_error *err)
 {
     struct tn_xml all = {answer->body, answer->body + answer->len}, found;
-    char id[256], secret[256], session[8192], end[64] = "", message[200] = "";
+    char id[256], secret[256], session[8192], end[64] = "", code[64] = "", message[200] = "";
 
     if (answer->code == 200 && tn_xml_next(&all, "Credentials", &found) &&
         tn_xml_text(found, "AccessKeyId", id, sizeof id) &&
@@ -83,8 +80,11 @@ static enum tenure_status take_xml(const struct tn_http_answer *answer, struct t
     explicit_bzero(session, sizeof session);
     if (tn_aws_keys_complete(keys, "the pod's role"))
         return TENURE_OK;
+    tn_xml_text(all, "Code", code, sizeof code);
     tn_xml_text(all, "Message", message, sizeof message);
-    return tenure_fail(err, answer->code >= 500 ? TENURE_UNAVAILABLE : TENURE_DENIED,
+    return tenure_fail(err,
+                       strcmp(code, "Throttling") == 0 ? TENURE_UNAVAILABLE
+                                                       : tn_object_fetch_status(answer->code),
                        "HTTP %ld: the role is refused: %s", answer->code, message);
 }
 
@@ -147,8 +147,8 @@ static enum tenure_status get(const struct tn_aws_choice *choice, const char *me
     f.header = header;
     status = tn_object_fetch(&f, deadline, answer, err);
     if (!status && answer->code != 200)
-        status = tenure_fail(err, answer->code >= 500 ? TENURE_UNAVAILABLE : TENURE_DENIED,
-                             "HTTP %ld: no access keys", answer->code);
+        status = tenure_fail(err, tn_object_fetch_status(answer->code), "HTTP %ld: no access keys",
+                             answer->code);
     if (status && status != TENURE_CANCELLED)
         tenure_fail_context(err, "s3: %s", url);
     tn_secret_free(header);

@@ -70,7 +70,8 @@ static void forget_credentials(struct tn_object *h)
 {
     struct azure *a = h->own;
 
-    tn_azure_login_free(&a->login);
+    if (tn_object_lifetime_forget(&a->login.life, &h->forgot_ns))
+        tn_azure_login_free(&a->login);
 }
 
 /* ---- Requests ------------------------------------------------------------ */
@@ -258,7 +259,8 @@ static enum tenure_status take_page(const char *body, size_t len, struct tn_obje
 
     if (!tn_xml_next(&all, "EnumerationResults", &result))
         return tenure_fail(err, TENURE_UNAVAILABLE, "the listing cannot be understood");
-    tn_xml_text(result, "NextMarker", next, sizeof next);
+    if (!tn_xml_text(result, "NextMarker", next, sizeof next) && *next)
+        return tenure_fail(err, TENURE_UNAVAILABLE, "the listing does not say how it goes on");
     while (tn_xml_next(&result, "Blob", &row)) {
         if (!tn_xml_text(row, "Name", name, sizeof name))
             continue; /* longer than any of ours, or in letters that none of ours has */

@@ -11,7 +11,7 @@ struct tn_azure_login {
     enum tn_azure_kind kind; /* NONE: nothing was loaded yet */
     char *secret; /* the account's key, decoded; a query that is signed already; a token */
     size_t len;
-    int64_t until_ns; /* a token: to be fetched again by then; 0: whenever it is refused */
+    struct tn_object_lifetime life; /* of a token */
 };
 
 /*

@@ -9,7 +9,6 @@
 #include "tenure/store.h"
 
 #define S        INT64_C(1000000000)
-#define EARLY    (300 * S) /* a token is fetched again so long before it ends */
 #define RESOURCE "https%%3A%%2F%%2Fstorage.azure.com%%2F" /* in a format */
 #define PATIENCE                                                                                   \
     (2 * S) /* whoever answers there is on the same machine, or is not there at all                \
@@ -113,7 +112,9 @@ static enum tenure_status take_token(struct tn_azure_login *login,
     if (answer->code != 200 || !token || strpbrk(token, "\r\n")) {
         const char *why = json_string_value(json_object_get(all, "error_description"));
 
-        status = tenure_fail(err, answer->code >= 500 ? TENURE_UNAVAILABLE : TENURE_DENIED,
+        status = tenure_fail(err,
+                             answer->code == 404 ? TENURE_UNAVAILABLE /* it begins */
+                                                 : tn_object_fetch_status(answer->code),
                              "HTTP %ld: no token for storage: %.200s", answer->code,
                              why ? why : "is an identity assigned here?");
     } else if (!(login->secret = strdup(token))) {
@@ -121,10 +122,7 @@ static enum tenure_status take_token(struct tn_azure_login *login,
     } else {
         login->kind = TN_AZURE_BEARER;
         login->len = strlen(token);
-        if (lasts <= 0 || lasts > 7 * 86400)
-            lasts = 3600;
-        /* One that ends soon is used for as long as it lasts. */
-        login->until_ns = sent + (lasts * S > 2 * EARLY ? lasts * S - EARLY : lasts * S / 2);
+        tn_object_lifetime_set(&login->life, lasts > 0 ? lasts - (tenure_now() - sent) / S : 3600);
     }
     json_decref(all);
     return status;
@@ -231,15 +229,11 @@ static bool is_given(const struct tn_secret *secret)
     return secret->text || secret->file || secret->env;
 }
 
-enum tenure_status tn_azure_login_load(const struct tn_object_conf *conf,
-                                       struct tn_azure_login *login, int64_t deadline,
-                                       struct tenure_error *err)
+static enum tenure_status load(const struct tn_object_conf *conf, struct tn_azure_login *login,
+                               int64_t deadline, struct tenure_error *err)
 {
     const char *key = variable("AZURE_STORAGE_KEY"), *sas = variable("AZURE_STORAGE_SAS_TOKEN");
 
-    if (login->kind && (!login->until_ns || tenure_now() < login->until_ns))
-        return TENURE_OK;
-    tn_azure_login_free(login);
     if (is_given(&conf->remote.password))
         return from_secret(&conf->remote.password, false, login, err);
     if (is_given(&conf->sas))
@@ -249,4 +243,27 @@ enum tenure_status tn_azure_login_load(const struct tn_object_conf *conf,
     if (sas)
         return take_sas(login, sas, "AZURE_STORAGE_SAS_TOKEN", err);
     return from_identity(conf, login, deadline, err);
+}
+
+enum tenure_status tn_azure_login_load(const struct tn_object_conf *conf,
+                                       struct tn_azure_login *login, int64_t deadline,
+                                       struct tenure_error *err)
+{
+    struct tn_azure_login fresh = {0};
+    enum tenure_status status;
+    bool spare;
+
+    if (login->kind && tn_object_lifetime_good(&login->life))
+        return TENURE_OK;
+    spare = login->kind && tn_object_lifetime_spare(&login->life, &deadline);
+    status = load(conf, &fresh, deadline, err);
+    if (status && spare && status != TENURE_CANCELLED) {
+        login->life.tried_ns = tenure_now();
+        return TENURE_OK;
+    }
+    if (!status) {
+        tn_azure_login_free(login);
+        *login = fresh;
+    }
+    return status;
 }

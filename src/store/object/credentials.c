@@ -134,14 +134,11 @@ static enum tenure_status from_url(const struct tn_aws_choice *choice, struct tn
                : tenure_fail(err, TENURE_CONFIG, "s3: the user or the password is empty");
 }
 
-enum tenure_status tn_aws_keys_load(const struct tn_aws_choice *choice, struct tn_aws_keys *keys,
-                                    int64_t deadline, struct tenure_error *err)
+static enum tenure_status load(const struct tn_aws_choice *choice, struct tn_aws_keys *keys,
+                               int64_t deadline, struct tenure_error *err)
 {
     enum tenure_status status;
 
-    if (keys->id && (!keys->until_ns || tenure_now() < keys->until_ns))
-        return TENURE_OK;
-    tn_aws_keys_free(keys);
     if (choice->user)
         return from_url(choice, keys, err);
     /* Who names a profile means it. */
@@ -155,5 +152,27 @@ enum tenure_status tn_aws_keys_load(const struct tn_aws_choice *choice, struct t
                             "AWS_SECRET_ACCESS_KEY, no profile '%.60s' in ~/.aws/credentials, no "
                             "user= and password_file=, and no role is given out here",
                             profile_name(choice->profile));
+    return status;
+}
+
+enum tenure_status tn_aws_keys_load(const struct tn_aws_choice *choice, struct tn_aws_keys *keys,
+                                    int64_t deadline, struct tenure_error *err)
+{
+    struct tn_aws_keys fresh = {0};
+    enum tenure_status status;
+    bool spare;
+
+    if (keys->id && tn_object_lifetime_good(&keys->life))
+        return TENURE_OK;
+    spare = keys->id && tn_object_lifetime_spare(&keys->life, &deadline);
+    status = load(choice, &fresh, deadline, err);
+    if (status && spare && status != TENURE_CANCELLED) {
+        keys->life.tried_ns = tenure_now();
+        return TENURE_OK;
+    }
+    if (!status) {
+        tn_aws_keys_free(keys);
+        *keys = fresh;
+    }
     return status;
 }

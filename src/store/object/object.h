@@ -128,6 +128,7 @@ struct tn_object {
     void *own;                      /* the vendor's */
     bool unready;                   /* the last one that answered had trouble of its own */
     unsigned unanswered;            /* requests so far that nobody answered */
+    int64_t forgot_ns;              /* when credentials of a giver were last given up */
 };
 
 /* ---- conf.c */
@@ -213,6 +214,26 @@ void tn_object_fail(struct tn_object_exchange *x, const struct tn_object_fault *
 bool tn_object_etag(const char *header, char tag[TN_OBJECT_TAG_MAX + 1]);
 
 /* ---- fetch.c */
+
+/* How long something lasts that is given out for a while; zeros: it is not of that kind. */
+struct tn_object_lifetime {
+    int64_t renew_ns; /* another one is fetched from here on ... */
+    int64_t end_ns;   /* ... and this one is used until here, if nobody gives another */
+    int64_t tried_ns; /* nobody did, here */
+};
+/* `left` seconds from now. */
+void tn_object_lifetime_set(struct tn_object_lifetime *life, int64_t left);
+/* It need not be replaced now. */
+bool tn_object_lifetime_good(const struct tn_object_lifetime *life);
+/*
+ * It should be replaced, and can still be used.  *deadline becomes an earlier one: a giver that
+ * hangs must not cost the request that it is for.
+ */
+bool tn_object_lifetime_spare(const struct tn_object_lifetime *life, int64_t *deadline);
+/* May it be given up, because it was refused?  Not time and again: a right may be missing. */
+bool tn_object_lifetime_forget(const struct tn_object_lifetime *life, int64_t *forgot_ns);
+/* What an HTTP code of a giver means. */
+enum tenure_status tn_object_fetch_status(long code);
 
 /* A request to somebody who gives out credentials.  method: NULL is POST with a body, else GET. */
 struct tn_object_fetch {

@@ -86,7 +86,8 @@ static void forget_credentials(struct tn_object *h)
 {
     struct s3 *s = h->own;
 
-    tn_aws_keys_free(&s->keys);
+    if (tn_object_lifetime_forget(&s->keys.life, &h->forgot_ns))
+        tn_aws_keys_free(&s->keys);
 }
 
 /* ---- Requests ------------------------------------------------------------ */

@@ -90,8 +90,10 @@ bool tn_xml_text(struct tn_xml in, const char *name, char *out, size_t size)
     for (const char *p = inside.at; p < inside.end;) {
         int c = next_char(&p, inside.end);
 
-        if (c <= 0 || n + 1 >= size)
+        if (c <= 0 || n + 1 >= size) {
+            out[n] = '\0';
             return false;
+        }
         out[n++] = (char)c;
     }
     out[n] = '\0';

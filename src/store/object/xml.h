@@ -20,7 +20,8 @@ struct tn_xml {
  * goes on behind it.  False: there is none.  An element does not hold another of its own name.
  */
 bool tn_xml_next(struct tn_xml *rest, const char *name, struct tn_xml *inside);
-/* The text of the first element of that name, its escapes decoded.  False: none, or too long. */
+/* The text of the first element of that name, its escapes decoded.  False: none, and out is as it
+ * was; or it is too long, and out has what fits. */
 bool tn_xml_text(struct tn_xml in, const char *name, char *out, size_t size);
 
 #endif
