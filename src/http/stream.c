@@ -20,7 +20,7 @@ static size_t copy_next(struct tn_stream *s, char *buffer, size_t max)
      * only whole messages are skipped, between two of them. */
     if (s->sent == 0 && !s->each && c->count > TN_STREAM_RING && s->at < c->count - TN_STREAM_RING)
         s->at = c->count - TN_STREAM_RING;
-    while (s->at < c->count && !s->each && !c->ring[s->at % TN_STREAM_RING].text)
+    while (s->sent == 0 && s->at < c->count && !s->each && !c->ring[s->at % TN_STREAM_RING].text)
         s->at++; /* there was no memory for it, and the next one says it again */
     if (s->at >= c->count)
         return 0;
