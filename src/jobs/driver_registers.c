@@ -113,7 +113,7 @@ enum tenure_status tn_jobs_read_registers(tn_jobs_driver *d, struct tn_answer *a
         status = tenure_store_read_many(d->work_store, reads, asked, d->actions.request_by_ns, err);
     for (unsigned k = 0; k < asked; k++) {
         struct tn_read *read = &a->reads[place_of(reads[k].key)];
-        size_t len = strlen(reads[k].value.token.version);
+        size_t len = reads[k].status ? 0 : strlen(reads[k].value.token.version);
 
         longest = len > longest ? len : longest;
         if (status && reads[k].status)
