@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/key.h"
+#include "base/text.h"
 #include "control/edit.h"
 #include "jobs/driver_inner.h"
 #include "jobs/history.h"
@@ -257,10 +258,12 @@ static char *text_of(struct tn_recorded *one)
     return text;
 }
 
-/* What was written by an attempt whose answer was lost is there already. */
-static bool is_there(const struct tn_jobs_history *h, const struct tn_jobs_history_event *e)
+/* What was written by an attempt whose answer was lost is there already, among those that were
+ * read. */
+static bool is_there(const struct tn_jobs_history *h, uint32_t read,
+                     const struct tn_jobs_history_event *e)
 {
-    for (uint32_t i = h->count; i-- > 0;)
+    for (uint32_t i = read; i-- > 0;)
         if (h->events[i].at_ms == e->at_ms && is_same(&h->events[i], e, false))
             return true;
     return false;
@@ -273,28 +276,32 @@ static enum tenure_status add_events(void *arg, const struct tenure_value *value
     struct tn_record *r = &d->record;
     struct tn_jobs_history h = {0};
     size_t bytes = d->data_max < TN_HISTORY_BYTES_MAX ? d->data_max : TN_HISTORY_BYTES_MAX;
+    enum tenure_status status = TENURE_OK;
     bool done = true;
 
-    if (!tenure_token_absent(&value->token) && !value->tombstone &&
-        tn_jobs_history_read(value->data, value->len, &h, err) == TENURE_UNSUPPORTED)
-        return TENURE_UNSUPPORTED; /* a newer build's: it stays */
-    if (r->count == 0 || is_there(&h, &r->events[0].event)) {
-        tn_jobs_history_free(&h);
-        return TENURE_OK;
-    }
+    if (!tenure_token_absent(&value->token) && !value->tombstone)
+        status = tn_jobs_history_read(value->data, value->len, &h, err);
+    if (status && status != TENURE_CORRUPT)
+        return status; /* a newer build's: it stays */
+    if (status && tn_jobs_is_foreign(value->data, value->len, TN_HISTORY_KIND " "))
+        return tenure_fail(err, TENURE_INVALID, "there is a record of something else");
+    const uint32_t read = h.count;
     for (uint32_t i = 0; i < r->count && done; i++) {
         struct tn_recorded *one = &r->events[i];
 
         if (one->event.kind != TN_HISTORY_BURIED && one->count == 0)
             continue; /* no memory for its jobs */
+        if (is_there(&h, read, &one->event))
+            continue;
         struct tn_jobs_history_event e = one->event;
         e.numbers = text_of(one);
         e.jobs = one->event.jobs;
         done = e.numbers && tn_jobs_history_append(&h, &e);
     }
-    edit->text = done ? tn_jobs_history_text(&h, bytes) : NULL;
+    const bool same = done && h.count == read;
+    edit->text = done && !same ? tn_jobs_history_text(&h, bytes) : NULL;
     tn_jobs_history_free(&h);
-    return edit->text ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
+    return edit->text || same ? TENURE_OK : tenure_fail(err, TENURE_NOMEM, "out of memory");
 }
 
 static void forget(struct tn_record *r)
@@ -315,26 +322,41 @@ int64_t tn_jobs_record_due(const tn_jobs_driver *d)
     return d->record.due_ns + (busy ? d->timing.poll_ns : 0);
 }
 
+/* Once, until it can be written again: what it would have told is forgotten. */
+static void report_unwritten(tn_jobs_driver *d, const char *key, enum tenure_status status,
+                             const struct tenure_error *err)
+{
+    char text[TENURE_KEY_MAX + 300];
+
+    snprintf(text, sizeof text, "%s is not written: %.200s", key,
+             err->text[0] ? err->text : tenure_status_word(status));
+    tn_text_repair(text, '?');
+    if (status && !d->record.failing)
+        tn_jobs_trace(
+            d, (struct tn_jobs_trace){.kind = TN_JOBS_TROUBLE, .status = status, .text = text});
+    d->record.failing = status;
+}
+
 void tn_jobs_record_write(tn_jobs_driver *d, bool last)
 {
     char key[TENURE_KEY_MAX + 1];
     int64_t by_ns = last ? LAST_BY_NS : WRITE_BY_NS;
+    struct tenure_error err = {0};
     enum tenure_status status;
 
     if (d->record.count == 0 || (last && d->work_failing))
         return;
-    status = tn_key_item(d->group, TN_KEY_JOB_HISTORY, d->id, key, NULL);
-    if (!status)
-        status = tn_edit_register(d->work_store, key, add_events, d, tenure_now() + by_ns, NULL);
+    status = tn_key_item(d->group, TN_KEY_JOB_HISTORY, d->id, key, &err);
+    if (status)
+        tn_key_of(d->group, TN_KEY_JOB_HISTORY, key);
+    else
+        status = tn_edit_register(d->work_store, key, add_events, d, tenure_now() + by_ns, &err);
     if (status == TENURE_UNAVAILABLE || status == TENURE_TIMEOUT || status == TENURE_UNKNOWN ||
         status == TENURE_CONFLICT) {
         d->record.due_ns = tenure_now() + d->timing.poll_ns; /* until then there may be more */
         return;
     }
-    if (status == TENURE_CORRUPT && !d->record.damaged)
-        tn_jobs_trace(d, (struct tn_jobs_trace){
-                             .kind = TN_JOBS_DAMAGED, .job = key, .text = "it cannot be read"});
-    d->record.damaged = status == TENURE_CORRUPT;
+    report_unwritten(d, key, status, &err);
     forget(&d->record);
 }
 

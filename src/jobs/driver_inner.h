@@ -108,8 +108,8 @@ struct tn_record {
     struct tn_recorded *events;
     uint32_t count, room;
     int64_t due_ns;
-    bool leaving; /* that the worker leaves is among them, or was */
-    bool damaged; /* its register, and that was reported */
+    bool leaving;               /* that the worker leaves is among them, or was */
+    enum tenure_status failing; /* it cannot be written, and that was reported */
 };
 
 struct tn_jobs_driver {

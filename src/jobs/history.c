@@ -250,14 +250,21 @@ char *tn_jobs_history_text(const struct tn_jobs_history *h, size_t bytes)
 
 /* ---- Of a group ---------------------------------------------------------- */
 
+struct listing {
+    struct tn_histories *all;
+    size_t prefix; /* its bytes */
+};
+
 static bool take_history(void *arg, const char *key, const struct tenure_value *value)
 {
-    struct tn_histories *all = arg;
+    const struct listing *l = arg;
+    struct tn_histories *all = l->all;
     struct tn_worker_history *one;
     struct tenure_error err = {0};
     char id[TENURE_KEY_MAX + 1];
 
-    if (value->tombstone)
+    if (value->tombstone || strchr(key + l->prefix, '/') ||
+        tn_jobs_is_foreign(value->data, value->len, TN_HISTORY_KIND " "))
         return true;
     if (all->count == all->room) {
         uint32_t room = all->room ? 2 * all->room : 16;
@@ -283,10 +290,12 @@ enum tenure_status tn_histories_load(const struct tn_jobs *g, struct tn_historie
                                      struct tenure_error *err)
 {
     char prefix[TENURE_KEY_MAX + 1];
+    struct listing l = {.all = all};
 
     memset(all, 0, sizeof *all);
     tn_key_of(g->name, TN_KEY_JOB_HISTORY, prefix);
-    return tenure_store_list(g->store, prefix, NULL, take_history, all, NULL, g->deadline, err);
+    l.prefix = strlen(prefix);
+    return tenure_store_list(g->store, prefix, NULL, take_history, &l, NULL, g->deadline, err);
 }
 
 void tn_histories_free(struct tn_histories *all)

@@ -110,6 +110,24 @@ static bool take_member(const json_t *object, struct tn_member *m)
     return true;
 }
 
+bool tn_jobs_is_foreign(const void *data, size_t len, const char *kind)
+{
+    static const char *const members[] = {"holder", "terms", "paused", "request", "roll"};
+    static const char start[] = "tenure-";
+    size_t n = strlen(kind);
+    json_t *object;
+    bool foreign = false;
+
+    if (len > sizeof start && memcmp(data, start, sizeof start - 1) == 0)
+        return n == 0 || len < n || memcmp(data, kind, n) != 0;
+    object = len > 0 ? json_loadb(data, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        foreign |= json_object_get(object, members[i]) != NULL;
+    foreign &= !json_object_get(object, "format");
+    json_decref(object);
+    return foreign;
+}
+
 enum tenure_status tn_member_decode(const void *data, size_t len, struct tn_member_record *record,
                                     struct tenure_error *err)
 {

@@ -13,13 +13,21 @@ void tn_members_free(struct tn_members *m)
     memset(m, 0, sizeof *m);
 }
 
+struct listing {
+    struct tn_members *members;
+    size_t prefix; /* its bytes */
+};
+
 static bool take_member(void *arg, const char *key, const struct tenure_value *value)
 {
-    struct tn_members *m = arg;
+    const struct listing *l = arg;
+    struct tn_members *m = l->members;
     struct tn_listed_member *one;
     struct tenure_error err = {0};
     char id[TENURE_KEY_MAX + 1];
 
+    if (strchr(key + l->prefix, '/') || tn_jobs_is_foreign(value->data, value->len, ""))
+        return true;
     if (m->count == m->room) {
         uint32_t room = m->room ? 2 * m->room : 16;
         struct tn_listed_member *grown = realloc(m->list, room * sizeof *grown);
@@ -46,10 +54,12 @@ enum tenure_status tn_members_load(const struct tn_jobs *g, struct tn_members *m
                                    struct tenure_error *err)
 {
     char prefix[TENURE_KEY_MAX + 1];
+    struct listing l = {.members = m};
 
     memset(m, 0, sizeof *m);
     tn_key_of(g->name, TN_KEY_MEMBER, prefix);
-    return tenure_store_list(g->store, prefix, NULL, take_member, m, m->mark, g->deadline, err);
+    l.prefix = strlen(prefix);
+    return tenure_store_list(g->store, prefix, NULL, take_member, &l, m->mark, g->deadline, err);
 }
 
 const struct tn_listed_member *tn_members_find(const struct tn_members *m, const char *id)

@@ -35,6 +35,13 @@ enum tenure_status tn_labels_sort(const char *text, char out[TN_MEMBER_LABELS_MA
 /* Every label of `wanted` is one of `labels`. */
 bool tn_labels_have(const char *labels, const char *wanted);
 
+/*
+ * Is it the record of something else: of an election, or a line of another kind?  Whose NAME is
+ * GROUP/member or GROUP/history has keys among ours, and those are neither read nor replaced.
+ * kind: of our first line; "": ours is JSON.
+ */
+bool tn_jobs_is_foreign(const void *data, size_t len, const char *kind);
+
 /* ---- A job --------------------------------------------------------------- */
 
 #define TN_JOB_HEADER_MAX (TN_MEMBER_ID_MAX + 200)

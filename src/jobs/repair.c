@@ -150,6 +150,8 @@ static enum tenure_status put_placeholder(void *arg, const struct tenure_value *
     m->replaced = false;
     if (status != TENURE_CORRUPT)
         return status; /* it is whole again, or of a newer format */
+    if (tn_jobs_is_foreign(value->data, value->len, ""))
+        return TENURE_OK;
     snprintf(kept, sizeof kept, "member-%s", m->id);
     status = keep_damaged(m->repair->group, kept, value, err);
     if (!status)
@@ -233,8 +235,9 @@ static enum tenure_status empty_history(void *arg, const struct tenure_value *va
 
     tn_jobs_history_free(&there);
     l->replaced = false;
-    if (status != TENURE_CORRUPT)
-        return TENURE_OK; /* it is whole again, or of a newer format */
+    if (status != TENURE_CORRUPT ||
+        tn_jobs_is_foreign(value->data, value->len, TN_HISTORY_KIND " "))
+        return TENURE_OK; /* it is whole again, of a newer format, or another's */
     snprintf(kept, sizeof kept, "history-%s", l->worker);
     status = keep_damaged(l->repair->group, kept, value, err);
     if (status)

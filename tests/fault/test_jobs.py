@@ -245,6 +245,25 @@ def test_a_damaged_member_gets_a_placeholder(group):
     assert json.loads(group.store.read("g/member/w1").data) == {"format": 9}
 
 
+def test_repair_leaves_others_alone(group):
+    """Elections and groups whose names are below this one's have keys among its registers."""
+    lease = json.dumps({"holder": "h", "epoch": 5, "ttl_ms": 9000, "incarnation": SOMEBODY, "grant": SOMEBODY})
+    for folder in ("history/", "member/"):
+        group.put(folder + "lease", lease)
+        group.put(folder + "control", json.dumps({"paused": False}))
+        group.put(folder + "history", json.dumps({"terms": []}))
+        group.put(folder + "bell", "tenure-bell 1 3\n")
+        group.put(folder + "candidates/a", json.dumps({"id": "a"}))
+        group.put(folder + "job/a", f"tenure-job 1 0 {NOBODY} 0 r 0 {NOBODY} 0 \n")
+        group.put(folder + "spec/a", "anything")
+    keys = [f"g/{folder}{tail}" for folder in ("history/", "member/")
+            for tail in ("lease", "control", "history", "bell", "candidates/a", "job/a", "spec/a")]
+    before = [group.store.read(key).data for key in keys]
+    assert "nothing to repair" in group.run("repair")
+    assert [group.store.read(key).data for key in keys] == before
+    assert "lease" not in group.run("workers", "--json")
+
+
 def test_interrupted(group):
     """What an operator leaves that dies between any two of its writes, the same action completes."""
     def page(rows, revision=99):

@@ -406,6 +406,25 @@ static void catalogue_refused(void **state)
 
 /* ---- History ------------------------------------------------------------- */
 
+static void records_of_others(void **state)
+{
+    const char *foreign[] = {"{\"holder\":\"\",\"epoch\":1}", "{\"terms\":[]}",
+                             "{\"paused\":false}", "tenure-bell 1 3\n"};
+    const char *ours[] = {"", "garbage", "{}", "[1]", "{\"format\":1,\"roll\":1}", "tenure-"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        assert_true(tn_jobs_is_foreign(foreign[i], strlen(foreign[i]), ""));
+        assert_true(tn_jobs_is_foreign(foreign[i], strlen(foreign[i]), TN_HISTORY_KIND " "));
+    }
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        assert_false(tn_jobs_is_foreign(ours[i], strlen(ours[i]), ""));
+        assert_false(tn_jobs_is_foreign(ours[i], strlen(ours[i]), TN_HISTORY_KIND " "));
+    }
+    assert_true(tn_jobs_is_foreign("tenure-history 1 0\n", 19, ""));
+    assert_false(tn_jobs_is_foreign("tenure-history 1 x\n", 19, TN_HISTORY_KIND " "));
+}
+
 static void history_round_trip(void **state)
 {
     struct tn_jobs_history h = {0}, copy = {0};
@@ -478,6 +497,7 @@ int main(void)
         WITH_STORE(pages),
         WITH_STORE(half_written),
         WITH_STORE(catalogue_refused),
+        cmocka_unit_test(records_of_others),
         cmocka_unit_test(history_round_trip),
         cmocka_unit_test(history_damage),
     };
