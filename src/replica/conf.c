@@ -48,6 +48,8 @@ const struct tn_option tn_replica_options[] = {
                    "a secret that every node has, in its first line"),
     TN_SWITCH_OPTION("plain", AT(plain), "no|yes", "no", NULL,
                      "allow links between machines without TLS; they need a token"),
+    TN_SWITCH_OPTION("preview", AT(preview), "no|yes", "no", NULL,
+                     "use it although it is not finished: see docs/reference/stores/replica.md"),
     {NULL, TN_OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -13,7 +13,7 @@ struct tn_replica_conf {
     const char *path;
     const char *listen, *peers;
     const char *cert, *key, *ca, *token_file;
-    bool plain;
+    bool plain, preview;
     bool async;
     unsigned acks; /* standbys that have a change before it is acknowledged; 0: available */
     unsigned unpublished, max_lag;

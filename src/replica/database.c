@@ -164,6 +164,12 @@ static enum tenure_status open_file(struct tn_database *d, bool create, struct t
     int flags = create ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE;
     enum tenure_status status = TENURE_OK;
 
+    if (create) { /* SQLite would let others read it; what is there keeps its mode */
+        int fd = open(d->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+        if (fd >= 0)
+            close(fd);
+    }
     if (sqlite3_open_v2(d->path, &d->db, flags | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         return d->db != NULL ? fail(d, err) : tenure_fail(err, TENURE_NOMEM, "out of memory");
     sqlite3_extended_result_codes(d->db, 1);

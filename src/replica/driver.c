@@ -276,6 +276,10 @@ static enum tenure_status open_all(struct tn_replica_driver *d, const char *url,
 {
     enum tenure_status status = tn_replica_conf_read(url, &d->conf, err);
 
+    if (!status && !d->conf.preview)
+        status = tenure_fail(err, TENURE_CONFIG,
+                             "replica: a preview, with holes that are listed in "
+                             "docs/reference/stores/replica.md: add preview=yes to use it");
     if (!status)
         status = tn_database_lock(d->conf.path, &d->lock_fd, err);
     if (!status)

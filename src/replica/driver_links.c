@@ -241,6 +241,7 @@ struct naming {
     struct tn_replica_driver *d;
     unsigned slot;
     uint32_t count;
+    bool failed;
 };
 
 static bool add_name(void *arg, const struct tn_record *record)
@@ -253,8 +254,10 @@ static bool add_name(void *arg, const struct tn_record *record)
     if (tn_message_add_name(&d->writer, &name, &err) == TENURE_UNAVAILABLE) {
         prepare_message(d, TN_MESSAGE_WANTS);
         send_message(d, naming->slot);
-        if (tn_message_add_name(&d->writer, &name, &err))
+        if (tn_message_add_name(&d->writer, &name, &err)) {
+            naming->failed = true;
             return false;
+        }
     }
     naming->count++;
     return true;
@@ -263,11 +266,19 @@ static bool add_name(void *arg, const struct tn_record *record)
 static void send_hello(struct tn_replica_driver *d, unsigned slot)
 {
     struct tn_hello hello = tn_replica_hello(&d->core, slot + TN_NODE_SLOTS);
-    struct naming naming = {d, slot, 0};
+    struct naming naming = {d, slot, 0, false};
     struct tenure_error err;
 
-    if (hello.rewinds && tn_database_since(d->db, hello.wants_from, add_name, &naming, &err))
+    /* A hello that does not name everything it has changed would keep what is not named (R10): it
+     * is not sent, and said again at the next tick. */
+    if (hello.rewinds && tn_database_since(d->db, hello.wants_from, add_name, &naming, &err)) {
         tn_node_set_trouble(d, err.text);
+        naming.failed = true;
+    }
+    if (naming.failed) {
+        tn_message_writer_free(&d->writer);
+        return;
+    }
     prepare_message(d, TN_MESSAGE_HELLO);
     d->message.hello.core = hello;
     snprintf(d->message.hello.election, sizeof d->message.hello.election, "%s", d->name);

@@ -37,7 +37,7 @@ class Node:
 
     def __init__(self, folder, name, listen, peer, options=""):
         self.id, self.note, self.folder = name, folder / f"note-{name}", folder
-        self.url = (f"replica://{folder}/{name}.db?listen=127.0.0.1:{listen}&peer=127.0.0.1:{peer}"
+        self.url = (f"replica://{folder}/{name}.db?preview=yes&listen=127.0.0.1:{listen}&peer=127.0.0.1:{peer}"
                     f"&heartbeat=50ms&timeout=5s{options}")
         self.process = None
         self.start()

@@ -61,9 +61,10 @@ static void make_node(struct world *w, struct node *n, const char *id, const cha
                       const char *more)
 {
     n->id = id;
-    snprintf(n->url, sizeof n->url,
-             "replica://%s/%u%s.db?listen=%u%s:1&peer=%s&heartbeat=20ms&timeout=300ms%s", folder,
-             worlds, id, worlds, id, peers, more);
+    snprintf(
+        n->url, sizeof n->url,
+        "replica://%s/%u%s.db?preview=yes&listen=%u%s:1&peer=%s&heartbeat=20ms&timeout=300ms%s",
+        folder, worlds, id, worlds, id, peers, more);
     start(w, n);
 }
 
