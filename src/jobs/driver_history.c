@@ -337,10 +337,10 @@ static void report_unwritten(tn_jobs_driver *d, const char *key, enum tenure_sta
     d->record.failing = status;
 }
 
-void tn_jobs_record_write(tn_jobs_driver *d, bool last)
+void tn_jobs_record_write(tn_jobs_driver *d, int64_t until, bool last)
 {
     char key[TENURE_KEY_MAX + 1];
-    int64_t by_ns = last ? LAST_BY_NS : WRITE_BY_NS;
+    int64_t by_ns = tenure_now() + (last ? LAST_BY_NS : WRITE_BY_NS);
     struct tenure_error err = {0};
     enum tenure_status status;
 
@@ -350,7 +350,8 @@ void tn_jobs_record_write(tn_jobs_driver *d, bool last)
     if (status)
         tn_key_of(d->group, TN_KEY_JOB_HISTORY, key);
     else
-        status = tn_edit_register(d->work_store, key, add_events, d, tenure_now() + by_ns, &err);
+        status = tn_edit_register(d->work_store, key, add_events, d, by_ns < until ? by_ns : until,
+                                  &err);
     if (status == TENURE_UNAVAILABLE || status == TENURE_TIMEOUT || status == TENURE_UNKNOWN ||
         status == TENURE_CONFLICT) {
         d->record.due_ns = tenure_now() + d->timing.poll_ns; /* until then there may be more */

@@ -275,8 +275,9 @@ void tn_jobs_record_buried(tn_jobs_driver *d, const char *id, const struct tn_me
 void tn_jobs_record_membership(tn_jobs_driver *d, const struct tn_work_event *ev);
 /* When it is to be written; INT64_MAX: there is nothing. */
 int64_t tn_jobs_record_due(const tn_jobs_driver *d);
-/* May block for a second; the last one, of a worker that has left, for five. */
-void tn_jobs_record_write(tn_jobs_driver *d, bool last);
+/* May block for a second, but not after `until`; the last one, of a worker that has left, for five.
+ */
+void tn_jobs_record_write(tn_jobs_driver *d, int64_t until, bool last);
 void tn_jobs_record_free(tn_jobs_driver *d);
 
 /* ---- driver_table.c ------------------------------------------------------ */

@@ -244,13 +244,24 @@ static bool start_some(tn_jobs_driver *d, size_t first, size_t end)
     return status == TENURE_OK;
 }
 
-static void start_due(tn_jobs_driver *d)
+/* Until when other things may go before a request that waits: half of its time is its own. */
+static int64_t spare_until(const tn_jobs_driver *d)
 {
-    bool answered = tenure_now() >= d->due_at_ns;
+    int64_t now = tenure_now();
 
-    for (size_t end = d->due_count, first; end > 0 && answered; end = first) {
+    if (d->actions.request == TN_WORK_NOTHING)
+        return INT64_MAX;
+    return now + (d->actions.request_by_ns - now) / 2;
+}
+
+/* Some of them at least; no more after `until`. */
+static void start_due(tn_jobs_driver *d, int64_t until)
+{
+    bool goes_on = tenure_now() >= d->due_at_ns;
+
+    for (size_t end = d->due_count, first; end > 0 && goes_on; end = first) {
         first = end > SPECS_AT_ONCE ? end - SPECS_AT_ONCE : 0;
-        answered = start_some(d, first, end);
+        goes_on = start_some(d, first, end) && tenure_now() < until;
     }
 }
 
@@ -535,10 +546,13 @@ void *tn_jobs_work_main(void *driver)
     tn_thread_name("jobs-work");
     tn_jobs_feed(d, &(struct tn_work_event){.kind = TN_WORK_TIMER});
     while (!drain_inbox(d)) {
-        start_due(d);
+        int64_t until = spare_until(d), now;
+
+        start_due(d, until);
         ring_bell(d);
-        if (tenure_now() >= tn_jobs_record_due(d))
-            tn_jobs_record_write(d, false);
+        now = tenure_now();
+        if (now >= tn_jobs_record_due(d) && now < until)
+            tn_jobs_record_write(d, until, false);
         if (d->actions.request != TN_WORK_NOTHING) {
             carry_out(d);
         } else if (inbox_is_empty(d)) {
@@ -553,6 +567,6 @@ void *tn_jobs_work_main(void *driver)
     drain_inbox(d);
     for (uint32_t j = 0; j < d->jobs_max; j++)
         tn_jobs_fail_commits(d, j, "the worker has left");
-    tn_jobs_record_write(d, true);
+    tn_jobs_record_write(d, INT64_MAX, true);
     return NULL;
 }
