@@ -262,6 +262,9 @@ static int compact(struct call *c, const char *older_than)
     enum tenure_status status =
         tenure_compact(c->url, age_ns / 1000000, &r, tenure_now() + c->common.timeout_ns, &err);
 
+    if (status && r.registers)
+        fprintf(stderr, "tenure remove: deleted %" PRIu64 " record%s before it failed\n",
+                r.registers, r.registers == 1 ? "" : "s");
     if (status)
         return cli_fail_with(c->verb, &err);
     if (c->common.json)
@@ -273,8 +276,9 @@ static int compact(struct call *c, const char *older_than)
     printf("deleted what was left of %" PRIu64 " removed election%s (%" PRIu64 " record%s)\n",
            r.elections, r.elections == 1 ? "" : "s", r.registers, r.registers == 1 ? "" : "s");
     if (r.waiting)
-        printf("kept that of %" PRIu64 ", removed less than %s ago\n", r.waiting,
-               older_than ? older_than : OLDER_THAN);
+        printf("kept that of %" PRIu64
+               ": removed less than %s ago, or near the end of the epochs\n",
+               r.waiting, older_than ? older_than : OLDER_THAN);
     return CLI_OK;
 }
 

@@ -42,12 +42,11 @@ static void begin_if_ready(struct tn_elector *e, struct tn_actions *out)
     memcpy(out->grant, e->grant, TENURE_NONCE_SIZE);
 }
 
-/* Another candidate may be able to begin where this one cannot, so the lease is not kept.  The
- * others get as long to take over before this one claims again; if it fails for good, longer each
- * time. */
+/* Another candidate may be able to begin where this one cannot, so the lease is not kept.  If it
+ * fails for good, the others get longer each time to take over. */
 static void give_up(struct tn_elector *e, enum tn_stop why, bool final, struct tn_actions *out)
 {
-    e->not_before_ns = e->now_ns + (e->cfg.timing.ttl_ns << e->unsealed);
+    tn_term_hold_back(e);
     if (final && e->unsealed < TN_UNSEALED_MAX)
         e->unsealed++;
     tn_term_drop(e, why, e->now_ns + e->cfg.drain_ns, out);
@@ -127,6 +126,9 @@ static void read_done(struct tn_elector *e, const struct tn_event *ev, struct tn
         /* A read error is never absence, and never loss. */
         e->must_read = e->unanswered = true;
         retry_later(e, ev);
+        /* The floor may be what it has no right to. */
+        if (ev->final && e->unchecked && e->phase == TN_PHASE_SEALING)
+            give_up(e, TN_STOP_UNCHECKED, true, out);
         return;
     }
     if (e->unanswered)

@@ -98,7 +98,7 @@ struct tn_event {
 
     uint8_t grant[TENURE_NONCE_SIZE]; /* SEALED, FENCED, UNSEALED: the grant that this is about */
     bool gained;                      /* UNSEALED: but it has got on since the last such event */
-    bool final;                       /* UNSEALED: to try again does not help */
+    bool final;                       /* UNSEALED, READ that failed: to try again does not help */
     uint64_t floor; /* FENCED: highest sealed epoch known; START: likewise, or 0; READ: of the store
                        if it was asked for (0: there is none) */
     bool floor_damaged;             /* READ: it was asked for, and a person has to repair it */

@@ -90,6 +90,8 @@ void tn_term_regranted(struct tn_elector *e, const struct tn_attempt *won, struc
 void tn_term_drop(struct tn_elector *e, enum tn_stop why, int64_t by_ns, struct tn_actions *out);
 /* Another grant was read. */
 void tn_term_lose(struct tn_elector *e, struct tn_actions *out);
+/* It could not begin where others may: no claim for a while. */
+void tn_term_hold_back(struct tn_elector *e);
 /* Drop what time has ended. */
 void tn_term_expire(struct tn_elector *e, struct tn_actions *out);
 /* The program is dead. */

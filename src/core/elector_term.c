@@ -93,13 +93,22 @@ void tn_term_lose(struct tn_elector *e, struct tn_actions *out)
     tn_term_drop(e, TN_STOP_LOST, e->now_ns, out);
 }
 
+/* The others get as long to take over before this one claims again. */
+void tn_term_hold_back(struct tn_elector *e)
+{
+    e->not_before_ns = e->now_ns + (e->cfg.timing.ttl_ns << e->unsealed);
+}
+
 /* Time alone ends leadership, whatever the event was.  An answer that is in
  * hand counts first: it may have renewed the grant in time (I12). */
 void tn_term_expire(struct tn_elector *e, struct tn_actions *out)
 {
-    if ((e->phase == TN_PHASE_SEALING || e->phase == TN_PHASE_LEADING) &&
-        e->now_ns >= e->stop_at_ns)
-        tn_term_drop(e, TN_STOP_EXPIRED, e->deadline_ns, out);
+    if ((e->phase != TN_PHASE_SEALING && e->phase != TN_PHASE_LEADING) || e->now_ns < e->stop_at_ns)
+        return;
+    /* Not renewed because the floor could not be read: another candidate may be able to. */
+    if (e->phase == TN_PHASE_SEALING && e->unchecked)
+        tn_term_hold_back(e);
+    tn_term_drop(e, TN_STOP_EXPIRED, e->deadline_ns, out);
 }
 
 /* The program is dead: what is left is to free the lease (I8). */

@@ -27,7 +27,7 @@ uint64_t tn_epoch_next(uint64_t previous, uint64_t wall_ms, uint64_t floor)
     least++;
     /* A wall clock in the last thousandth of the range is broken, not late:
      * believing it would leave no room for the grants that follow. */
-    if (wall_ms > least && wall_ms < TN_EPOCH_MAX - (TN_EPOCH_MAX >> 10))
+    if (wall_ms > least && wall_ms < TN_EPOCH_ROOM)
         return wall_ms;
     return least;
 }
@@ -45,7 +45,12 @@ struct tn_lease tn_lease_tombstone(const struct tn_lease *last, uint64_t floor, 
     return kept;
 }
 
+bool tn_lease_leaves_room(const struct tn_lease *lease)
+{
+    return tn_lease_sane(lease) && lease->epoch < TN_EPOCH_ROOM;
+}
+
 bool tn_lease_tombstone_kept(const struct tn_lease *tombstone, uint64_t floor)
 {
-    return tn_lease_sane(tombstone) && tombstone->epoch <= floor;
+    return tn_lease_leaves_room(tombstone) && tombstone->epoch <= floor;
 }

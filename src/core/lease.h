@@ -20,6 +20,9 @@
 /* Epochs fit a double exactly, because Redis scripts compute in doubles (I2). */
 #define TN_EPOCH_MAX ((UINT64_C(1) << 53) - 1)
 
+/* From here on, the last thousandth of the range, epochs are an operator's to say. */
+#define TN_EPOCH_ROOM (TN_EPOCH_MAX - (TN_EPOCH_MAX >> 10))
+
 #define TN_TTL_MIN_MS 1000u
 #define TN_TTL_MAX_MS 3600000u
 
@@ -70,6 +73,11 @@ uint64_t tn_epoch_next(uint64_t previous, uint64_t wall_ms, uint64_t floor);
  * grant is above both (I2).  wall_ms is for people.
  */
 struct tn_lease tn_lease_tombstone(const struct tn_lease *last, uint64_t floor, uint64_t wall_ms);
+/*
+ * Sane, and its epoch may become the floor of a whole store: one election that was raised to the
+ * end of the range must not take all others there.
+ */
+bool tn_lease_leaves_room(const struct tn_lease *lease);
 /*
  * May this tombstone be deleted?  Only when the store's floor of epochs, as it was READ (what was
  * only asked for may never be written, I6), keeps its epoch: whoever is granted the register after

@@ -124,7 +124,8 @@ static uint64_t highest_due(const struct compaction *c)
     uint64_t epoch = 0;
 
     for (size_t i = 0; i < c->n; i++) {
-        if (is_due(c, &c->all[i]) && c->all[i].lease.epoch > epoch)
+        if (is_due(c, &c->all[i]) && tn_lease_leaves_room(&c->all[i].lease) &&
+            c->all[i].lease.epoch > epoch)
             epoch = c->all[i].lease.epoch;
     }
     return epoch;
@@ -152,44 +153,66 @@ static enum tenure_status raise_floor(struct compaction *c, struct tenure_error 
 
 /* ---- Deleting ------------------------------------------------------------ */
 
-static enum tenure_status delete_one(struct compaction *c, const struct tombstone *t,
+/* *unknown: it may still be there. */
+static enum tenure_status delete_one(struct compaction *c, const struct tombstone *t, bool *unknown,
                                      struct tenure_error *err)
 {
     enum tenure_status status = tenure_store_purge(c->store, t->key, &t->token, c->deadline, err);
 
     c->found.registers += status == TENURE_OK;
     c->found.elections += status == TENURE_OK && t->lease.epoch;
+    *unknown |= status == TENURE_UNKNOWN;
     /* Somebody uses the name again; or a later call finds out. */
     return status == TENURE_CONFLICT || status == TENURE_UNKNOWN ? TENURE_OK : status;
 }
 
+/* By election; its lease is the last of it. */
+static int compare_tombstones(const void *left, const void *right)
+{
+    const struct tombstone *a = left, *b = right;
+    size_t len = a->name_len < b->name_len ? a->name_len : b->name_len;
+    int order = memcmp(a->key, b->key, len);
+
+    if (order == 0)
+        order = (a->name_len > b->name_len) - (a->name_len < b->name_len);
+    return order ? order : (a->lease.epoch != 0) - (b->lease.epoch != 0);
+}
+
+static bool same_election(const struct tombstone *a, const struct tombstone *b)
+{
+    return a->name_len == b->name_len && memcmp(a->key, b->key, a->name_len) == 0;
+}
+
 /* Last goes the lease: while it is there, a later call finds what this one did not get to. */
-static enum tenure_status delete_election(struct compaction *c, const struct tombstone *lease,
-                                          struct tenure_error *err)
+static enum tenure_status delete_election(struct compaction *c, const struct tombstone *parts,
+                                          const struct tombstone *lease, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
+    bool unknown = false;
 
-    for (size_t i = 0; i < c->n && !status; i++) {
-        const struct tombstone *t = &c->all[i];
-
-        if (!t->lease.epoch && t->name_len == lease->name_len &&
-            memcmp(t->key, lease->key, lease->name_len) == 0)
-            status = delete_one(c, t, err);
-    }
-    return status ? status : delete_one(c, lease, err);
+    for (; parts < lease && !status; parts++)
+        status = delete_one(c, parts, &unknown, err);
+    if (!status && unknown)
+        c->found.waiting++;
+    return status || unknown ? status : delete_one(c, lease, &unknown, err);
 }
 
 static enum tenure_status delete_due(struct compaction *c, struct tenure_error *err)
 {
     enum tenure_status status = TENURE_OK;
+    size_t first = 0;
 
+    if (c->n)
+        qsort(c->all, c->n, sizeof *c->all, compare_tombstones);
     for (size_t i = 0; i < c->n && !status; i++) {
         const struct tombstone *t = &c->all[i];
 
+        if (!same_election(&c->all[first], t))
+            first = i;
         if (!t->lease.epoch)
             continue;
         if (is_due(c, t) && tn_lease_tombstone_kept(&t->lease, c->floor))
-            status = delete_election(c, t, err);
+            status = delete_election(c, &c->all[first], t, err);
         else
             c->found.waiting++;
     }
@@ -225,8 +248,7 @@ enum tenure_status tenure_compact(const char *store, int64_t older_than_ms,
         status = raise_floor(&c, err);
     if (!status)
         status = delete_due(&c, err);
-    if (!status)
-        tn_sized_copy(result, &c.found, sizeof c.found);
+    tn_sized_copy(result, &c.found, sizeof c.found);
     tenure_store_close(c.store);
     free(c.all);
     return status;
@@ -249,7 +271,7 @@ static bool visit_epoch(void *arg, const char *key, const struct tenure_value *v
     size_t len;
 
     if (tn_key_is(key, TN_KEY_LEASE, &len) && tn_lease_see(value, &seen, NULL) == TENURE_OK &&
-        seen.present && tn_lease_sane(&seen.lease) && seen.lease.epoch > *highest)
+        seen.present && tn_lease_leaves_room(&seen.lease) && seen.lease.epoch > *highest)
         *highest = seen.lease.epoch;
     tn_lease_seen_free(&seen);
     return true;

@@ -265,6 +265,7 @@ static void carry_out(tenure_elector *e, const struct tn_event *ev)
         tn_driver_trace(e, &(struct tenure_trace){
                                .kind = TENURE_TRACE_STARTED, .at_ns = at, .epoch = a->epoch});
         tn_dispatch_start(&e->dispatch, &grant);
+        tn_driver_began(e);
     }
     if (a->set & TN_ACT_LEADER)
         announce(e);

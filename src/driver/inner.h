@@ -55,7 +55,7 @@ struct tenure_elector {
     struct tn_actions actions;
     struct tn_lease_seen seen;
     struct tenure_value buffer;
-    bool floor_damaged; /* when it was read last */
+    bool floor_damaged; /* when it was read last, and it matters */
     int64_t published_ns;
     struct tn_timing timing;       /* that the machine was told last */
     unsigned failing;              /* FAILING_...: what the store refused at the last try */
@@ -112,6 +112,8 @@ void tn_driver_trace(tenure_elector *e, const struct tenure_trace *t);
 void tn_driver_mark(tenure_elector *e, int64_t until_ns);
 /* Carry out the request of the last step; ev is what came of it. */
 void tn_driver_read(tenure_elector *e, struct tn_event *ev);
+/* A term begins: whatever was wrong with the record or the floor is so no more. */
+void tn_driver_began(tenure_elector *e);
 void tn_driver_swap(tenure_elector *e, struct tn_event *ev);
 void tn_driver_wait(tenure_elector *e, struct tn_event *ev);
 /* Read the control register if it may have changed, and leave what it says as a request. */

@@ -95,6 +95,22 @@ static void report_refused(tenure_elector *e, const char *why)
                            .kind = TENURE_TRACE_REFUSED, .status = TENURE_CORRUPT, .text = why});
 }
 
+/* Its text says how it is repaired; the lease itself is well. */
+static void report_damaged_floor(tenure_elector *e, const struct tenure_error *err)
+{
+    record_failure(e, FAILING_RECORD, err->text);
+    tn_driver_trace(e, &(struct tenure_trace){.kind = TENURE_TRACE_TROUBLE,
+                                              .status = TENURE_CORRUPT,
+                                              .text = err->text});
+}
+
+void tn_driver_began(tenure_elector *e)
+{
+    e->floor_damaged = false;
+    if (e->failing & FAILING_RECORD)
+        report_success(e, FAILING_RECORD);
+}
+
 /* ---- Store requests ------------------------------------------------------ */
 
 /* A store that can be read may still refuse changes: a full disk.  It takes them if one was made
@@ -137,17 +153,24 @@ void tn_driver_read(tenure_elector *e, struct tn_event *ev)
     ev->status = e->actions.with_floor ? read_with_floor(e, ev, &floor_err, &err)
                                        : tn_lease_read(e->store, e->name, &e->buffer, &e->seen,
                                                        e->actions.request_by_ns, &err);
+    ev->final = tenure_status_class(ev->status) == TENURE_CLASS_PERMANENT;
     if (ev->status && ev->status != TENURE_CORRUPT) {
-        report_failure(e, FAILING_READS, "reading the lease", ev->status, &err);
+        report_failure(e, FAILING_READS,
+                       e->actions.with_floor ? "reading the lease and " TN_KEY_REMOVED
+                                             : "reading the lease",
+                       ev->status, &err);
         return;
     }
+    /* What it replaces was compared already: to this election the floor does not matter. */
+    if (!ev->status && e->seen.present && e->seen.lease.checked)
+        e->floor_damaged = false;
     bool refused = ev->status || e->seen.refused;
     report_success(e, FAILING_READS | (accepts_changes(e) ? FAILING_SWAPS : 0) |
                           (refused || e->floor_damaged ? 0 : FAILING_RECORD));
     if (refused)
         report_refused(e, ev->status ? err.text : e->seen.why.text);
     else if (ev->floor_damaged)
-        report_refused(e, floor_err.text);
+        report_damaged_floor(e, &floor_err);
     if (ev->status)
         return;
     ev->token = e->seen.token;

@@ -225,13 +225,12 @@ uint64_t tn_lease_legible_epoch(const void *data, size_t len)
     static const char name[] = "\"epoch\"";
     /* Damage must not use up the epochs that are left: as with a wall clock in the last
      * thousandth of the range, that is an operator's to say. */
-    const uint64_t most = TN_EPOCH_MAX - (TN_EPOCH_MAX >> 10);
     const char *p = data, *end = len ? p + len : p;
     uint64_t highest = 0, number;
 
     while (p < end && (p = memmem(p, (size_t)(end - p), name, sizeof name - 1))) {
         p += sizeof name - 1;
-        if (!number_behind(p, end, &number) || number >= most)
+        if (!number_behind(p, end, &number) || number >= TN_EPOCH_ROOM)
             return 0;
         if (number > highest)
             highest = number;

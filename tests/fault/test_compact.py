@@ -7,6 +7,8 @@ import pytest
 import server_etcd
 import server_postgres
 import server_redis
+from agent import Agent
+from process import until
 from tenure import Store
 from world import PATIENCE, TENURE
 
@@ -74,6 +76,17 @@ def test_redis():
         they_go_and_epochs_go_on(redis.url())
 
 
+@pytest.mark.skipif(server_redis.MISSING is not None, reason=str(server_redis.MISSING))
+def test_who_may_not_read_the_floor_leaves_the_lease_to_others(tmp_path):
+    with server_redis.Redis(("appendonly", "yes")) as redis:
+        books = ("~{tenure}:seq", "~{tenure}:index", "~{tenure}:log", "~{tenure}:sync")
+        redis.cmd("ACL", "SETUSER", "web", "reset", "on", ">pw", "~{tenure}:k:web/*", *books, "&*", "+@all")
+        limited = f"redis://web:pw@127.0.0.1:{redis.port}"
+        with Agent(tmp_path, limited, "a") as denied:
+            until(lambda: any(line["event"] == "trouble" and FLOOR in line["text"] for line in denied.events()))
+            assert epoch_of(redis.url(), "web") > 0
+
+
 @pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
 def test_etcd():
     with server_etcd.Etcd() as etcd:
@@ -113,6 +126,40 @@ def test_a_damaged_floor_is_not_taken_for_none(tmp_path):
     assert "not damaged" in tenure(url, "reset", "--removed", "--force", code=1).stderr
     set_floor(url, b"")
     assert tenure(url, "reset", "--removed", "--force").stdout == f"every election begins above epoch {high + 1}\n"
+
+
+def test_a_repaired_floor_is_noticed(tmp_path):
+    """Also by a candidate that does not read it again, because it meets a record that was compared since."""
+    url = f"sqlite:{tmp_path}/db"
+    set_floor(url, b"damaged")
+
+    def texts(agent, event):
+        return [line["text"] for line in agent.events() if line["event"] == event]
+
+    with Agent(tmp_path, url, "a") as waiting:
+        (text,) = until(lambda: texts(waiting, "trouble"))
+        assert FLOOR in text and text.endswith("`tenure reset --removed`")
+        until(lambda: FLOOR in waiting.status()["reason"])
+        tenure(url, "reset", "--removed", "--force")
+        epoch_of(url, "web")
+        until(lambda: texts(waiting, "recovered"))
+        until(lambda: FLOOR not in waiting.status()["reason"])
+
+
+def test_an_epoch_near_the_end_of_the_range_stays_where_it_is(tmp_path):
+    url = f"sqlite:{tmp_path}/db"
+    epoch_of(url, "a")
+    tenure(url, "reset", "--name", "a", "--epoch-above", "9007199254740980", "--force")
+    for name in ("a", "b", "b-2"):
+        epoch_of(url, name)
+        tenure(url, "remove", name, "--yes")
+    done = compact(url)
+    assert done["elections"] == 2 and done["waiting"] == 1
+    assert "a/lease" in keys(url) and "b/lease" not in keys(url)
+    assert epoch_of(url, "c") < 2**52
+    set_floor(url, b"damaged")
+    tenure(url, "reset", "--removed", "--force")
+    assert epoch_of(url, "d") < 2**52
 
 
 def test_usage(tmp_path):

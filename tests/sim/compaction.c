@@ -67,7 +67,7 @@ void sim_compaction_step(struct sim_world *w, uint32_t index)
     struct sim_store *s = &w->store;
     struct sim_compaction *c = &s->compactions[index];
 
-    if (w->now_ns >= w->plan.hostile_ns)
+    if (w->now_ns >= w->plan.hostile_ns || !tn_lease_leaves_room(&c->tombstone))
         return;
     c->steps++;
     if (!tn_lease_tombstone_kept(&c->tombstone, s->floor)) {

@@ -103,7 +103,7 @@ static void do_compact(struct world *w)
 {
     const struct tn_lease *last = &w->now.record;
 
-    if (w->now.tombstone && tn_lease_sane(last) && !tn_lease_tombstone_kept(last, w->floor))
+    if (w->now.tombstone && tn_lease_leaves_room(last) && !tn_lease_tombstone_kept(last, w->floor))
         w->floor = last->epoch;
     bool kept = w->now.tombstone && tn_lease_tombstone_kept(last, w->floor);
     if (kept)

@@ -187,6 +187,7 @@ void world_answer_as(struct world *w, struct candidate *c, enum tenure_status st
     struct tn_event ev = {.kind = r->read ? TN_EV_READ : TN_EV_SWAPPED, .status = status};
     bool late = status == TENURE_UNKNOWN && !applied;
 
+    ev.final = r->read && tenure_status_class(status) == TENURE_CLASS_PERMANENT;
     if (!r->out) {
         print_fault(w, "%s has no request out", c->name);
         return;

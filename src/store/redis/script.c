@@ -76,9 +76,9 @@ const char *const tn_redis_script_text[TN_REDIS_SCRIPTS] = {
         "    local key = string.sub(KEYS[i], ARGV[1])\n"
         /* Nothing follows: a tombstone is deleted, and it is alone in its batch. */
         "    if tail == '' then\n"
+        "      redis.call('DEL', KEYS[i])\n"
         "      redis.call('ZREM', KEYS[2], key)\n"
         "      redis.call('ZREM', KEYS[3], key)\n"
-        "      redis.call('DEL', KEYS[i])\n"
         "      return {version, 'o'}\n"
         "    end\n"
         "    index[#index + 1] = '0'\n"
