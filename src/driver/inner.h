@@ -55,7 +55,7 @@ struct tenure_elector {
     struct tn_actions actions;
     struct tn_lease_seen seen;
     struct tenure_value buffer;
-    bool floor_damaged; /* when it was read last, and it matters */
+    bool floor_damaged; /* or not ours to read, when it was read last, and it matters */
     int64_t published_ns;
     struct tn_timing timing;       /* that the machine was told last */
     unsigned failing;              /* FAILING_...: what the store refused at the last try */

@@ -155,7 +155,9 @@ void tn_driver_read(tenure_elector *e, struct tn_event *ev)
                                                        e->actions.request_by_ns, &err);
     ev->final = tenure_status_class(ev->status) == TENURE_CLASS_PERMANENT;
     if (ev->status && ev->status != TENURE_CORRUPT) {
-        report_failure(e, FAILING_READS,
+        /* What a person has to change is not over because the lease alone can be read. */
+        e->floor_damaged |= e->actions.with_floor && ev->final;
+        report_failure(e, e->actions.with_floor && ev->final ? FAILING_RECORD : FAILING_READS,
                        e->actions.with_floor ? "reading the lease and " TN_KEY_REMOVED
                                              : "reading the lease",
                        ev->status, &err);

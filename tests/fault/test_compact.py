@@ -85,6 +85,7 @@ def test_who_may_not_read_the_floor_leaves_the_lease_to_others(tmp_path):
         with Agent(tmp_path, limited, "a") as denied:
             until(lambda: any(line["event"] == "trouble" and FLOOR in line["text"] for line in denied.events()))
             assert epoch_of(redis.url(), "web") > 0
+            until(lambda: any(line["event"] == "recovered" for line in denied.events()))
 
 
 @pytest.mark.skipif(server_etcd.MISSING is not None, reason=str(server_etcd.MISSING))
