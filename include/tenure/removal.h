@@ -75,10 +75,10 @@ struct tenure_compaction {
 /*
  * Delete what `tenure_remove` has left of elections that were removed at least older_than_ms ago,
  * but for the tombstones of their states.  Their epochs are kept in one register of the store, so
- * that a name that is used again begins above them (I2), whoever runs this, how often, and when.
- * UNSUPPORTED: this store keeps tombstones for ever.  DENIED: this user may not delete.  Once the
- * store is open, *result says what was deleted also if the call fails.  Every
- * candidate of the store must be of a version that has this call.
+ * that a name that is used again begins above them (I2), no matter who runs this, how often, and
+ * when. UNSUPPORTED: this store keeps tombstones for ever.  DENIED: this user may not delete.  Once
+ * the store is open, *result says what was deleted also if the call fails.  Every candidate of the
+ * store must be of a version that has this call.
  */
 TENURE_CHECKED enum tenure_status tenure_compact(const char *store, int64_t older_than_ms,
                                                  struct tenure_compaction *result, int64_t deadline,

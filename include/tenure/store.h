@@ -290,8 +290,8 @@ TENURE_CHECKED enum tenure_status tenure_store_erase(tenure_store *store, const 
 TENURE_API bool tenure_store_purges(const tenure_store *store);
 /*
  * Delete the register if it is exactly this tombstone.  OK, CONFLICT and UNKNOWN as of a swap;
- * UNSUPPORTED if the store keeps what it has.  Absence has no version: whoever deletes has to make
- * sure that a create of long ago, which lands afterwards, does no harm
+ * UNSUPPORTED if the store keeps what it has.  Absence has no version: the caller that deletes has
+ * to make sure that a create of long ago, which lands afterwards, does no harm
  * (docs/adr/0024-compaction.md).
  */
 TENURE_CHECKED enum tenure_status tenure_store_purge(tenure_store *store, const char *key,

@@ -82,7 +82,7 @@ static void print(const json_t *all)
         row("conflicts", "%lld: changes that a rewind gave up, kept in the file",
             number(all, "conflicts"));
     row("set", "%zu members, %s; %s, acks %lld", json_array_size(json_object_get(set, "members")),
-        json_is_true(json_object_get(set, "member")) ? "this copy is one" : "this copy is none",
+        json_is_true(json_object_get(set, "member")) ? "this copy is one" : "this copy is not one",
         json_string_value(json_object_get(all, "mode")), number(set, "acks"));
     row("eligible", "%s%s", why ? "no: " : "yes", why ? why : "");
 }

@@ -27,7 +27,7 @@ static size_t copy_next(struct tn_stream *s, char *buffer, size_t max)
     if (c->count - s->at > TN_STREAM_RING)
         return (size_t)-1; /* one that is needed, or half sent, was overwritten */
     if (!c->ring[s->at % TN_STREAM_RING].text)
-        return (size_t)-1; /* one that is needed is gone: whoever reads this begins again */
+        return (size_t)-1; /* a message that the reader needs is gone: it must start again */
     const struct tn_message *m = &c->ring[s->at % TN_STREAM_RING];
     size_t n = m->len - s->sent < max ? m->len - s->sent : max;
     memcpy(buffer, m->text + s->sent, n);

@@ -133,7 +133,7 @@ void tn_jobs_record_started(tn_jobs_driver *d, const struct tn_start *start)
     record_job(d, TN_HISTORY_CLAIMED, cause, start->epoch, from, start->job);
 }
 
-/* By the plan and the catalogue as they are now; *to gets whom the job is planned for. */
+/* By the plan and the catalogue as they are now; *to gets the worker that it is planned for. */
 static unsigned cause_of_stop(const tn_jobs_driver *d, uint32_t job, const char **to)
 {
     const struct tn_worker *w = &d->worker;

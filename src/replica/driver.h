@@ -3,7 +3,7 @@
  * real links and a real register.
  *
  * One thread owns machine and database; another one asks the store of the lease, which may block.
- * Whoever writes leaves a request and waits until it is acknowledged.
+ * A writer leaves a request and waits until it is acknowledged.
  */
 #ifndef TN_REPLICA_DRIVER_H
 #define TN_REPLICA_DRIVER_H

@@ -166,7 +166,7 @@ static struct tn_swap_request *copy_request(const struct tenure_grant *grant,
     return r;
 }
 
-/* The caller is told, or has left. */
+/* The caller has its answer, or has left. */
 static void finish(struct tn_replica_driver *d, struct tn_swap_request *r)
 {
     bool abandoned;

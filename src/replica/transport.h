@@ -1,7 +1,7 @@
 /*
  * replica/transport.h - the links between the nodes of a replicated state.
  *
- * A transport listens (if it is told to), connects to each target, and connects again, with
+ * A transport listens (if configured to), connects to each target, and connects again, with
  * back-off, for as long as it is open.  What it carries is messages of bytes, whole and in order;
  * what they mean is replica/message.h.  A peer is ONE connection: when that ends, closed() says so,
  * and whatever comes afterwards is another peer.
@@ -56,7 +56,7 @@ struct tn_transport_events {
  * longer than TN_MESSAGE_MAX.  CANCELLED: the connection has ended.  NOMEM.
  */
 enum tenure_status tn_peer_send(struct tn_peer *peer, const void *bytes, size_t size);
-/* End the connection; why is told to the other end if it can be.  closed() follows. */
+/* End the connection; the other end gets the reason if it can still be sent.  closed() follows. */
 void tn_peer_close(struct tn_peer *peer, const char *why);
 
 struct tn_transport_conf {

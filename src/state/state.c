@@ -14,7 +14,7 @@
 
 /* ---- The handle ---------------------------------------------------------- */
 
-/* A store that fences terms itself is told of ours; FENCED is the handle's own answer then. */
+/* Pass our term to a store that fences terms itself; its handle then answers FENCED by itself. */
 static enum tenure_status begin_term(tenure_state *s, const struct tenure_grant *grant,
                                      int64_t deadline, struct tenure_error *err)
 {

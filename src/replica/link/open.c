@@ -40,7 +40,7 @@ static bool keep_conf(struct tn_transport *t, const struct tn_transport_conf *co
     return true;
 }
 
-/* HOST and PORT of an address; false: it is none. */
+/* HOST and PORT of an address; false: it is not an address. */
 static bool split(const char *address, char **host, char **port)
 {
     const char *colon = strrchr(address, ':');

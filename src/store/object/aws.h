@@ -40,7 +40,7 @@ char *tn_aws_profile(const char *profile, const char *name);
 
 /* ---- aws_role.c */
 
-/* From whoever gives them out here: by a pod's token, to a container, to a machine. */
+/* Keys of the role of a pod, a container or a machine, from the service that issues them. */
 enum tenure_status tn_aws_role(const struct tn_aws_choice *choice, struct tn_aws_keys *keys,
                                int64_t deadline, struct tenure_error *err);
 
